@@ -3,41 +3,42 @@ import Foundation
 /// The measured cost of organizations' jobs, in microseconds of committers' time.
 ///
 /// It predicts the cost of a job from earlier jobs of its organization, and detects whether an organization takes much
-/// while others take little (``isCrowded``). Only then are groups kept short: where all take alike, large groups serve
-/// all of them best. Time is the work itself, so this type needs no clock.
+/// of the time while others take little (``isCrowded``). Groups are kept short only in that case. Where all
+/// organizations take alike, large groups serve all of them best. The ledger counts time in microseconds of work, so it
+/// needs no clock.
 struct CostLedger: Sendable {
-    /// The share of recent work from which an organization is a busy one.
+    /// The share of recent work from which on an organization counts as busy.
     static let busyShare = 0.125
-    /// Work below which no organization counts as busy.
+    /// Total recent work below which no organization counts as busy.
     ///
-    /// After a pause the first job has all of it.
+    /// The first job after a pause is all of the recent work.
     static let leastUse = 250_000.0
     /// The amount of work after which measurements are forgotten.
     static let memory = 1_000_000.0
     /// The work after which an organization that takes little counts as absent.
     static let presence = 2_000_000.0
-    /// Organizations in memory; beyond it, those that took least are forgotten.
+    /// The number of organizations in memory. Above it, the organizations that took least are forgotten.
     static let capacity = 8_192
     /// The weight of a new measurement.
     private static let learning = 0.25
-    /// The share of an organization in recent work from which it is measured alone.
+    /// The share of recent work from which on an organization is measured alone.
     ///
-    /// The share is of the work in groups with its jobs. Below it, groups with and without the organization show the
-    /// cost of its jobs.
+    /// The share counts the work of all groups with jobs of the organization. Below it, the difference between groups
+    /// with and without the organization shows the cost of its jobs.
     private static let sharedBySuspects = 0.5
-    /// The most that a flush explains.
+    /// The upper bound of ``fixed``, which a flush to disk explains.
     ///
-    /// A group whose least time is above this is slow for another reason.
+    /// If even the fastest groups take longer, something other than the flush is slow.
     private static let mostFixed = 5_000.0
-    /// Microseconds that a unit of work takes until it was measured.
+    /// The assumed microseconds of a unit of work before the first measurement.
     private static let firstRate = 50.0
-    /// Work after which a sample of an organization's rate expires.
+    /// The work after which a sample of an organization's rate expires.
     ///
-    /// A sample measures its jobs in a separate group.
+    /// A sample is a group that contains jobs of one organization only.
     private static let sampleLife = 2_000_000.0
-    /// Groups from one that measures a single organization to the next.
+    /// The number of groups from one sample to the next.
     ///
-    /// Bounds the cost of measuring for the others.
+    /// It bounds what the samples cost the other organizations.
     private static let sampleInterval = 16
 
     private struct Account {
@@ -45,10 +46,10 @@ struct CostLedger: Sendable {
         var rate: Double
         /// Recent work, as of ``at``.
         var use = 0.0
-        /// Recent work of all groups with its jobs, an upper bound of the work for it.
+        /// Recent work of all groups with jobs of the organization: an upper bound of ``use``.
         var sharedUse = 0.0
         var at: Double
-        /// When a group held only its jobs.
+        /// When a group contained only jobs of this organization.
         var sampledAt = -Double.infinity
     }
 
@@ -61,16 +62,14 @@ struct CostLedger: Sendable {
     private var rate = firstRate
     /// Organizations with a large share of recent work: eight at most.
     private var busy: Set<UUID> = []
-    /// When an organization that takes little was last there.
+    /// When an organization that takes little last had a job.
     private var quietAt = -Double.infinity
-    /// Groups since one that measured a single organization.
+    /// The number of groups since the last sample.
     private var unsampled = 0
-    /// The fixed work of a group: a little above the least that was measured.
+    /// The fixed work of a group: a little above the shortest measured time.
     private(set) var fixed = 1_000.0
 
-    /// Whether an organization takes most of the work while another takes little.
-    ///
-    /// The other one must be present.
+    /// Whether an organization takes much of the work while an organization that takes little is present.
     var isCrowded: Bool { !busy.isEmpty && clock - quietAt < Self.presence }
 
     func isBusy(_ organization: UUID) -> Bool { busy.contains(organization) }
@@ -80,10 +79,10 @@ struct CostLedger: Sendable {
         (accounts[item.lane.organization]?.rate ?? rate) * item.units
     }
 
-    /// Whether the next group should contain only this organization's jobs.
+    /// Whether the next group should be a sample: only jobs of this organization.
     ///
-    /// They are measured then. The time of a group does not show whose jobs took it. An organization whose jobs are in
-    /// most groups is therefore measured alone, in one of ``sampleInterval`` groups at most.
+    /// The time of a group does not show which jobs took it. An organization whose jobs are in most groups is therefore
+    /// measured alone, in one of ``sampleInterval`` groups at most.
     func needsSample(of organization: UUID) -> Bool {
         guard unsampled >= Self.sampleInterval, use >= Self.leastUse, let account = accounts[organization] else {
             return false
@@ -98,7 +97,7 @@ struct CostLedger: Sendable {
 
     /// Records the cost of a group.
     ///
-    /// - Returns: the part of each organization's jobs in the measured time, next to the expected part.
+    /// - Returns: for each organization, the expected cost of its jobs and its share of the measured time.
     mutating func measured(_ took: Double, of items: [FairGroupQueue.Item]) -> [UUID: (
         expected: Double, actual: Double
     )] {
@@ -119,7 +118,7 @@ struct CostLedger: Sendable {
         let isSample = costs.count == 1
         unsampled = isSample ? 0 : unsampled + 1
         let known = isSample ? 0 : costs.reduce(0) { $0 + (isKnown($1.key) ? $1.value.expected : 0) }
-        // the time of those whose rate was not measured recently
+        // the correction for organizations whose rate was not measured recently
         let rest = expected > known ? limited((actual - known) / (expected - known)) : 1
         for (organization, cost) in costs {
             let share = cost.expected / expected
@@ -148,7 +147,7 @@ struct CostLedger: Sendable {
         accounts[organization].map { clock - $0.sampledAt < 2 * Self.sampleLife } ?? false
     }
 
-    /// A single group changes a rate eightfold at most.
+    /// Limits a correction, so that a single group changes a rate eightfold at most.
     private func limited(_ factor: Double) -> Double { min(max(factor, 0.125), 8) }
 
     private mutating func judge(_ organization: UUID) {
@@ -172,12 +171,12 @@ struct CostLedger: Sendable {
     }
 }
 
-/// Turns by cost: an organization waits until the others could have taken as much.
+/// Turns by cost: an organization waits until the others could have taken as much time.
 ///
-/// Each organization has a moment, in microseconds of work, from which on it is due. A job moves the moment by its
-/// cost; the present moves on by one portion a round, in which all that are due may take a job.
+/// Each organization is due from a certain moment on, in microseconds of work. A job moves this moment by the job's
+/// cost. Each round moves the present by one portion, and every organization that is due can take a job.
 struct CostOrderedQueue: Sendable {
-    /// The work that a round gives each organization.
+    /// The work that each round allows an organization.
     static let portion = 200.0
     /// Organizations in memory.
     private static let capacity = 8_192
@@ -198,7 +197,7 @@ struct CostOrderedQueue: Sendable {
         due[organization] = max(present - Self.portion, moment + difference)
     }
 
-    /// Begins the next round, or the first one in which one of these is due.
+    /// Begins the next round; if none of these organizations is due in it, the first round in which one is due.
     mutating func advance(for waiting: some Sequence<UUID>) {
         let next = waiting.map { due[$0] ?? present }.min() ?? present
         present = max(present + Self.portion, next)

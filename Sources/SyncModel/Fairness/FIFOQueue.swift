@@ -1,4 +1,4 @@
-/// A line: first come, first served.
+/// A queue: first in, first out.
 struct FIFOQueue<Element> {
     private var elements: [Element?] = []
     private var start = 0
@@ -15,7 +15,7 @@ struct FIFOQueue<Element> {
         guard let element = first else { return nil }
         elements[start] = nil
         start += 1
-        // only from time to time, so that each element is moved once
+        // only occasionally, so that each element is moved once
         if start > 32, start * 2 > elements.count {
             elements.removeFirst(start)
             start = 0
@@ -23,7 +23,7 @@ struct FIFOQueue<Element> {
         return element
     }
 
-    /// Inserts elements before all others, in their order.
+    /// Inserts elements before all others, and keeps the order of the inserted elements.
     mutating func prepend(_ others: [Element]) {
         guard !others.isEmpty else { return }
         if start >= others.count {
@@ -50,40 +50,40 @@ struct FIFOQueue<Element> {
 
 extension FIFOQueue: Sendable where Element: Sendable {}
 
-/// Lines of elements whose owners take turns.
+/// Queues of elements, one for each owner; the owners take turns.
 struct RoundRobinQueue<Owner: Hashable & Sendable, Element> {
     private var lines: [Owner: FIFOQueue<Element>] = [:]
-    /// Owners of a line, in the order of their turns.
+    /// The owners with a queue, in the order of their turns.
     private var order = FIFOQueue<Owner>()
 
-    /// The number of owners with a line.
+    /// The number of owners with a queue.
     var ownerCount: Int { lines.count }
     var isEmpty: Bool { lines.isEmpty }
     /// The owner whose turn it is.
     var owner: Owner? { order.first }
-    /// The first element of that owner.
+    /// The first element of the owner whose turn it is.
     var next: Element? { owner.flatMap { lines[$0]?.first } }
 
-    /// Appends an element to its owner's queue; an owner without a queue comes last.
+    /// Appends an element to its owner's queue; an owner without a queue gets the last turn.
     mutating func append(_ element: Element, of owner: Owner) {
         if lines[owner] == nil { order.append(owner) }
         lines[owner, default: FIFOQueue()].append(element)
     }
 
-    /// Takes out ``next``, and ends the turn.
+    /// Removes ``next`` and ends the turn.
     mutating func popNext() -> Element? {
         guard let owner = order.popFirst(), let element = lines[owner]?.popFirst() else { return nil }
         if lines[owner]?.isEmpty ?? true { lines[owner] = nil } else { order.append(owner) }
         return element
     }
 
-    /// Ends the turn without taking an element: the owner comes last.
+    /// Ends the turn without taking an element; the owner gets the last turn.
     mutating func pass() {
         guard let owner = order.popFirst() else { return }
         order.append(owner)
     }
 
-    /// Turns stay in order.
+    /// Removes matching elements; the order of the turns stays the same.
     mutating func remove(where fits: (Element) -> Bool) -> [Element] {
         var removed: [Element] = []
         for owner in Array(lines.keys) {

@@ -7,24 +7,24 @@ public struct GroupLimits: Sendable {
     public var weight = 1_000
     /// Bytes of all jobs.
     public var bytes = 524_288
-    /// The weight of a worker's group before another worker takes part.
+    /// The weight of each worker's group above which another worker takes part.
     public var weightPerWorker = 400
-    /// A job that weighs more is heavy.
+    /// The weight above which a job is heavy.
     public var lightWeight = 200
-    /// A job that has more bytes is heavy.
+    /// The number of bytes above which a job is heavy.
     public var lightBytes = 131_072
-    /// Microseconds that a group may take while the load is uneven.
+    /// The maximum number of microseconds that a group takes while the load is uneven.
     ///
-    /// An organization takes much of the time then and others take little.
+    /// The load is uneven while an organization takes much of the time and others take little.
     public var cost = 10_000.0
-    /// Microseconds from which on a job of such an organization is heavy.
+    /// The number of microseconds above which a job of such a busy organization is heavy.
     public var lightCost = 2_500.0
 
     public init() {}
 
-    /// Limits for steps of lanes, each of which takes little.
+    /// Limits for steps of lanes, each of which takes little time.
     ///
-    /// Most of the database's cost for a small group of them is for the partitions and indexes that it opens.
+    /// Most of the cost of a small group is the partitions and indexes that the database opens for it.
     public static var lanes: GroupLimits {
         var limits = GroupLimits()
         limits.jobs = 256
@@ -35,28 +35,29 @@ public struct GroupLimits: Sendable {
 
 /// Jobs that wait to be committed in groups, at several workers.
 ///
-/// Organizations take turns, and so do the users of each. A lane takes part in a group once, and an organization is at
-/// one worker at a time, so that two groups of one process never wait for each other.
+/// Organizations take turns, and so do the users of each organization. A group contains at most one job of each lane.
+/// Only one worker at a time works for an organization, so that two groups of one process never wait for each other.
 ///
-/// Where organizations are in shards, a group contains those of one shard.
+/// Where organizations are in shards, all jobs of a group are of one shard.
 ///
-/// Each organization has its worker. Heavy jobs go to a separate worker, the last one: a group takes as long as its
-/// heaviest member, and no user should wait for megabytes that another one sends.
+/// Each organization has its worker. Heavy jobs go to a separate worker, the last one. A group takes as long as its
+/// heaviest member, and a small push should not wait for the megabytes of another user.
 ///
-/// Turns are by cost, as committers measure it (``CostLedger``, ``CostOrderedQueue``): an organization whose jobs take
-/// ten times as long has a tenth of the turns while others wait. Where one takes much of the time and another one takes
-/// little, a group is as long as ``GroupLimits/cost`` at most, long jobs count as heavy, and the jobs of
-/// both are in separate groups.
+/// Turns are by cost, as committers measure it (``CostLedger``, ``CostOrderedQueue``). An organization whose jobs take
+/// ten times as long has a tenth of the turns while others wait.
+///
+/// While the load is uneven, a group takes at most ``GroupLimits/cost``, and long jobs of busy organizations count as
+/// heavy. Jobs of busy organizations and jobs of the others are then in separate groups.
 public struct FairGroupQueue: Sendable {
     public struct Item: Sendable {
         public let ticket: Int
         public let lane: LaneKey
         public let weight: Int
         public let bytes: Int
-        /// A group holds jobs of one shard; nil where there are no shards.
+        /// The shard of the job's organization; nil where there are no shards. All jobs of a group are of one shard.
         public let shard: Int?
 
-        /// The estimated work of the job.
+        /// The estimated work of the job, in units.
         var units: Double { Double(weight) + Double(bytes) / 4_096 }
 
         public init(ticket: Int, lane: LaneKey, weight: Int, bytes: Int, shard: Int? = nil) {
@@ -69,18 +70,18 @@ public struct FairGroupQueue: Sendable {
     }
 
     private struct Organization {
-        /// The worker for its light jobs.
+        /// The worker for the organization's light jobs.
         let worker: Int
         var line = RoundRobinQueue<UUID, Item>()
-        /// The worker whose group holds its jobs, if any.
+        /// The worker whose current group contains jobs of the organization, if any.
         var workedAt: Int?
-        /// The worker in whose queue the organization waits, or last waited.
+        /// The worker in whose queue the organization is, or was last.
         var queuedAt: Int
-        /// Its jobs' shard, as of the last one.
+        /// The shard of the organization, as of the last job that was added.
         var shard: Int?
     }
 
-    /// Users of an organization whose jobs are considered in one turn.
+    /// The maximum number of users of an organization, or of passed organizations, that one selection considers.
     private static let scanLimit = 64
 
     private let limits: GroupLimits
@@ -88,9 +89,9 @@ public struct FairGroupQueue: Sendable {
     private var organizations: [UUID: Organization] = [:]
     private var workers: [FIFOQueue<UUID>]
     private var shares: FairShares
-    /// Organizations with jobs in a worker's group, by worker.
+    /// The organizations with jobs in a worker's current group, by worker.
     private var atWork: [Int: [UUID]] = [:]
-    /// The jobs of a worker's group, by worker.
+    /// The jobs of a worker's current group, by worker.
     private var inProgress: [Int: [Item]] = [:]
     private var ledger = CostLedger()
     private var turns: [CostOrderedQueue]
@@ -98,8 +99,8 @@ public struct FairGroupQueue: Sendable {
     public private(set) var count = 0
 
     /// - Parameters:
-    ///   - workers: the number of workers, without the heavy one.
-    ///   - capacity: how many jobs may wait.
+    ///   - workers: the number of workers, excluding the heavy worker.
+    ///   - capacity: the maximum number of waiting jobs.
     public init(workers: Int, hasHeavyWorker: Bool, capacity: Int, limits: GroupLimits = GroupLimits()) {
         self.limits = limits
         self.hasHeavyWorker = hasHeavyWorker
@@ -108,10 +109,10 @@ public struct FairGroupQueue: Sendable {
         shares = FairShares(whole: capacity)
     }
 
-    /// Adds a job; nil when its user or organization has its share of waiting jobs.
+    /// Adds a job, unless its user or organization already has its share of waiting jobs.
     ///
-    /// - Parameter worker: the organization's.
-    /// - Returns: the worker that has something to do; -1 for no worker.
+    /// - Parameter worker: the organization's worker.
+    /// - Returns: the worker to wake; -1 if no worker needs to be woken; nil if the job was not added.
     public mutating func add(_ item: Item, worker: Int) -> Int? {
         guard shares.mayTake(1, for: item.lane) else { return nil }
         shares.take(1, for: item.lane)
@@ -124,11 +125,11 @@ public struct FairGroupQueue: Sendable {
         return wasIdle ? queue(id) : -1
     }
 
-    /// Returns a job of the current group to the queue, as one for the heavy worker.
+    /// Returns a job of the current group to the queue, as a job for the heavy worker.
     ///
-    /// It is committed alone there. It is in the queue once its group is finished.
+    /// The heavy worker commits the job alone. The job becomes available once its current group is finished.
     ///
-    /// - Returns: false where there is no heavy worker, or no room for more.
+    /// - Returns: false if there is no heavy worker, or if the user or organization has its share of waiting jobs.
     public mutating func deferToHeavyWorker(_ item: Item) -> Bool {
         let id = item.lane.organization
         guard hasHeavyWorker, let shard = organizations[id].map(\.shard), shares.mayTake(1, for: item.lane) else {
@@ -142,20 +143,21 @@ public struct FairGroupQueue: Sendable {
         return true
     }
 
-    /// The next group for a worker; empty when no job waits there. Its organizations are at work until
-    /// ``finish(at:took:)``.
+    /// Returns the next group for a worker; empty when no job waits at this worker.
+    ///
+    /// No other worker takes jobs of the group's organizations until ``finish(at:took:)``.
     public mutating func take(at worker: Int) -> [Item] {
         let cost = ledger.isCrowded ? limits.cost - ledger.fixed : .infinity
         var group = Group(limits: limits, takesHeavy: isHeavy(worker), cost: max(cost, limits.cost / 4))
         var taken: [UUID] = []
-        // in the order of the queue
+        // organizations without a fitting job, in the order of the queue
         var passed: [UUID] = []
-        // those of other shards, which this group is not for
+        // the number of organizations whose next job cannot be in this group
         var otherShards = 0
-        // those that had more than their turn
+        // organizations that had more than their turn
         var owing: [UUID] = []
         var isSample = false
-        // every organization once, in turn
+        // each organization once, in turn
         while !group.isFull, passed.count < Self.scanLimit, let id = workers[worker].popFirst() {
             if !turns[worker].isDue(id) {
                 owing.append(id)
@@ -170,7 +172,7 @@ public struct FairGroupQueue: Sendable {
         }
         let areAllOffered = workers[worker].isEmpty
         workers[worker].prepend(passed)
-        // then again, as long as there is room
+        // further rounds while the group is not full
         if isSample {
             var others: [UUID] = []
             takeAgain(at: worker, &group, &taken, &others)
@@ -185,7 +187,7 @@ public struct FairGroupQueue: Sendable {
 
     /// Takes further jobs of organizations, round by round.
     ///
-    /// - Parameter owing: those that are not due yet; the ones that had a job taken are moved to `taken`.
+    /// - Parameter owing: the organizations that are not due yet; those of which a job is taken are moved to `taken`.
     private mutating func takeAgain(at worker: Int, _ group: inout Group, _ taken: inout [UUID], _ owing: inout [UUID])
     {
         var again = taken + owing
@@ -220,8 +222,8 @@ public struct FairGroupQueue: Sendable {
 
     /// Ends the work on a worker's group.
     ///
-    /// - Parameter took: the microseconds that it took; nil where it was not measured.
-    /// - Returns: the workers that have something to do.
+    /// - Parameter took: the microseconds that the group took; nil if they were not measured.
+    /// - Returns: the workers to wake.
     public mutating func finish(at worker: Int, took: Double? = nil) -> Set<Int> {
         let items = inProgress.removeValue(forKey: worker) ?? []
         if let took, !items.isEmpty {
@@ -239,7 +241,7 @@ public struct FairGroupQueue: Sendable {
 
     public func isEmpty(at worker: Int) -> Bool { workers[worker].isEmpty }
 
-    /// Whether no job waits at a worker, and only ``add(_:worker:)`` can bring one.
+    /// Whether no job waits at a worker, and none will before the next call of ``add(_:worker:)``.
     public func isIdle(for worker: Int) -> Bool {
         workers[worker].isEmpty && organizations.values.allSatisfy { $0.line.isEmpty || $0.workedAt == nil }
     }
@@ -250,10 +252,11 @@ public struct FairGroupQueue: Sendable {
         return removed
     }
 
-    /// Takes out all jobs that wait for a worker.
+    /// Removes all jobs that wait for a worker.
     ///
-    /// - Parameter organization: only those of its shard; nil for all. Where there are no shards, all are of one.
-    public mutating func drain(at worker: Int, fromShardOf organization: UUID? = nil) -> [Item] {
+    /// - Parameter organization: limits the removal to the jobs of this organization's shard; nil for all jobs. Without
+    ///   shards, all jobs are removed.
+    public mutating func drain(at worker: Int, excluding organization: UUID? = nil) -> [Item] {
         let shard = organization.map { organizations[$0]?.shard }
         var removed: [Item] = []
         for (id, other) in organizations where (other.workedAt ?? other.queuedAt) == worker {
@@ -266,7 +269,7 @@ public struct FairGroupQueue: Sendable {
 
     private func isHeavy(_ worker: Int) -> Bool { hasHeavyWorker && worker == workers.count - 1 }
 
-    /// Queues an organization at the worker for its next job; nil if it has no job.
+    /// Queues an organization at the worker for its next job; returns nil if the organization has no job.
     private mutating func queue(_ id: UUID) -> Int? {
         guard let next = organizations[id]?.line.next, let own = organizations[id]?.worker else {
             organizations[id] = nil
@@ -279,10 +282,10 @@ public struct FairGroupQueue: Sendable {
         return place
     }
 
-    /// The worker for an organization's light jobs: its own, or one without work.
+    /// The worker for an organization's light jobs: the organization's worker, or an idle one.
     ///
-    /// Where one organization takes most of the time, the jobs of another do not wait for a group of it while a worker
-    /// has nothing to do.
+    /// An idle worker is used while the load is uneven, for organizations that take little. Their jobs do not wait for
+    /// the group of a busy organization while another worker has nothing to do.
     private func lightWorker(of id: UUID, _ own: Int) -> Int {
         guard ledger.isCrowded, !ledger.isBusy(id), isOccupied(own) else { return own }
         return workers.indices.first { !isHeavy($0) && !isOccupied($0) } ?? own
@@ -297,27 +300,27 @@ public struct FairGroupQueue: Sendable {
         return ledger.isCrowded && ledger.isBusy(organization) && ledger.cost(of: item) > limits.lightCost
     }
 
-    /// Whether an organization's next job cannot be in a group, because of its shard or of ``isApart(_:from:)``.
+    /// Whether a group excludes an organization's next job, because of its shard or of ``isApart(_:from:)``.
     private func cannotJoin(_ id: UUID, in group: Group) -> Bool {
         guard let next = organizations[id]?.line.next else { return false }
         return !group.isOfShard(next) || isApart(id, from: group)
     }
 
-    /// Whether an organization and a group must be separate: one of them takes most of the time, the other one little.
+    /// Whether the load is uneven and only one of the two, the organization or the group's first organization, is busy.
     private func isApart(_ id: UUID, from group: Group) -> Bool {
         guard ledger.isCrowded, let first = group.items.first?.lane.organization else { return false }
         return ledger.isBusy(first) != ledger.isBusy(id)
     }
 
-    /// Takes the next job of an organization that fits into the group.
+    /// Removes and returns the next job of an organization that fits into the group.
     private mutating func next(of id: UUID, _ group: inout Group) -> Item? {
         guard !isApart(id, from: group), var organization = organizations.removeValue(forKey: id) else { return nil }
         defer { organizations[id] = organization }
         for _ in 0..<min(organization.line.ownerCount, Self.scanLimit) {
             guard let item = organization.line.next else { return nil }
-            // a heavy job has its turn at the heavy worker
+            // a heavy job is left for the heavy worker
             if !group.takesHeavy, hasHeavyWorker, limits.isHeavy(item) { return nil }
-            // the first one is accepted here at any cost
+            // the organization's first job in the group is accepted at any cost
             if !group.takesHeavy, hasHeavyWorker, organization.workedAt != nil, isCostly(item) { return nil }
             if group.fits(item) {
                 _ = organization.line.popNext()
@@ -337,7 +340,7 @@ public struct FairGroupQueue: Sendable {
         count -= removed.count
         for item in removed { shares.release(1, of: item.lane) }
         guard let organization = organizations[id], organization.workedAt == nil else { return removed }
-        // it may belong to another worker, or to none
+        // the next job may be for another worker, or there may be no job left
         _ = workers[organization.queuedAt].remove { $0 == id }
         _ = queue(id)
         return removed
@@ -352,7 +355,7 @@ private struct Group {
     private var lanes: Set<LaneKey> = []
     private var weight = 0
     private var bytes = 0
-    /// Microseconds that it is expected to take, and may.
+    /// The microseconds that the group is expected to take.
     private var cost = 0.0
     private let maximumCost: Double
 
@@ -368,7 +371,7 @@ private struct Group {
 
     func has(_ lane: LaneKey) -> Bool { lanes.contains(lane) }
 
-    /// The first job decides.
+    /// Whether a job is of the group's shard, which the first job determines.
     func isOfShard(_ item: FairGroupQueue.Item) -> Bool { items.isEmpty || items[0].shard == item.shard }
 
     func fits(_ item: FairGroupQueue.Item) -> Bool {

@@ -1,18 +1,18 @@
 public import Foundation
 
-/// Room of one kind that users may wait for.
+/// A capacity, such as bytes of memory, that users share and can wait for.
 ///
-/// Organizations take turns, and so do the users of each; ``FairShares`` limits how much each may hold. This type only
-/// decides; the caller resumes the waiters.
+/// Organizations take turns, and so do the users of each organization. ``FairShares`` limits how much each of them
+/// holds. This type only decides; the caller resumes the waiters.
 public struct FairSemaphore: Sendable {
-    /// Names a waiter.
+    /// Identifies a waiter.
     public typealias Ticket = Int
 
-    /// The waiters that are admitted or rejected.
+    /// The waiters that are admitted or refused.
     public struct Decision: Sendable, Equatable {
-        /// They hold the room that they asked for.
+        /// Waiters that now hold the capacity that they asked for.
         public var admitted: [Ticket] = []
-        /// They have waited too long.
+        /// Waiters that have waited too long.
         public var refused: [Ticket] = []
     }
 
@@ -23,11 +23,11 @@ public struct FairSemaphore: Sendable {
         let since: ContinuousClock.Instant
     }
 
-    /// Organizations, or users of one, that may be passed over in one decision.
+    /// The maximum number of organizations, or users of an organization, that one decision passes over.
     ///
-    /// They hold enough already. After that many, all waiters wait for the next chance: this bounds the work when
-    /// thousands wait. Those passed over go to the end of the queue, since giving back their room will give them
-    /// another chance.
+    /// A waiter is passed over if its user or organization holds enough already. After that many, the decision ends;
+    /// this bounds the work when thousands wait. Those passed over go to the end of the queue, since the release of
+    /// their capacity will give them another chance.
     private static let scanLimit = 64
 
     public private(set) var shares: FairShares
@@ -39,23 +39,23 @@ public struct FairSemaphore: Sendable {
     public private(set) var waiting = 0
 
     /// - Parameters:
-    ///   - whole: the total amount of room.
-    ///   - timeout: how long a user may wait before it is rejected.
+    ///   - whole: the total capacity.
+    ///   - timeout: how long a user waits before it is refused.
     public init(whole: Int, timeout: Duration) {
         shares = FairShares(whole: whole)
         self.timeout = timeout
     }
 
-    /// Takes room for a user if it is available at once.
+    /// Takes capacity for a user if it is available immediately.
     ///
-    /// No other user of its organization may wait.
+    /// Returns false if another user of the organization waits.
     public mutating func tryAcquire(_ amount: Int, for user: LaneKey) -> Bool {
         guard lines[user.organization] == nil, shares.mayTake(amount, for: user) else { return false }
         shares.take(amount, for: user)
         return true
     }
 
-    /// Queues a user for room.
+    /// Queues a user for capacity.
     public mutating func wait(for amount: Int, by user: LaneKey, now: ContinuousClock.Instant) -> Ticket {
         lastTicket += 1
         let waiter = Waiter(ticket: lastTicket, user: user, amount: amount, since: now)
@@ -65,7 +65,7 @@ public struct FairSemaphore: Sendable {
         return lastTicket
     }
 
-    /// Takes room whether or not it is free: for what the user holds already.
+    /// Takes capacity whether or not it is free, for what the user already holds.
     public mutating func take(_ amount: Int, for user: LaneKey) {
         shares.take(amount, for: user)
     }
@@ -74,9 +74,9 @@ public struct FairSemaphore: Sendable {
         shares.release(amount, of: user)
     }
 
-    /// Admits the waiters for whom there is room.
+    /// Admits the waiters for whom capacity is free.
     ///
-    /// Rejects those at the head of each queue who have waited too long.
+    /// Refuses waiters at the head of each queue that have waited too long.
     public mutating func settle(now: ContinuousClock.Instant) -> Decision {
         var decision = Decision()
         var passed: [UUID] = []
@@ -86,7 +86,7 @@ public struct FairSemaphore: Sendable {
             case .empty: lines[organization] = nil
             case .holdsEnough: passed.append(organization)
             case .noRoom:
-                // no waiter behind passes: a request that needs much room would never get it
+                // no later waiter overtakes: otherwise a request for much capacity would never be admitted
                 order.prepend([organization])
                 for organization in passed { order.append(organization) }
                 return decision
@@ -96,7 +96,7 @@ public struct FairSemaphore: Sendable {
         return decision
     }
 
-    /// Removes a waiter that no longer needs room. Does nothing for one that has left the queue.
+    /// Removes a waiter that no longer needs capacity. Does nothing if the waiter has left the queue.
     public mutating func leave(_ ticket: Ticket) {
         for organization in Array(lines.keys) {
             guard let left = lines[organization]?.remove(where: { $0.ticket == ticket }), !left.isEmpty else {
@@ -111,7 +111,7 @@ public struct FairSemaphore: Sendable {
         }
     }
 
-    /// Turns away all who have waited too long.
+    /// Removes all waiters that have waited too long.
     public mutating func expire(now: ContinuousClock.Instant) -> [Ticket] {
         guard waiting > 0 else { return [] }
         var late: [Ticket] = []
@@ -128,7 +128,7 @@ public struct FairSemaphore: Sendable {
         case admitted, empty, holdsEnough, noRoom
     }
 
-    /// One organization's turn: admits the next of its users for whom there is room.
+    /// Gives one organization its turn: admits the next of its users for whom capacity is free.
     private mutating func settle(_ organization: UUID, _ now: ContinuousClock.Instant, _ decision: inout Decision)
         -> Admission
     {
@@ -160,18 +160,20 @@ public struct FairSemaphore: Sendable {
 
 // MARK: - FairShares
 
-/// Room of one kind, bytes or places, that organizations share (product rule 16).
+/// A capacity of one kind, bytes or slots, that organizations share (product rule 16).
 ///
-/// It records how much each holds, and decides which may take more.
+/// It records how much each organization holds, and decides which organizations can take more.
 ///
-/// An organization may hold as much as it leaves free. So a single one holds at most a half. Two with unlimited demand
-/// hold a third each, and n hold 1/(n + 1) each. Shares shrink as more organizations come, and a newcomer finds as much
-/// free as the largest share. The users of an organization divide its share in the same way. An organization that holds
-/// nothing else may take any free room, so every request is served at some time.
+/// An organization may hold at most as much as is free, so a single organization holds at most a half. Two with
+/// unlimited demand hold a third each, and n hold 1/(n + 1) each. Shares shrink as more organizations come, and a
+/// newcomer finds as much free as the largest share.
+///
+/// The users of an organization divide its share in the same way. An organization that holds nothing else may take any
+/// free capacity, so every request is served eventually.
 public struct FairShares: Sendable {
     /// The total amount.
     public let whole: Int
-    /// How much all organizations hold together.
+    /// The amount that all organizations hold together.
     public private(set) var taken = 0
     private var organizations: [UUID: Int] = [:]
     private var users: [LaneKey: Int] = [:]
@@ -184,9 +186,9 @@ public struct FairShares: Sendable {
 
     public func held(by user: LaneKey) -> Int { users[user] ?? 0 }
 
-    /// Whether a user may take that much more.
+    /// Whether a user may take the given amount in addition.
     ///
-    /// - Parameter own: the part that the same request holds already.
+    /// - Parameter own: the amount that the same request already holds.
     public func mayTake(_ amount: Int, for user: LaneKey, excluding own: Int = 0) -> Bool {
         let free = whole - taken - amount
         guard free >= 0 else { return false }
@@ -195,19 +197,19 @@ public struct FairShares: Sendable {
         let spare = free - inOrganization - amount
         guard spare >= 0 else { return false }
         let held = held(by: user)
-        // taking half of the spare room would bring the organization to its share
+        // taking half of the spare capacity would bring the organization to its share
         return held <= own || held + amount <= spare / 2
     }
 
     /// Whether a user's organization holds more than its share.
     ///
-    /// Room that was taken unconditionally counts as well.
+    /// Capacity that was taken unconditionally counts as well.
     public func isOver(_ user: LaneKey) -> Bool {
         let held = held(by: user.organization)
         return held > 0 && held > max(0, whole - taken)
     }
 
-    /// Takes room, whether or not the user may.
+    /// Takes capacity for a user unconditionally.
     public mutating func take(_ amount: Int, for user: LaneKey) {
         guard amount != 0 else { return }
         taken += amount
@@ -222,20 +224,20 @@ public struct FairShares: Sendable {
         Self.reduce(&users[user], by: amount)
     }
 
-    /// An entry of 0 is removed.
+    /// Reduces an entry, and removes it at 0.
     private static func reduce(_ held: inout Int?, by amount: Int) {
         guard let had = held else { return }
         held = had > amount ? had - amount : nil
     }
 }
 
-/// Room held by a value for as long as a copy of it exists.
+/// A reservation of memory that lasts as long as a copy of it exists.
 ///
-/// All are equal, so that values which hold room compare as they would without it.
+/// All reservations are equal, so that the values that contain them compare as if they had none.
 public final class MemoryReservation: Sendable, Hashable {
     private let release: @Sendable () -> Void
 
-    /// - Parameter release: gives the room back; called once.
+    /// - Parameter release: returns the reserved memory; called once.
     public init(release: @escaping @Sendable () -> Void) {
         self.release = release
     }

@@ -1,14 +1,14 @@
-/// Where an organization's rows are.
+/// The partition or shard that stores an organization's rows.
 ///
-/// Used to batch writes to the same partition or shard.
+/// It is used to batch writes to the same partition or shard.
 public enum Placement: Sendable, Hashable {
-    /// In a partition of each table. Those of one partition are best written together, and those of several can be.
+    /// A partition of each table. Rows of one partition are best written together; rows of several can be.
     case partition(Int)
-    /// In a shard of a cluster: only organizations of one shard are written together.
+    /// A shard of a cluster: only organizations of one shard are written together.
     ///
-    /// Each shard is on its own server, and a transaction should not involve a second one. An outdated number, after a
-    /// shard was split, makes groups that the database refuses and that are then halved. That is slower and has no
-    /// other effect.
+    /// Each shard is on its own server, and a transaction should not involve a second server. After a shard was split,
+    /// an outdated number makes groups that the database refuses; they are then halved. This is slower and has no other
+    /// effect.
     case shard(Int)
 
     /// The number by which a worker is chosen.

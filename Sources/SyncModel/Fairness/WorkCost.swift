@@ -1,28 +1,28 @@
 /// Bounds on the reads, writes and answer of one unit of work.
 ///
-/// A request is a few bytes while each document that it names may have a megabyte, so the size of its body does not
-/// predict its cost. These bounds apply before anything is read: statements count the bytes of the rows that they would
-/// return and leave out the columns that do not fit, and planners refuse work that exceeds its bound by itself.
+/// A request has few bytes while each document that it names can have a megabyte, so the size of its body does not
+/// predict its cost. These bounds apply before anything is read. Statements count the bytes of the rows that they would
+/// return, and leave out the columns that do not fit. Planners refuse work that exceeds its bound by itself.
 public enum WorkBounds {
     /// Bytes of entities, of upstreams' bodies, of stored errors and of lists of blockers in one answer.
     ///
     /// The rest of an answer is bounded by the number of its entries and of its id mappings.
     public static let answer = 2_097_152
-    /// The size in bytes up to which values are always part of an answer.
+    /// The size in bytes up to which a value is always part of an answer.
     ///
-    /// Each mutation stores its own copy of them.
+    /// Each mutation stores its own copy of such values.
     public static let small = 2_048
     /// The bytes of an id in a list in JSON.
     public static let listedID = 39
-    /// The ids that a cut list of blockers still has: fewer bytes than ``small``.
+    /// The number of ids that a shortened list of blockers still has: fewer bytes than ``small``.
     public static let blockers = 32
-    /// The ids that the reason of a held lane and its head name.
+    /// The maximum number of ids that the reason of a held lane and the lane's head name.
     public static let heldBy = 100
     /// Bytes of documents that a group of pushes reads together.
     public static let groupDocuments = 16_777_216
     /// Bytes of documents that one push may read.
     ///
-    /// So many are written within a statement's time.
+    /// The database writes that many bytes within a statement's time limit.
     public static let pushDocuments = 33_554_432
     /// Bytes of large stored records that a group of pushes reads together.
     ///
@@ -30,7 +30,7 @@ public enum WorkBounds {
     public static let groupRecords = 16_777_216
     /// Bytes of documents that a preview may read and merge.
     ///
-    /// It holds them while it plans.
+    /// The preview holds them in memory while it plans.
     public static let preview = 8_388_608
     /// Bytes of contents that one transaction of a bulk call reads.
     public static let bulkContents = 8_388_608
@@ -40,22 +40,22 @@ public enum WorkBounds {
 
 /// The estimated cost of a push, a preview or a settling call, in bytes.
 public struct WorkCost: Sendable, Equatable {
-    /// Bytes of stored documents that it reads; each document counts once.
+    /// Bytes of stored documents that the work reads; each document counts once.
     public var read = 0
-    /// Bytes that it merges: a document counts once for each patch.
+    /// Bytes that the work merges: a document counts once for each patch.
     public var merged = 0
-    /// Bytes that it writes.
+    /// Bytes that the work writes.
     ///
-    /// Each patched document, and each document that a conflict stores.
+    /// They include each patched document, and each document that a conflict stores.
     public var written = 0
-    /// Bytes of its answer.
+    /// Bytes of the answer.
     public var answered = 0
 
     public init() {}
 
-    /// The least bytes of an answer for one entry.
+    /// The minimum number of bytes that one entry adds to an answer.
     ///
-    /// A result with its names and times, without entities.
+    /// It covers a result with its names and times, without entities.
     public static let entry = 768
 
     /// The most bytes of an id mapping in an answer, apart from unusually long server ids.
@@ -63,7 +63,7 @@ public struct WorkCost: Sendable, Equatable {
 
     /// The bytes of the answer to a push without its large parts.
     ///
-    /// These are entities, upstreams' bodies, long errors and long lists of blockers.
+    /// The large parts are entities, upstreams' bodies, long errors and long lists of blockers.
     public static func answer(entries: Int, mappings: Int) -> Int {
         256 + WorkBounds.heldBy * WorkBounds.listedID + entries * entry + mappings * mapping
     }
@@ -72,7 +72,7 @@ public struct WorkCost: Sendable, Equatable {
     public static func answer(to push: PushRequest) -> Int {
         let mutations = push.entries.lazy.compactMap(\.mutation)
         let named = mutations.reduce(0) { $0 + 1 + $1.references.count + $1.dependencyIDs.count }
-        // ids that several mutations name are counted once, where they may matter
+        // count ids that several mutations name once, but only where the difference matters
         let isLong = named > 4 * push.entries.count
         return answer(entries: push.entries.count, mappings: isLong ? TouchedMappings(push).clientIDs.count : named)
     }
@@ -80,17 +80,17 @@ public struct WorkCost: Sendable, Equatable {
 
 /// The number of workers that share the light jobs.
 ///
-/// Most of a small group's cost does not depend on its jobs. So little load goes to two workers: one prepares its group
-/// while the database works for the other. With more load, groups are large anyway, and further workers use further
-/// cores of the database.
+/// Most of a small group's cost does not depend on its jobs, so a small load goes to two workers. One prepares its
+/// group while the database works for the other. With more load, groups are large anyway, and further workers use
+/// further cores of the database.
 public struct ActiveWorkerCount: Sendable {
     private let most: Int
     private let weightPerWorker: Int
     /// The weight of the jobs that wait or are being committed.
     private var load = 0
-    /// The load, followed upwards at once and downwards slowly.
+    /// The load, which follows increases immediately and decreases slowly.
     ///
-    /// Each commit ends with little load.
+    /// At the end of each commit, the load is low for a moment.
     private var smoothedLoad = 0.0
 
     public init(most: Int, limits: GroupLimits) {
@@ -106,6 +106,6 @@ public struct ActiveWorkerCount: Sendable {
         smoothedLoad = max(Double(load), smoothedLoad - (smoothedLoad - Double(load)) / 64)
     }
 
-    /// Records that jobs were committed, or given up.
+    /// Records that jobs were committed or abandoned.
     public mutating func remove(_ weight: Int) { load -= weight }
 }

@@ -1,32 +1,33 @@
 import Foundation
 import JSONText
 
-/// Whether a second try has the content of the first (product rule 5).
+/// Compares a second attempt with the content of the first (product rule 5).
 ///
-/// Client ids equal the server ids that they resolved to: UUIDs, integers or strings. So do a device's own ids.
+/// Client ids equal the server ids that they resolved to: UUIDs, integers or strings. The same holds for a device's own
+/// ids.
 ///
-/// Nothing is guessed. The places of ids in the first try were stored with it. Only in such a place may another id
-/// appear, and only one that the first try's id is known to resolve to, or that resolves to it. With the first try's
-/// ids put back in these places, the second try must hash to the first one's digest. So any other difference makes it
-/// other content, even where it looks like an id.
+/// Nothing is guessed. The places of ids in the first attempt were stored with it, and only in such a place may the
+/// second attempt have another id. One of the two ids must be known to resolve to the other.
+/// With the first attempt's ids put back in these places, the second attempt must hash to the first attempt's digest.
+/// Any other difference makes it different content, even where it looks like an id.
 struct ContentComparison {
     struct Knowledge {
         /// The server ids of a client id, or of the client id that represents a device id.
         let serverIDs: (UUID) -> [ServerID]
-        /// Whether a number is an id of the second try's device.
+        /// Whether a number is an id of the device that pushed the second attempt.
         let isKnown: (LocalID) -> Bool
     }
 
     private let first: FirstAttempt
     private let given: Mutation
     private let knowledge: Knowledge
-    /// Types of the ids in the given payload's relations, by offset.
+    /// Entity types of the ids in the given payload's relations, by offset.
     private let relations: [Int: String]
     private let device: UUID
 
     /// - Parameters:
-    ///   - device: the device that pushed the second try.
-    ///   - type: of the entity; nil for one whose payloads contain no device ids.
+    ///   - device: the device that pushed the second attempt.
+    ///   - type: the type of the entity; nil for a type whose payloads contain no device ids.
     init(_ first: FirstAttempt, _ given: Mutation, by device: UUID, type: EntityType?, _ knowledge: Knowledge) {
         self.first = first
         self.given = given
@@ -41,7 +42,7 @@ struct ContentComparison {
         self.relations = relations
     }
 
-    /// Whether both are one mutation.
+    /// Whether both attempts are the same mutation.
     var isSame: Bool {
         guard first.canBe(given), hasServerID else { return false }
         if let differences = first.fingerprint.differences(from: given.fingerprint) {
@@ -53,9 +54,9 @@ struct ContentComparison {
 
     // MARK: - Ids
 
-    /// Whether the server id given together with the client's name is the entity's.
+    /// Whether the server id that accompanies the client's name is the entity's server id.
     ///
-    /// The client's name proves nothing: another device may use it for another entity.
+    /// The client's name proves nothing, since another device may use it for another entity.
     private var hasServerID: Bool {
         guard let id = given.entity.serverID, !first.isKnown(given.entity) else { return true }
         return first.entity.clientID.map { leads($0, to: id) } ?? false
@@ -68,14 +69,14 @@ struct ContentComparison {
 
     private func leads(_ id: UUID, to serverID: ServerID) -> Bool { serverIDs(of: id).contains(serverID) }
 
-    /// Whether two UUIDs name one entity: they are equal, or one resolves to the other.
+    /// Whether two UUIDs name the same entity: they are equal, or one resolves to the other.
     private func areOne(_ stored: UUID, _ given: UUID) -> Bool {
         stored == given || leads(stored, to: ServerID(given)) || leads(given, to: ServerID(stored))
             || isOwnNumber(stored, given)
     }
 
-    /// Whether both name the entity by the same number. An installation that got a new device id sends the number again
-    /// as it wrote it.
+    /// Whether both attempts name the entity by the same number. An installation that got a new device id sends the
+    /// number again as it wrote it.
     private func isOwnNumber(_ stored: UUID, _ given: UUID) -> Bool {
         guard case .number(let number, stored)? = first.entity.client,
             case .number(number, given)? = self.given.entity.client
@@ -83,18 +84,18 @@ struct ContentComparison {
         return true
     }
 
-    /// The id in the first try where the second has a client id.
+    /// The id in the first attempt where the second has a client id.
     ///
-    /// It is not a UUID, as UUIDs were cut out.
+    /// It is not a UUID, as UUIDs were cut out of the text.
     private func text(for id: UUID) -> ServerID? { serverIDs(of: id).first { $0.uuid == nil } }
 
     // MARK: - The first try's text
 
     /// - Parameters:
-    ///   - numbersAsWritten: whether device ids count as written where no id was recorded, or as the strings that they
-    ///     resolve to.
-    ///   - pathsAsWritten: whether client ids in the endpoint count as written where no id was recorded. Those behind
-    ///     escapes once were not recorded.
+    ///   - numbersAsWritten: for device ids where no id was recorded, whether they count as written; otherwise they
+    ///     count as the strings that they resolve to.
+    ///   - pathsAsWritten: whether client ids in the endpoint count as written where no id was recorded. Ids after
+    ///     escapes were once not recorded.
     private func matches(numbersAsWritten: Bool = true, pathsAsWritten: Bool = false) -> Bool {
         guard let layout = first.fingerprint.layout else { return false }
         var walk = Walk(
@@ -115,9 +116,9 @@ struct ContentComparison {
             && Fingerprint.digest(of: form) == first.fingerprint.digest
     }
 
-    /// Whether both can name one entity.
+    /// Appends the entity, and returns whether both attempts can name the same entity.
     ///
-    /// - Parameter stored: the UUID by which the first try named it; nil for another server id, or none.
+    /// - Parameter stored: the UUID by which the first attempt named the entity; nil for another server id, or none.
     private func appendEntity(_ stored: UUID?, to form: inout [UInt8]) -> Bool {
         let entity = given.entity
         let uuid = entity.clientID ?? entity.serverID?.uuid
@@ -136,7 +137,7 @@ struct ContentComparison {
         return true
     }
 
-    /// Walks the second try's content and inserts the first try's ids.
+    /// Walks through the second attempt's content and inserts the first attempt's ids.
     private struct Walk {
         let comparison: ContentComparison
         private let places: [IDPlaces.Place]
@@ -212,8 +213,8 @@ struct ContentComparison {
             return .identifier
         }
 
-        /// The replacement where the first try had an id of its device. An integer is a device id as well, wherever it
-        /// can be one.
+        /// The replacement where the first attempt had an id of its device. An integer is a device id as well, wherever
+        /// it can be one.
         private func value(_ value: JSONValue, insteadOf number: Int64, _ related: LocalID?) -> CanonicalReplacement? {
             guard let type = comparison.relations[value.offset], value.int64 != number, let id = ServerID(json: value),
                 comparison.leads(
@@ -232,16 +233,16 @@ struct ContentComparison {
     }
 }
 
-/// The first try of a mutation, as far as a second one is compared with it.
+/// The parts of a mutation's first attempt that are compared with a second attempt.
 struct FirstAttempt {
     let id: UUID
     let device: UUID
     let operation: Operation
-    /// With the server id once it is known.
+    /// The entity, with its server id once it is known.
     let entity: EntityName
     let fingerprint: Fingerprint
 
-    /// A stored first try.
+    /// Creates the first attempt from its stored record.
     init(_ record: MutationRecord) {
         id = record.id
         device = record.deviceID
@@ -250,9 +251,9 @@ struct FirstAttempt {
         fingerprint = record.fingerprint
     }
 
-    /// A first try in the same push.
+    /// Creates the first attempt from a mutation in the same push.
     ///
-    /// - Parameter references: device ids in its relations.
+    /// - Parameter references: device ids in the mutation's relations.
     init(_ mutation: Mutation, by device: UUID, _ references: [LocalReference]) {
         id = mutation.id
         self.device = device

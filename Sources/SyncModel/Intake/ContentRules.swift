@@ -2,16 +2,16 @@ import JSONText
 
 /// Rules for a mutation's endpoint and payload.
 ///
-/// For the worker that pushes them and for the person who corrects a failed mutation.
+/// They apply to pushed mutations, and to a person's corrections of failed mutations.
 enum ContentRules {
     struct Violation: Error {
         let rule: String
         let detail: String
-        /// Where in the payload or endpoint (RFC 6901); empty for all of it.
+        /// The place of the violation in the payload or endpoint (RFC 6901); empty for all of it.
         var pointer = ""
     }
 
-    /// Reads an endpoint (seed 001, `endpoint_must_be_relative_path`).
+    /// Reads an endpoint (specification 001 (docs/spec), `endpoint_must_be_relative_path`).
     static func endpoint(_ value: JSONValue) throws(Violation) -> Endpoint {
         guard let text = value.string else {
             throw Violation(rule: Rule.endpoint, detail: "endpoint must be a string")
@@ -25,7 +25,7 @@ enum ContentRules {
 
     /// Checks the size and the depth of a payload.
     ///
-    /// Seed 001, `payload_must_be_valid_json`.
+    /// Specification 001 (docs/spec), `payload_must_be_valid_json`.
     static func payload(_ value: JSONValue, limits: IntakeLimits) throws(Violation) -> JSONValue {
         if value.rawCount > limits.payloadBytes {
             let detail = "payload has \(value.rawCount) bytes; at most \(limits.payloadBytes) are allowed"
@@ -40,8 +40,8 @@ enum ContentRules {
 
     /// Checks the kind of a payload.
     ///
-    /// The payload for the built-in store must be an object. An upstream may take anything, but a delete has no payload
-    /// or an object. Relations contain ids.
+    /// The payload for the built-in store must be an object. An upstream accepts any JSON, except for a delete, whose
+    /// payload must be absent or an object. The fields of relations must contain ids.
     static func checkPayload(
         _ payload: JSONValue?,
         of operation: Operation,
@@ -61,8 +61,8 @@ enum ContentRules {
 
 /// The headers that a mutation may carry: an object of strings.
 ///
-/// It contains no header that the gateway or the connection owns. Of the others it may have those that every
-/// organization allows, and those that its operator lists.
+/// A header that the gateway or the connection sets is not permitted. Permitted headers are those that every
+/// organization allows, and those that the organization's operator lists.
 enum HeaderRules {
     static let maximumCount = 32
 
@@ -71,7 +71,7 @@ enum HeaderRules {
 
     /// Reports every error in the headers.
     ///
-    /// - Parameter report: takes the place in the headers (RFC 6901), the rule, and the detail.
+    /// - Parameter report: receives the place in the headers (RFC 6901), the rule, and the detail.
     static func check(_ headers: JSONValue, report: (_ pointer: String, _ rule: String, _ detail: String) -> Void) {
         guard let members = headers.members else {
             return report("", Rule.memberType, "headers must be an object of strings")
@@ -105,11 +105,11 @@ enum HeaderRules {
         if count > maximumCount { report("", Rule.range, "at most \(maximumCount) headers, got \(count)") }
     }
 
-    /// Errors for well-formed headers that the organization does not permit.
+    /// Returns errors for well-formed headers that the organization does not permit.
     ///
-    /// The headers have passed ``check(_:report:)``.
+    /// The headers must have passed ``check(_:report:)``.
     ///
-    /// - Parameter upstream: the organization's; nil if it has no upstream.
+    /// - Parameter upstream: the organization's upstream; nil if it has none.
     static func refused(_ headers: JSONValue, by upstream: UpstreamSettings?, pointer: String) -> [ProblemDetail] {
         (headers.members.map(Array.init) ?? []).compactMap { name, _ in
             let name = name.string

@@ -2,11 +2,11 @@ import Crypto
 public import Foundation
 import JSONText
 
-/// A mutation's content in a form that two tries of it share (product rule 5).
+/// A mutation's content in a form that is equal for two attempts of it (product rule 5).
 ///
-/// A hash of the canonical form with every UUID cut out, those UUIDs in order, and their places. A worker that replaced
-/// client ids by other UUIDs between two tries changes the UUIDs only, pairwise. ``ContentComparison`` uses the places
-/// to find client ids that it replaced by integers or other strings.
+/// It consists of a hash of the canonical form with every UUID cut out, those UUIDs in order, and their places. A
+/// client that replaced client ids by other UUIDs between two attempts changes only the UUIDs, pairwise. With the
+/// places, ``ContentComparison`` finds client ids that were replaced by integers or other strings.
 public struct Fingerprint: Sendable, Hashable {
     /// Version of the canonical form (one byte), then SHA-256.
     public let digest: [UInt8]
@@ -14,13 +14,13 @@ public struct Fingerprint: Sendable, Hashable {
     public let identifiers: [UUID]
     /// Places of ids after the entity's own, in the stored form (``IDPlaces``).
     ///
-    /// Empty where there are no such ids, and for mutations stored without places: those are compared by digest and
-    /// UUIDs alone.
+    /// Empty where there are no such ids, and for mutations that were stored without places. The latter are compared by
+    /// digest and UUIDs alone.
     public let places: [UInt8]
 
     /// Raised whenever the canonical form changes.
     ///
-    /// Stored records of another version compare unequal.
+    /// A stored record of another version compares unequal.
     static let version: UInt8 = 1
 
     public init(digest: [UInt8], identifiers: [UUID], places: [UInt8] = []) {
@@ -32,7 +32,7 @@ public struct Fingerprint: Sendable, Hashable {
     /// The fingerprint of a mutation's content.
     ///
     /// It covers operation, entity type, entity, endpoint, payload, headers and `base_version`. Member order and white
-    /// space do not count.
+    /// space have no effect.
     init(of content: MutationContent, _ operation: Operation, _ entity: EntityName) {
         let (endpoint, payload, headers) = (content.endpoint, content.payload, content.headers)
         var canonical = Fingerprint.head(operation, entity.type, room: 256 + (payload?.rawCount ?? 0))
@@ -56,7 +56,7 @@ public struct Fingerprint: Sendable, Hashable {
 
     // MARK: - Parts of the canonical form
 
-    /// Everything before the entity.
+    /// The canonical form up to the entity.
     static func head(_ operation: Operation, _ entityType: String, room: Int) -> [UInt8] {
         var canonical: [UInt8] = []
         canonical.reserveCapacity(room)
@@ -69,7 +69,7 @@ public struct Fingerprint: Sendable, Hashable {
 
     /// Appends the entity, with the UUID that names it cut out.
     ///
-    /// The client id has precedence where both are given: a worker adds the server id once it has it.
+    /// If both ids are given, the client id has precedence: a client adds the server id once it has it.
     ///
     /// - Returns: the UUID; nil for an entity named by another server id, or without a name.
     @discardableResult
@@ -82,7 +82,7 @@ public struct Fingerprint: Sendable, Hashable {
         return nil
     }
 
-    /// Appends an entity named by a server id that is no UUID.
+    /// Appends an entity that is named by a server id other than a UUID.
     static func append(_ serverID: ServerID, to canonical: inout [UInt8]) {
         canonical.append(serverID.isInteger ? 2 : 3)
         canonical += serverID.text.utf8
@@ -98,9 +98,9 @@ public struct Fingerprint: Sendable, Hashable {
 
     // MARK: - Comparing
 
-    /// Pairs of UUIDs in which two tries of the same text differ.
+    /// Pairs of UUIDs in which two attempts with the same text differ.
     ///
-    /// Nil when the texts themselves differ.
+    /// Nil if the texts themselves differ.
     func differences(from other: Fingerprint) -> [(stored: UUID, given: UUID)]? {
         guard digest == other.digest, identifiers.count == other.identifiers.count else { return nil }
         return zip(identifiers, other.identifiers).filter { $0 != $1 }.map { (stored: $0, given: $1) }
@@ -121,7 +121,7 @@ extension Fingerprint {
 
     /// Reads the stored form: the digest, then 16 bytes for each identifier.
     ///
-    /// - Parameter places: stored apart; nil for none.
+    /// - Parameter places: the places, which are stored separately; nil for none.
     public init(stored: [UInt8], places: [UInt8]?) {
         let rest = stored.dropFirst(Fingerprint.digestBytes)
         let identifiers = stride(from: rest.startIndex, to: rest.endIndex - 15, by: 16).map { start in
@@ -134,9 +134,9 @@ extension Fingerprint {
         )
     }
 
-    /// The stored form without the places, which are stored separately.
+    /// The stored form, without the places, which are stored separately.
     ///
-    /// A gateway of a version without places reads it as well.
+    /// A gateway of a version without places can read it as well.
     public var stored: [UInt8] {
         var bytes = digest
         bytes.reserveCapacity(digest.count + identifiers.count * 16)
@@ -151,8 +151,9 @@ extension Fingerprint {
 ///
 /// They follow the entity's own id, as byte offsets from 0.
 ///
-/// Stored as variable-length integers of seven bits a byte, the lowest first: the distance from the previous place,
-/// times two, plus one where a device's own id follows. Mostly that is one byte a place.
+/// The stored form consists of variable-length integers of seven bits a byte, lowest bits first. Each integer is the
+/// distance from the previous place, times two, plus one where a device's own id follows. Mostly, a place takes one
+/// byte.
 struct IDPlaces: Sendable, Hashable {
     struct Place: Sendable, Hashable {
         let offset: Int
@@ -168,8 +169,8 @@ struct IDPlaces: Sendable, Hashable {
     /// Finds the UUIDs that were cut out of a form.
     ///
     /// - Parameters:
-    ///   - count: how many there are: the search ends with the last.
-    ///   - start: the offset where the search begins.
+    ///   - count: the number of UUIDs; the search ends with the last.
+    ///   - start: the offset at which the search begins.
     init(ofMarkersIn form: [UInt8], from start: Int, count: Int) {
         guard count > 0 else { return }
         form.withUnsafeBytes { form in

@@ -1,34 +1,35 @@
 public import Foundation
 public import JSONText
 
-/// One create, update, replace or delete, captured offline (seed 001).
+/// One create, update, replace or delete, captured offline (specification 001 (docs/spec)).
 ///
-/// It is checked on its own: only ``MutationDecoder`` builds one, so every instance satisfies the rules that need
-/// nothing but the mutation.
+/// Only ``MutationDecoder`` creates instances, so every instance satisfies the rules that need nothing but the
+/// mutation.
 ///
-/// A class, since it is passed around a lot and never changes: a copy is one count, not one for each member.
+/// It is a class because it is passed often and never changes. A copy costs one reference count instead of one for each
+/// member.
 public final class Mutation: EntityWrite, Sendable {
-    /// Unique per user (seed 001, `id`).
+    /// Unique per user (specification 001 (docs/spec), `id`).
     public let id: UUID
-    /// Unique per user; the same key with the same content is a replay.
+    /// Unique per user; the same key with the same content is a repeat.
     ///
-    /// Seed 001, `idempotency_key_unique_per_mutation`.
+    /// Specification 001 (docs/spec), `idempotency_key_unique_per_mutation`.
     public let idempotencyKey: UUID
     /// Position in the device's own count, 1 or more.
     public let sequenceNumber: Int64
     public let operation: Operation
-    /// The entity (seed 001, `entity_type`; seed 000).
+    /// The entity (specifications 000 and 001 (docs/spec), `entity_type`).
     ///
-    /// It is named by its client id, by the device's own id (seed 002), or by the permanent id, as the server gave it,
-    /// where the client has that.
+    /// It is named by its client id, by the device's own id (specification 002 (docs/spec)), or by the permanent id
+    /// from the server, if the client has it.
     public let entity: EntityName
     /// Where to replay the mutation; required only for forwarded types.
     public let endpoint: Endpoint?
-    /// The body as the client wrote it; nil for none and for JSON's null.
+    /// The body as the client wrote it; nil for no body and for JSON's null.
     public let payload: JSONValue?
-    /// Names in lower case.
+    /// Headers, with names in lower case.
     public let headers: JSONValue?
-    /// Ids of mutations, or client ids of entities, that must exist first.
+    /// Ids of mutations that must succeed first, or client ids of entities that must exist first.
     ///
     /// No duplicates, 500 at most.
     public let dependencyIDs: [UUID]
@@ -40,13 +41,13 @@ public final class Mutation: EntityWrite, Sendable {
     public let conflictResolution: ConflictResolution?
     /// The version that the client saw, 0 or more.
     public let baseVersion: Int64?
-    /// Device-local time of capture; it orders nothing here, and shows staleness.
+    /// Device-local time of capture. It does not affect the order; it shows how old the mutation is.
     public let createdAt: Timestamp
-    /// Recognizes a replay.
+    /// Recognizes a repeat.
     public let fingerprint: Fingerprint
     /// Distinct UUIDs in endpoint and payload, in order of appearance.
     ///
-    /// They are possible client ids.
+    /// Each can be a client id.
     public let references: [UUID]
 
     /// - Returns: nil where a required member is missing.
@@ -80,8 +81,8 @@ extension Mutation {
     ///
     /// - Parameters:
     ///   - appendEntity: appends the entity's replacement.
-    ///   - part: the replacement of a part of the endpoint.
-    ///   - value: the replacement of a string or number of payload and headers.
+    ///   - part: returns the replacement of a part of the endpoint.
+    ///   - value: returns the replacement of a string or number of payload and headers.
     func canonicalForm(
         entity appendEntity: (inout [UInt8]) -> Void,
         part: (ArraySlice<UInt8>, UUID?, Int) -> Endpoint.CanonicalPart?,
@@ -102,7 +103,7 @@ extension Mutation {
 
     /// The fingerprint with the places of device ids recorded.
     ///
-    /// Which numbers are ids is unknown before the mutation's type is known.
+    /// Until the mutation's entity type is known, it is unknown which numbers are ids.
     func fingerprint(noting references: [LocalReference]) -> Fingerprint {
         guard !references.isEmpty else { return fingerprint }
         let numbers = Dictionary(references.map { ($0.place.value.offset, $0.id.number) }) { first, _ in first }
@@ -129,14 +130,14 @@ extension Mutation {
     }
 }
 
-/// The members of a mutation while they are read, each nil until it is there.
+/// The members of a mutation during decoding; each is nil until it is read.
 struct MutationContent {
     var id: UUID?
     var idempotencyKey: UUID?
     var sequenceNumber: Int64?
     var operation: Operation?
     var entityType: String?
-    /// A UUID, or a number of the device.
+    /// The device's own id: a UUID or a number.
     var localID: JSONValue?
     var serverID: ServerID?
     var endpoint: Endpoint?
@@ -149,7 +150,7 @@ struct MutationContent {
     var baseVersion: Int64?
     var createdAt: Timestamp?
 
-    /// The entity; nil until its type is known.
+    /// The entity; nil until its entity type is known.
     func entity(on device: UUID) -> EntityName? {
         guard let entityType else { return nil }
         let client =
@@ -178,9 +179,9 @@ public struct IntakeLimits: Sendable, Hashable {
     public var bodyBytes = 4_194_304
     /// `SLUICE_MAX_PAYLOAD_BYTES`.
     public var payloadBytes = 262_144
-    /// Nesting of a payload.
+    /// The maximum nesting of a payload.
     public var payloadDepth = 64
-    /// Ids in `dependency_ids` of one mutation.
+    /// The maximum number of ids in `dependency_ids` of one mutation.
     public var dependencies = 500
 
     public init() {}

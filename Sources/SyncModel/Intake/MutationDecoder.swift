@@ -12,11 +12,11 @@ struct MutationDecoder {
     private let device: UUID
     private let limits: IntakeLimits
     private var problems: [ProblemDetail] = []
-    /// Errors that `problems` lists at most.
+    /// The maximum number of errors that `problems` lists.
     private let errorLimit: Int
-    /// Errors that were found beyond that.
+    /// The number of errors found beyond that maximum.
     private var omitted = 0
-    /// Whether all of the content could be read, whether valid or not.
+    /// Whether all of the content could be read. Readable content can still be invalid.
     private var isContentRead = true
 
     private var content = MutationContent()
@@ -28,7 +28,7 @@ struct MutationDecoder {
         self.limits = limits
     }
 
-    /// - Parameter errorLimit: errors that the entry's problem lists at most.
+    /// - Parameter errorLimit: the maximum number of errors that the entry's problem lists.
     static func decode(
         _ value: JSONValue,
         index: Int,
@@ -219,7 +219,7 @@ struct MutationDecoder {
 
     private func finish() -> PushEntry {
         let entity = content.entity(on: device)
-        // the entry's content, valid or not; nil where it cannot be read
+        // the entry's content, even if it is invalid; nil if it cannot be read
         let said = isContentRead ? Mutation(content, entity) : nil
         let isValid = problems.isEmpty && content.createdAt != nil && said != nil
         return PushEntry(
@@ -281,7 +281,7 @@ enum MutationMember: UInt32, CaseIterable {
 
     static let names = allCases.map(\.name)
 
-    /// By the lengths of their names.
+    /// The members by the length of their names.
     private static let byLength: [[MutationMember]] = {
         var members = [[MutationMember]](repeating: [], count: 1 + (allCases.map(\.length).max() ?? 0))
         for member in allCases { members[member.length].append(member) }
@@ -290,7 +290,7 @@ enum MutationMember: UInt32, CaseIterable {
 
     private var length: Int { staticName.utf8CodeUnitCount }
 
-    /// Compares bytes, without making a String, with the few names of the same length.
+    /// Finds a member by its name, by comparing bytes with the few names of the same length, without making a String.
     init?(_ name: JSONName) {
         let candidates = name.utf8Count.map { $0 < Self.byLength.count ? Self.byLength[$0] : [] } ?? Self.allCases
         guard let member = candidates.first(where: { name.equals($0.staticName) }) else { return nil }
@@ -298,7 +298,7 @@ enum MutationMember: UInt32, CaseIterable {
     }
 }
 
-/// A set of members in one word.
+/// A set of members as bits of one integer.
 struct MutationMembers {
     private var bits: UInt32 = 0
 

@@ -3,19 +3,19 @@ public import JSONText
 
 /// The body of a push.
 ///
-/// The envelope is valid, and each entry is valid or holds its errors.
+/// The envelope is valid. Each entry is valid or holds its errors.
 public struct PushRequest: Sendable {
     /// The installation that owns the sequence counter.
     public let deviceID: UUID
-    /// The watermark that the worker expects.
+    /// The watermark that the client expects.
     public let afterSequence: Int64?
     /// In request order.
     public let entries: [PushEntry]
     /// Size of the body in bytes: the push's weight while it waits.
     public let bodyBytes: Int
 
-    /// - Throws: `invalid_json` for invalid JSON, `invalid_request` for a wrong envelope, `payload_too_large` past the
-    ///   limits; all refuse the whole push.
+    /// - Throws: `invalid_json` for invalid JSON, `invalid_request` for an invalid envelope, `payload_too_large` above
+    ///   the limits. Each of them refuses the whole push.
     public init(body: [UInt8], limits: IntakeLimits) throws(Problem) {
         let tree: JSONTree
         do throws(JSONParseError) {
@@ -48,7 +48,7 @@ public struct PushRequest: Sendable {
     }
 }
 
-/// The members around the mutations.
+/// The members of the body apart from the mutations.
 private struct Envelope {
     let deviceID: UUID
     let afterSequence: Int64?
@@ -123,11 +123,11 @@ extension Problem {
 
 /// One entry of a push: a valid mutation, or the errors in it.
 ///
-/// A class, as ``Mutation`` is: entries are passed around a lot and never change.
+/// It is a class for the same reason as ``Mutation``: entries are passed often and never change.
 public final class PushEntry: Sendable {
     /// The index in the request.
     public let index: Int
-    // The entry's identity as far as it could be read, also of an invalid entry.
+    // The entry's identifiers, if they could be read. An invalid entry can have them too.
     /// The mutation's id, when it is a UUID.
     public let id: UUID?
     /// The idempotency key, when it is a UUID.
@@ -138,8 +138,8 @@ public final class PushEntry: Sendable {
     ///
     /// Entries that refer to it are refused as well.
     let attemptedCreate: ClientReference?
-    /// The entry's content, valid or not; nil where it cannot be read. A refused entry may repeat a mutation that was
-    /// accepted under other limits or rules (product rule 5).
+    /// The entry's content, even if it is invalid; nil if it cannot be read. A refused entry can be the repeat of a
+    /// mutation that was accepted under other limits or rules (product rule 5).
     public let said: Mutation?
     /// `validation_failed` with every error; nil when the entry is valid.
     public let refusal: Problem?

@@ -5,8 +5,8 @@ import JSONText
 ///
 /// `{"ids"?: […], "filter"?: {"status", "entity_type", "device_id", "user_id"}, "dependents"?}`
 ///
-/// One of `ids` and `filter` is required, so that an empty body settles nothing; a mutation must match both if both are
-/// given.
+/// At least one of `ids` and `filter` is required, so that an empty body settles nothing. If both are given, a mutation
+/// must match both.
 public struct BulkRequest: Sendable {
     public enum Move: Sendable {
         case retry
@@ -16,9 +16,9 @@ public struct BulkRequest: Sendable {
     /// The most ids that one request may name.
     public static let maximumIDs = 1_000
 
-    /// Nil for all.
+    /// The ids of the mutations; nil for all mutations.
     public private(set) var ids: [UUID]?
-    /// `failed` and `conflict`, unless the filter names others that the move allows.
+    /// `failed` and `conflict`, unless the filter names other statuses that the move allows.
     public private(set) var statuses = MutationStatus.forAPerson
     /// Only mutations of this type.
     public private(set) var entityType: String?
@@ -41,7 +41,7 @@ public struct BulkRequest: Sendable {
         if let value = body["ids"] { ids = try Self.ids(value) }
         if move == .discard { dependants = try body.choice("dependents") }
         guard let filter = body["filter"] else {
-            // ids are specific, so every status that the move allows counts
+            // a request with ids is specific, so it covers every status that the move allows
             statuses = Self.allowed(move)
             return
         }
@@ -87,12 +87,12 @@ public struct BulkRequest: Sendable {
 
 /// Selects among the mutations that wait for a person.
 public struct FailureFilter: Sendable, Hashable {
-    /// `failed`, `conflict`; empty for both.
+    /// `failed`, `conflict`, or empty for both.
     public var statuses: [MutationStatus] = []
     @Exact public var entityType: String?
     /// The code of the problem.
     @Exact public var errorCode: String?
-    /// The HTTP status of the response because of which it waits; 0: no response.
+    /// The HTTP status of the response that made the mutation fail; 0: no response.
     public var responseStatus: Int16?
     public var user: UUID?
 
@@ -106,7 +106,7 @@ public struct FailureFilter: Sendable, Hashable {
         ])
     }
 
-    /// The group that it names, where it names a whole one.
+    /// The failure group that the filter names; nil if it does not name a whole group.
     public var group: FailureGroup.Key? {
         guard let entityType, let errorCode, let responseStatus else { return nil }
         return FailureGroup.Key(entityType: entityType, errorCode: errorCode, responseStatus: responseStatus)

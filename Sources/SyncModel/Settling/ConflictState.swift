@@ -1,23 +1,23 @@
 public import Foundation
 public import JSONText
 
-/// The entity that conflicts with a mutation, as the stored conflict shows it.
+/// The entity that conflicts with a mutation, as stored in the conflict.
 struct ConflictState {
-    /// Its permanent id; nil where the conflict does not contain it.
+    /// The entity's permanent id; nil if the conflict does not contain it.
     let id: ServerID?
-    /// Its version here; nil where only the upstream's answer showed it.
+    /// The entity's version in Sluice; nil if only the upstream's answer showed the entity.
     let version: Int64?
-    /// The feed's version when the upstream was asked, 0 for no version.
+    /// The feed's version when the upstream was asked; 0 if the feed had none.
     ///
-    /// Nil where the conflict does not contain it.
+    /// Nil if the conflict does not contain it.
     let feedVersion: Int64?
     /// The upstream's ETag.
     let etag: String?
     let isDeleted: Bool
-    /// JSON; nil where it is unknown or the entity was deleted.
+    /// The document as JSON; nil if it is unknown or the entity was deleted.
     let document: [UInt8]?
 
-    /// Reads `current` of a `conflict` problem; nil if the problem does not have it.
+    /// Reads `current` of a `conflict` problem; nil if the problem has no `current`.
     init?(error: [UInt8]?) {
         guard let error, let root = try? JSONTree(parsing: error, limits: .widest).root,
             let current = root["current"], current.kind == .object
@@ -31,15 +31,15 @@ struct ConflictState {
         document = current["document"].flatMap { $0.isNull || isDeleted ? nil : Array($0.raw) }
     }
 
-    /// The document, where the upstream itself showed it.
+    /// The document, if the upstream itself showed it.
     ///
-    /// The feed's may be older.
+    /// A document from the feed may be older.
     var documentOfConflict: [UInt8]? { version == nil ? document : nil }
 
-    /// The entity of a mutation, as far as it is known.
+    /// Returns the entity of a mutation, if it is known.
     ///
-    /// For a create it is the one that the last answer names: the id that the mutation has may be that of another
-    /// entity, which an earlier attempt conflicted with.
+    /// For a create, the last answer names the entity. The mutation's own id may be that of another entity, with which
+    /// an earlier attempt conflicted.
     static func entity(of record: MutationRecord, _ current: ConflictState?, _ idPointer: String) -> ServerID? {
         let named = id(inAnswer: record.responseBody, at: idPointer) ?? current?.id
         let known = record.entity.serverID
@@ -55,7 +55,7 @@ struct ConflictState {
 extension SettleSubject {
     /// The entity that a conflict is about; nil where it is unknown.
     ///
-    /// - Parameter idPointer: where an upstream's answer names the entity (RFC 6901).
+    /// - Parameter idPointer: the place in an upstream's answer that names the entity (RFC 6901).
     public func conflictingEntity(_ idPointer: String) -> EntityKey? {
         let id = ConflictState.entity(of: record, ConflictState(error: record.error), idPointer)
         return id.map { EntityKey(type: record.entity.type, id: $0.text) }
@@ -63,12 +63,12 @@ extension SettleSubject {
 
     /// Whether the entity was written after the upstream showed the conflicting state.
     ///
-    /// Nil where the conflict does not contain the version. A time cannot show it: another lane's write may be recorded
-    /// while the response is under way, and gateways have different clocks.
+    /// Nil if the conflict does not contain the version. A comparison of times cannot decide this. Another lane's write
+    /// may be recorded while the response is under way, and gateways have different clocks.
     ///
     /// - Parameters:
-    ///   - stored: the current entity; one that the user may not know of is treated as missing.
-    ///   - user: whose mutation it is.
+    ///   - stored: the current entity; an entity that the user must not see is treated as missing.
+    ///   - user: the mutation's user.
     public func isOvertaken(by stored: EntityState, for user: UUID) -> Bool? {
         guard stored.isVisible(to: user, type.visibility) else { return false }
         return ConflictState(error: record.error)?.feedVersion.map { $0 != stored.version }
@@ -77,9 +77,9 @@ extension SettleSubject {
 
 /// A person's changes to a mutation before it runs again.
 ///
-/// Nil leaves a part as it was.
+/// A part that is nil stays unchanged.
 public struct ContentEdit: Sendable {
-    /// Within the limits of a push.
+    /// The new payload, within the limits of a push.
     public let payload: JSONValue?
     public let endpoint: Endpoint?
 
@@ -124,7 +124,7 @@ public struct SettledContent: Sendable {
     /// Device ids in the payload's relations.
     let localReferences: [LocalReference]
 
-    /// Stored content was checked when it was pushed.
+    /// Stored content is not checked again, since the push checked it.
     public init(_ subject: SettleSubject, _ edit: ContentEdit) {
         endpoint = edit.endpoint ?? subject.endpoint
         payload = edit.payload ?? subject.payload.flatMap { try? JSONTree(parsing: $0, limits: .widest).root }
@@ -139,7 +139,8 @@ public struct SettledContent: Sendable {
 
     /// Distinct UUIDs that may be client ids, in order of appearance.
     ///
-    /// Those of endpoint and payload, those that represent device ids there, then the entity's.
+    /// They are the UUIDs of endpoint and payload, the UUIDs that represent device ids in the payload, and the entity's
+    /// UUID.
     public var identifiers: [UUID] {
         var seen: Set<UUID> = []
         let named = (endpoint?.uuids ?? []) + (payload?.uuids ?? []) + localReferences.map(\.clientID)

@@ -2,10 +2,10 @@ public import Foundation
 
 /// The dependencies among a lane's open mutations.
 ///
-/// A lane may have a hundred thousand of them, in one chain, so walks use no recursion and visit each once.
+/// A lane may have a chain of a hundred thousand of them, so the walks use no recursion and visit each mutation once.
 public struct DependencyGraph: Sendable {
     private let nodes: [DependencyNode]
-    /// Indices in `nodes` of a mutation's dependants.
+    /// Indices in `nodes` of the dependants of each mutation.
     private var dependants: [UUID: [Int]] = [:]
 
     /// - Parameter nodes: every open mutation that depends on others.
@@ -19,7 +19,7 @@ public struct DependencyGraph: Sendable {
 
     /// Direct dependants of the given mutations, in lane order.
     ///
-    /// Without these themselves.
+    /// The given mutations themselves are excluded.
     public func direct(of ids: Set<UUID>) -> [DependencyNode] {
         let places = Set(ids.flatMap { dependants[$0] ?? [] })
         return places.map { nodes[$0] }.filter { !ids.contains($0.id) }.sorted { $0.position < $1.position }
@@ -27,11 +27,11 @@ public struct DependencyGraph: Sendable {
 
     /// Direct and indirect dependants of the given mutations.
     ///
-    /// Each follows all mutations that it depends on; without these themselves.
+    /// Each dependant follows all mutations that it depends on. The given mutations themselves are excluded.
     public func all(of ids: Set<UUID>) -> [DependencyNode] {
         var finished: [Int] = []
         var entered: Set<Int> = []
-        // indices, and whether their dependants are done; the order in which they finish is the reverse of the answer
+        // indices, and whether the dependants are done; the walk finishes mutations in the reverse order of the result
         var stack = ids.flatMap { dependants[$0] ?? [] }.map { (place: $0, isDone: false) }
         while let (place, isDone) = stack.popLast() {
             if isDone {
@@ -46,9 +46,9 @@ public struct DependencyGraph: Sendable {
         return finished.reversed().map { nodes[$0] }.filter { !ids.contains($0.id) }
     }
 
-    /// The given mutations on which no other mutation depends.
+    /// The given mutations on which no mutation outside the result depends.
     ///
-    /// If one is excluded, so are those that it depends on, and so on; each is visited once.
+    /// If a mutation is excluded, so are those that it depends on, and so on. Each is visited once.
     public func unneeded(among ids: Set<UUID>) -> Set<UUID> {
         var unneeded = ids
         var open: [UUID] = []
@@ -65,7 +65,7 @@ public struct DependencyGraph: Sendable {
 /// An open mutation in the dependency graph.
 public struct DependencyNode: EntityWrite, Sendable {
     public let id: UUID
-    /// Its place in the lane.
+    /// The mutation's position in the lane.
     public let position: Int64
     public let acceptedAt: Timestamp
     public let status: MutationStatus
@@ -107,8 +107,8 @@ public struct DependencyNode: EntityWrite, Sendable {
 
 /// How mutations that depend on a discarded one are treated (product rule 4).
 public enum DependantsChoice: String, Sendable, Hashable, CaseIterable {
-    /// They are discarded too, with their own dependants.
+    /// Dependants are discarded too, with their own dependants.
     case discard
-    /// They stop depending on it; one that still needs an unresolved client id fails.
+    /// Dependants stop depending on it. A dependant that still needs an unresolved client id fails.
     case keep
 }

@@ -3,15 +3,16 @@ import JSONText
 
 /// Decides the effects of discarding mutations (product rule 4). Pure.
 ///
-/// It decides which dependants are discarded with them, or which mutations these wait for instead.
+/// It decides which dependants are discarded with the mutations, and which mutations the kept dependants wait for
+/// instead.
 public struct DiscardPlanner {
     /// The store's data about the kept mutations.
     public struct Knowledge: Sendable {
         /// The dependencies that do not satisfy their dependants yet.
         public var unmet: [UUID: EntityName]
-        /// By mutation: a client id that it needs and that stays unresolved.
+        /// By mutation: a client id that the mutation needs and that stays unresolved.
         ///
-        /// Nothing resolves it once the creates are discarded.
+        /// Nothing resolves the client id once the creates are discarded.
         public var lost: [UUID: UUID]
 
         public init(unmet: [UUID: EntityName] = [:], lost: [UUID: UUID] = [:]) {
@@ -29,8 +30,8 @@ public struct DiscardPlanner {
     /// - Parameters:
     ///   - subjects: the mutations to discard.
     ///   - graph: all dependants in the lane.
-    ///   - choice: how dependants are treated; nil refuses when there are any.
-    ///   - limit: mutations that one plan changes.
+    ///   - choice: how dependants are treated; if it is nil, a discard of mutations with dependants is refused.
+    ///   - limit: the maximum number of mutations that one plan changes.
     /// - Throws: `status_transition_must_be_valid`; `validation_failed` when the choice is missing.
     public init(
         _ subjects: [SettleSubject],
@@ -56,7 +57,7 @@ public struct DiscardPlanner {
     /// A mutation in flight may take effect, and a final one has its outcome.
     public static let statuses: [MutationStatus] = [.pending, .blocked, .failed, .conflict]
 
-    /// Kept mutations that this plan changes, to be looked up by the caller.
+    /// Kept mutations that this plan changes. The caller reads what ``Knowledge`` needs about them.
     public var kept: [DependencyNode] { choice == .keep ? Array(direct.prefix(limit)) : [] }
 
     /// All dependencies of the kept and the discarded mutations.
@@ -69,7 +70,7 @@ public struct DiscardPlanner {
 
     /// Adds the changes.
     ///
-    /// - Parameter discards: mutations to discard at most; nil for as many as the limit allows.
+    /// - Parameter discards: the maximum number of mutations to discard; nil for as many as the limit allows.
     public func plan(_ knowledge: Knowledge, discards: Int? = nil, into plan: inout SettlePlan) {
         let limit = min(limit, max(1, discards ?? limit))
         for node in kept { plan.add(release(node, knowledge)) }
@@ -78,7 +79,7 @@ public struct DiscardPlanner {
             return
         }
         let doomed = subjects.values.sorted { $0.position < $1.position } + (choice == .keep ? [] : all)
-        // each precedes all its dependants: the last ones can be discarded without the others
+        // each mutation precedes all its dependants, so the last ones can be discarded without the others
         for node in doomed.suffix(limit) { plan.add(MutationDiscard(node: node)) }
         plan.isComplete = doomed.count <= limit
     }
@@ -94,10 +95,10 @@ public struct DiscardPlanner {
         return release
     }
 
-    /// The mutations that a kept one still waits for.
+    /// Returns the mutations that a kept mutation still waits for.
     ///
-    /// Its dependency on a discarded mutation is dropped. But an earlier mutation of the same entity, for which the
-    /// discarded one waited, is earlier than this one as well (product rule 3).
+    /// The dependency on a discarded mutation is dropped. If the discarded mutation waited for an earlier mutation of
+    /// the same entity, the kept one must wait for that mutation (product rule 3).
     private func remaining(_ node: DependencyNode, _ knowledge: Knowledge) -> [UUID] {
         var remaining: [UUID] = []
         var visited: Set<UUID> = []
@@ -122,14 +123,14 @@ public struct DiscardPlanner {
 public struct MutationDiscard: Sendable {
     /// The mutation before the change.
     public let node: DependencyNode
-    /// `server_wins` where the server's entity is adopted in its place.
+    /// `server_wins` if the server's entity is adopted in place of the mutation.
     ///
-    /// Nil where a person discards it.
+    /// Nil if a person discards the mutation.
     public var resolution: ConflictResolution?
-    /// The adopted entity's id; nil: unchanged.
+    /// The adopted entity's id; nil leaves it unchanged.
     public var serverID: ServerID?
-    /// The adopted entity's version; nil: unchanged.
+    /// The adopted entity's version; nil leaves it unchanged.
     public var version: Int64?
-    /// The problem object with the current entity, JSON; nil: unchanged.
+    /// The problem object with the current entity, as JSON; nil leaves it unchanged.
     public var error: [UInt8]?
 }

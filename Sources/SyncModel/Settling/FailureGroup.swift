@@ -6,7 +6,7 @@ public struct FailureGroup: Sendable {
     public struct Key: Sendable, Hashable {
         @Exact public var entityType: String
         @Exact public var errorCode: String
-        /// 0: there was no answer.
+        /// The HTTP status of the response; 0 if there was no response.
         public var responseStatus: Int16
 
         public init(entityType: String, errorCode: String, responseStatus: Int16) {
@@ -15,7 +15,7 @@ public struct FailureGroup: Sendable {
             self.responseStatus = responseStatus
         }
 
-        /// Derived from `error_code`, which differs for the two statuses.
+        /// Derived from `error_code`, which is `conflict` exactly for mutations in conflict.
         public var status: MutationStatus { errorCode == ProblemCode.conflict.rawValue ? .conflict : .failed }
     }
 
@@ -23,13 +23,13 @@ public struct FailureGroup: Sendable {
     public let organizationName: String
     public let key: Key
     public let count: BoundedCount
-    /// When the first and the last of them got stuck.
+    /// When the first and the last mutation of the group failed.
     public let firstAt: Timestamp
     public let lastAt: Timestamp
-    /// The last one.
+    /// The user of the last mutation.
     public let user: UUID
     public let mutation: UUID
-    /// Its problem as a sentence; nil where that cannot be opened.
+    /// The last mutation's problem as a sentence; nil if the problem cannot be decrypted.
     public var detail: String?
 
     public init(

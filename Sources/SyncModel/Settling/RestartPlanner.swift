@@ -3,13 +3,13 @@ import JSONText
 
 /// Decides how a mutation that a person settled runs again. Pure.
 ///
-/// It runs as a retry, or by `client_wins` in a conflict.
+/// It runs as a retry, or through `client_wins` in a conflict.
 public struct RestartPlanner {
     /// The store's data about the mutation's dependencies.
     public struct Knowledge: Sendable {
-        /// The user's mappings by client id, of ``SettledContent/identifiers``.
+        /// The user's mappings of ``SettledContent/identifiers``, by client id.
         ///
-        /// Those of device ids are included, by the client ids that represent them.
+        /// Mappings of device ids are included, under the client ids that represent them.
         public var mappings: [UUID: [IDMapping]]
         /// The dependencies that do not satisfy their dependants yet.
         public var unmet: Set<UUID>
@@ -34,8 +34,8 @@ public struct RestartPlanner {
 
     /// A retry (product rule 6).
     ///
-    /// It is a new revision exactly when the last answer was definitive or the content is edited. A success that does
-    /// not name the created entity is not definitive.
+    /// The retry is a new revision exactly when the last answer was definitive or the content is edited. A success that
+    /// does not name the created entity is not definitive.
     ///
     /// - Throws: `status_transition_must_be_valid`; `validation_failed` for content that does not fit.
     public static func retry(
@@ -62,7 +62,7 @@ public struct RestartPlanner {
 
     /// `client_wins` in a conflict (product rule 12): a new revision in any case.
     ///
-    /// - Parameter idPointer: where an upstream's answer names the entity (RFC 6901).
+    /// - Parameter idPointer: the place in an upstream's answer that names the entity (RFC 6901).
     /// - Throws: `status_transition_must_be_valid`, also where only a retry or a discard makes sense;
     ///   `validation_failed` for content that does not fit.
     public static func clientWins(
@@ -77,7 +77,7 @@ public struct RestartPlanner {
         if subject.type.isForwarded {
             try planner.send(idPointer)
         } else if subject.record.operation == .create {
-            // the payload is the whole document, so a deleted entity is restored without a loss
+            // the payload is the whole document, so restoring a deleted entity loses nothing
             guard ConflictState(error: subject.record.error)?.isDeleted == true else { throw Self.staysManual }
         } else if subject.record.operation == .update, edit.payload == nil,
             ConflictState(error: subject.record.error)?.isDeleted == true
@@ -136,7 +136,7 @@ public struct RestartPlanner {
             restart.dependsOn.append(create)
         }
         let references = content.identifiers.filter(isReference)
-        // unchanged content keeps its references; those stored without types get them here
+        // unchanged content keeps its references; references that were stored without types get their types now
         if !edit.isEmpty || (subject.references.types.isEmpty && !subject.references.ids.isEmpty) {
             restart.references = references.map { id in
                 ClientReference(
@@ -150,14 +150,15 @@ public struct RestartPlanner {
 
     /// UUIDs that must be resolved first, if they are client ids.
     ///
-    /// Those in endpoint and payload, and of the changed entity. A create does not wait for the entity that it makes.
+    /// They are the UUIDs in endpoint and payload, and the UUID of the changed entity. A create does not wait for the
+    /// entity that it makes.
     private var waitedFor: [UUID] {
         let created = subject.record.created?.clientID
         return content.identifiers.filter { $0 != created && isMeant($0) }
     }
 
-    /// Whether a UUID can be a client id. For unchanged content that was decided before: a UUID that was mere data
-    /// stays data, even if a create has used it as client id since.
+    /// Whether a UUID can be a client id. For unchanged content this was decided before: a UUID that was mere data
+    /// stays data, even if a create has used it as a client id since.
     private func isMeant(_ id: UUID) -> Bool {
         isOwn(id) || subject.references.ids.contains(id)
             || edit.endpoint?.uuids.contains(id) == true || edit.payload?.uuids.contains(id) == true
@@ -166,9 +167,9 @@ public struct RestartPlanner {
 
     private func isOwn(_ id: UUID) -> Bool { id == subject.record.entity.clientID }
 
-    /// The mappings that a client id can mean.
+    /// The mappings that a client id can refer to.
     ///
-    /// In the type in which it was created when the content first named it, where that is known.
+    /// If the entity type of the first reference to the client id is known, only mappings of that type are included.
     private func mappings(of id: UUID) -> [IDMapping] {
         let type = isOwn(id) ? subject.record.entity.type : subject.references.types[id]
         return (knowledge.mappings[id] ?? []).filter { type == nil || $0.entityType == type }
@@ -178,7 +179,7 @@ public struct RestartPlanner {
         isMeant(id) && !mappings(of: id).isEmpty && id != subject.record.created?.clientID
     }
 
-    /// The create that a client id waits for; nil where it is resolved, or just data.
+    /// The create that a client id waits for; nil if the id is resolved, or is mere data.
     private func create(of id: UUID) throws(Problem) -> UUID? {
         let known = mappings(of: id)
         guard !known.isEmpty || subject.references.types[id] != nil else {
@@ -199,9 +200,9 @@ public struct RestartPlanner {
         return mapping.status == .resolved ? nil : mapping.mutationID
     }
 
-    /// The problem with an unknown id.
+    /// The problem of an id without a mapping.
     ///
-    /// A UUID is just data, but a device id must be known.
+    /// An unknown UUID is mere data, but a device id must be known.
     private func unknown(_ id: UUID) -> Problem? {
         let entity = subject.record.entity
         if isOwn(id), entity.serverID != nil || entity.localID == nil { return nil }
@@ -220,12 +221,12 @@ public struct RestartPlanner {
         return edit.endpoint?.uuids.contains(id) == true ? "/endpoint" : ""
     }
 
-    /// New dependencies, by an edit or by another create of a client id.
+    /// Dependencies that are new because of an edit, or because another create has the client id.
     public var addedDependencies: [UUID] {
         restart.dependsOn.filter { !subject.record.dependsOn.contains($0) }
     }
 
-    /// Checks that no new dependency waits for the mutation itself.
+    /// Checks that no new dependency waits for this mutation itself.
     ///
     /// - Throws: `validation_failed`.
     public func checkCycles(_ graph: DependencyGraph) throws(Problem) {
@@ -242,14 +243,14 @@ public struct RestartPlanner {
     private mutating func send(_ idPointer: String) throws(Problem) {
         let current = ConflictState(error: subject.record.error)
         let serverID = ConflictState.entity(of: subject.record, current, idPointer)
-        // the overriding request is sent as it is: it cannot wait for ids
+        // the overriding request is sent unchanged, so it cannot wait for ids
         let isWaiting = content.payload?.uuids.contains(where: isWaitedFor) ?? false
         let sent = ClientWins.plan(
             operation: subject.record.operation,
             idSpace: subject.type.idSpace,
             endpoint: content.endpoint.map { resolver.path($0, own: nil) } ?? "",
             payload: resolvedPayload,
-            // a document that others have written over since would take their writes back
+            // a document that others have changed since would undo their changes
             current: isWaiting || knowledge.isOvertaken ? nil : current?.documentOfConflict,
             serverID: content.endpoint?.uuids.contains(where: isWaitedFor) ?? false ? nil : serverID
         )
@@ -261,7 +262,7 @@ public struct RestartPlanner {
     /// Whether a UUID is an unresolved client id.
     private func isWaitedFor(_ id: UUID) -> Bool { isReference(id) && resolver.serverID(of: id) == nil }
 
-    /// An unresolved client id stays, and is replaced before the request is sent.
+    /// An unresolved client id stays in the content, and is replaced before the request is sent.
     private var resolver: ReferenceResolver {
         let own = subject.record.entity
         let known = own.clientID.flatMap(mappedID) ?? own.serverID
@@ -270,9 +271,9 @@ public struct RestartPlanner {
 
     private func mappedID(_ id: UUID) -> ServerID? { mappings(of: id).first { $0.status == .resolved }?.serverID }
 
-    /// The payload with server ids; an unresolved device id becomes its client id.
+    /// The payload with server ids; an unresolved device id becomes the client id that represents it.
     ///
-    /// Among the ids of a server's document, the device's number would be ambiguous.
+    /// In a document with server ids, the device's number would be ambiguous.
     private var resolvedPayload: JSONValue? {
         guard let payload = content.payload else { return nil }
         let text = resolver.payload(payload, content.localReferences, unresolved: { .uuid($0.clientID) })
@@ -284,45 +285,45 @@ public struct RestartPlanner {
 public struct MutationRestart: Sendable {
     /// The mutation before the change.
     public let record: MutationRecord
-    /// Mutations that must succeed first; empty for one that runs when its turn comes.
+    /// Mutations that must succeed first; empty if the mutation runs when its turn comes.
     public var dependsOn: [UUID] = []
-    /// Raised by one where the upstream must treat it as another request.
+    /// Incremented if the upstream must treat the mutation as a new request.
     ///
     /// Product rule 6.
     public var revision: Int32
     /// Whether the last request of this revision may have taken effect.
     public var isOutcomeUnknown: Bool
-    /// A new endpoint; nil: unchanged.
+    /// A new endpoint; nil leaves it unchanged.
     public var endpoint: Endpoint?
-    /// A new payload, JSON; nil: unchanged.
+    /// A new payload, as JSON; nil leaves it unchanged.
     public var payload: [UInt8]?
-    /// The user's client ids in the content; nil: unchanged.
+    /// The user's client ids in the content; nil leaves them unchanged.
     public var references: [ClientReference]?
-    /// The device ids that must be found when the mutation's turn comes.
+    /// The device ids to resolve when the mutation's turn comes.
     public var localIDs: [LocalID] = []
-    /// Set where a person lets the client win; then the error keeps the conflict.
+    /// Set if a person lets the client win. In this case the error keeps the conflict.
     public var resolution: ConflictResolution?
-    /// The request that is sent in place of the mutation's own.
+    /// The request that is sent in place of the mutation's own request.
     public var sent: SentRequest?
-    /// The entity that a create overwrites; nil: unchanged.
+    /// The entity that a create overwrites; nil leaves it unchanged.
     ///
-    /// An answer need not repeat its id.
+    /// An upstream's answer is not required to contain this id again.
     public var serverID: ServerID?
 
-    /// `pending`, or `blocked` while it waits for another.
+    /// `pending`, or `blocked` while the mutation waits for others.
     public var status: MutationStatus? { record.status.moved(to: dependsOn.isEmpty ? .pending : .blocked) }
 }
 
-/// A mutation whose dependencies change because others are settled.
+/// A mutation whose dependencies change because other mutations are settled.
 public struct MutationRelease: Sendable {
     /// The mutation before the change.
     public let node: DependencyNode
-    /// The mutations that it still waits for.
+    /// The mutations that this mutation still waits for.
     public let dependsOn: [UUID]
-    /// The problem with which it fails; nil where it does not.
+    /// The problem with which the mutation fails; nil if it does not fail.
     public var problem: Problem?
 
-    /// Its new status: one that waited, and has no more to wait for, runs.
+    /// The new status. A blocked mutation without remaining dependencies runs.
     public var status: MutationStatus? {
         guard node.status == .blocked || node.status == .pending else { return node.status }
         return node.status.moved(to: problem != nil ? .failed : dependsOn.isEmpty ? .pending : .blocked)

@@ -9,7 +9,7 @@ public struct ServerWinsPlanner {
     /// The entity's permanent id; nil where it is unknown.
     public let serverID: ServerID?
 
-    /// - Parameter idPointer: where an upstream's answer names the entity (RFC 6901).
+    /// - Parameter idPointer: the place in an upstream's answer that names the entity (RFC 6901).
     /// - Throws: `status_transition_must_be_valid`, also where there is no entity to adopt.
     public init(_ subject: SettleSubject, idPointer: String) throws(Problem) {
         try subject.require([.conflict], to: "resolve")
@@ -32,12 +32,12 @@ public struct ServerWinsPlanner {
         }
     }
 
-    /// The entity's next state; nil where there is nothing to write. Only a forwarded entity that the upstream itself
-    /// showed is adopted: built-in entities, and those that the feed showed, stay as they are.
+    /// The entity's next state; nil if there is nothing to write. Only a forwarded entity that the upstream itself
+    /// showed is adopted. Built-in entities, and entities that the feed showed, stay as they are.
     ///
     /// - Parameters:
     ///   - stored: the current entity.
-    ///   - isNewer: whether the entity was written after the conflict: that writer knows better.
+    ///   - isNewer: whether the entity was written after the conflict; if so, the later write is kept.
     public func adoption(of stored: EntityState?, isNewer: Bool, user: UUID) -> EntityState? {
         guard subject.type.isForwarded, let serverID, let current, current.version == nil,
             current.document != nil || current.isDeleted,
@@ -73,8 +73,8 @@ public struct ServerWinsPlanner {
     /// The entity's version and state for the mutation's answer.
     ///
     /// - Parameters:
-    ///   - state: the entity afterwards.
-    ///   - isOutline: whether to leave the document out.
+    ///   - state: the entity after the change.
+    ///   - isOutline: whether to omit the document.
     private func told(
         of state: EntityState?,
         _ user: UUID,
@@ -85,7 +85,7 @@ public struct ServerWinsPlanner {
         if state.isVisible(to: user, subject.type.visibility) {
             return (state.version, state.json(type: type, id: serverID, isOutline: isOutline))
         }
-        // as if no other user had an entity of that id
+        // the answer is the same as if no other user had an entity with this id
         guard subject.record.operation == .create, let document = current?.document else { return (nil, nil) }
         let asIfNew = CurrentEntity(type: type, id: serverID, version: 1, etag: current?.etag, document: document)
         return (1, asIfNew.json)
@@ -94,11 +94,11 @@ public struct ServerWinsPlanner {
     /// Adds the changes.
     ///
     /// - Parameters:
-    ///   - state: the entity afterwards; nil where it is unknown.
-    ///   - waiters: mutations that are blocked on this one.
+    ///   - state: the entity after the change; nil if it is unknown.
+    ///   - waiters: mutations that are blocked by this mutation.
     ///   - unmet: the waiters' dependencies that do not satisfy their dependants yet.
-    ///   - isOneOfMany: whether other mutations are settled in the same way: a large document is stored with none of
-    ///     them then.
+    ///   - isOneOfMany: whether other mutations are settled in the same way. If so, a large document is stored with
+    ///     none of them.
     public func plan(
         _ state: EntityState?,
         user: UUID,

@@ -2,13 +2,13 @@ package import JSONText
 
 /// The members of a body that settles mutations.
 ///
-/// A small object without unknown members and duplicates. Requests read the members in turn, up to the first error,
-/// because they depend on each other; a ``MemberTable`` lists the errors of all members.
+/// A small object without unknown members and duplicates. Requests read the members in sequence, up to the first error,
+/// because the members depend on each other. A ``MemberTable`` lists the errors of all members.
 package struct SettleBody {
     private var members: [(name: String, value: JSONValue)] = []
 
     /// - Parameters:
-    ///   - limit: the most bytes of a body.
+    ///   - limit: the maximum number of bytes of a body.
     ///   - names: the members that the body may have.
     ///   - isOptional: whether an empty body is an empty object.
     /// - Throws: `invalid_json`; `invalid_request` with a pointer to the error; `validation_failed` for a payload that
@@ -56,14 +56,14 @@ package struct SettleBody {
 }
 
 extension IntakeLimits {
-    /// The largest body that settles one mutation: a payload, and room for the rest.
+    /// The size in bytes of the largest body that settles one mutation: a payload, and the other members.
     public var settlingBytes: Int { payloadBytes + 16_384 }
 }
 
 /// `POST /v1/mutations/{id}/retry`: `{"payload"?, "endpoint"?, "force"?}`.
 public struct RetryRequest: Sendable {
     public let edit: ContentEdit
-    /// Whether to edit although the last attempt may have taken effect.
+    /// Whether to apply the edit even if the last attempt may have taken effect.
     public let isForced: Bool
 
     /// A retry without changes.
@@ -74,7 +74,7 @@ public struct RetryRequest: Sendable {
 
     /// Reads a body, which may be empty.
     ///
-    /// - Throws: `invalid_json`, `invalid_request`; `validation_failed` for content that a push would not take.
+    /// - Throws: `invalid_json`, `invalid_request`; `validation_failed` for content that a push would not accept.
     public init(body: [UInt8], limits: IntakeLimits) throws(Problem) {
         let names = ["payload", "endpoint", "force"]
         let body = try SettleBody(body, limit: limits.settlingBytes, names: names, isOptional: true)
@@ -93,7 +93,7 @@ public struct RetryRequest: Sendable {
 
 /// `POST /v1/mutations/{id}/discard`: `{"dependents": "discard" | "keep"}`.
 public struct DiscardRequest: Sendable {
-    /// Nil: there are no dependants, or the caller does not know of them.
+    /// How dependants are treated; nil if the caller knows of no dependants.
     public let dependants: DependantsChoice?
 
     public init(dependants: DependantsChoice? = nil) {
@@ -120,17 +120,17 @@ public struct ResolveRequest: Sendable {
     }
 
     public let strategy: Strategy
-    /// The content with which the client wins; with ``Strategy/clientWins`` only.
+    /// The content with which the client wins; only with ``Strategy/clientWins``.
     public let edit: ContentEdit
 
-    /// Without an edit.
+    /// Creates a request without an edit.
     public init(_ strategy: Strategy) {
         self.strategy = strategy
         edit = ContentEdit()
     }
 
-    /// - Throws: `invalid_json`, `invalid_request`; `validation_failed` for a payload that a push would not take, and
-    ///   for one that has no effect.
+    /// - Throws: `invalid_json`, `invalid_request`; `validation_failed` for a payload that a push would not accept, and
+    ///   for a payload that has no effect.
     public init(body: [UInt8], limits: IntakeLimits) throws(Problem) {
         let names = ["strategy", "payload"]
         let body = try SettleBody(body, limit: limits.settlingBytes, names: names, isOptional: false)

@@ -1,18 +1,18 @@
 public import Foundation
 
-/// All changes of settling in one transaction.
+/// All changes that settling makes in one transaction.
 ///
 /// The store writes them in set-based SQL.
 public struct SettlePlan: Sendable {
-    /// The lane afterwards.
+    /// The lane after the changes.
     public private(set) var lane: LaneState
     public private(set) var restarts: [MutationRestart] = []
     public private(set) var discards: [MutationDiscard] = []
-    /// Mutations with new dependencies, without any left, or that fail for lack of one.
+    /// Mutations with changed dependencies: some become runnable, and some fail because a dependency is lost.
     public private(set) var releases: [MutationRelease] = []
     public private(set) var mappings: [MappingChange] = []
-    /// Whether the plan covers the whole request. Otherwise the caller plans again once this part is written:
-    /// dependants go first, so that every part leaves the lane consistent.
+    /// Whether the plan covers the whole request. If not, the caller plans again after this part is written. Dependants
+    /// are settled first, so that every part leaves the lane consistent.
     public internal(set) var isComplete = true
 
     public init(_ lane: LaneState) {
@@ -27,14 +27,14 @@ public struct SettlePlan: Sendable {
         lane.wake(now: now)
     }
 
-    /// Adds a mutation that runs again. A create that had failed makes its mapping pending again (product rule 10).
+    /// Adds a mutation that runs again. If a create had failed, its mapping becomes pending again (product rule 10).
     public mutating func add(_ restart: MutationRestart) {
         settle(DependencyNode(restart.record), as: restart.status)
         restarts.append(restart)
         if let change = MappingChange(restart.record, restart.record.id, .pending) { mappings.append(change) }
     }
 
-    /// Adds a mutation to discard. A create's mapping fails, unless the server's entity takes its place.
+    /// Adds a mutation to discard. A create's mapping fails, unless the server's entity replaces the created one.
     mutating func add(_ discard: MutationDiscard) {
         settle(discard.node, as: discard.node.status.moved(to: .discarded))
         discards.append(discard)
@@ -49,9 +49,9 @@ public struct SettlePlan: Sendable {
         if let change { mappings.append(change) }
     }
 
-    /// Shows the current entities to the clients of discarded mutations.
+    /// Stores the current entities in the errors of discarded mutations, for their clients.
     ///
-    /// `errors` has the problem object of each mutation, as JSON.
+    /// - Parameter errors: the problem object of each mutation, as JSON.
     public mutating func show(_ errors: [UUID: [UInt8]]) {
         for place in discards.indices {
             if let error = errors[discards[place].node.id] { discards[place].error = error }
@@ -63,22 +63,22 @@ public struct SettlePlan: Sendable {
         releases.append(release)
     }
 
-    /// An invalid transition is not counted, since it is not written.
+    /// Updates the lane's counts. An invalid transition is not counted, since it is not written.
     private mutating func settle(_ node: DependencyNode, as status: MutationStatus?) {
         if let status { lane.settle(node, as: status) }
     }
 }
 
-/// A mutation that a person settles, as it is stored.
+/// A stored mutation that a person settles.
 public struct SettleSubject: Sendable {
     public let record: MutationRecord
     public let endpoint: Endpoint?
-    /// JSON as it was written.
+    /// The JSON as the client wrote it.
     public let payload: [UInt8]?
-    /// Whether the last request of its revision may have taken effect unnoticed.
+    /// Whether the last request of the current revision may have taken effect, although no answer shows it.
     public let isOutcomeUnknown: Bool
     public let type: EntityType
-    /// Client ids in its content.
+    /// Client ids in the mutation's content.
     public let references: References
 
     public init(
@@ -99,7 +99,7 @@ public struct SettleSubject: Sendable {
 
     /// Whether the upstream answered with an unusable success.
     ///
-    /// It created the entity, but the answer does not name it.
+    /// The upstream created the entity, but the answer does not name it.
     var hasTakenEffect: Bool {
         record.status == .failed && record.responseStatus.map { (200...299).contains($0) } ?? false
     }
@@ -109,7 +109,7 @@ public struct SettleSubject: Sendable {
     /// Product rule 6.
     public var mayHaveTakenEffect: Bool { isOutcomeUnknown || hasTakenEffect }
 
-    /// Throws 409 unless the status is one of those.
+    /// Throws 409 unless the mutation has one of the given statuses.
     func require(_ statuses: [MutationStatus], to move: String) throws(Problem) {
         guard !statuses.contains(record.status) else { return }
         let names = statuses.map(\.rawValue).joined(separator: ", ")
@@ -122,7 +122,7 @@ public struct SettleSubject: Sendable {
 
 /// A change of a mapping by its create, or the new server id of a device id.
 ///
-/// In the second case the client id represents the device id.
+/// In the second case, the client id of the mapping represents the device id.
 public struct MappingChange: Sendable, Hashable {
     @Exact public private(set) var entityType: String
     /// The client's name of the entity.
@@ -132,15 +132,15 @@ public struct MappingChange: Sendable, Hashable {
     /// A mapping that another create has taken over is not changed.
     public let mutationID: UUID
     public let status: IDMapping.Status
-    /// The permanent id of a resolved mapping.
+    /// The permanent id, if the mapping is resolved.
     public var serverID: ServerID?
-    /// Why it failed.
+    /// Why the mapping failed.
     public var lastError: String?
 
     /// The client id, or the UUID that represents a device id.
     public var clientID: UUID { client.id }
 
-    /// Whether the mapping is that of a device id.
+    /// Whether the mapping maps a device id.
     public var isLocal: Bool { client.number != nil }
 
     /// - Returns: nil for a mutation that is no create, and for a create that has no mapping.
