@@ -8,6 +8,7 @@ import JSONText
 ///
 /// Nothing is guessed. The places of ids in the first attempt were stored with it, and only in such a place may the
 /// second attempt have another id. One of the two ids must be known to resolve to the other.
+///
 /// With the first attempt's ids put back in these places, the second attempt must hash to the first attempt's digest.
 /// Any other difference makes it different content, even where it looks like an id.
 struct ContentComparison {

@@ -109,7 +109,7 @@ enum HeaderRules {
     ///
     /// The headers must have passed ``check(_:report:)``.
     ///
-    /// - Parameter upstream: the organization's upstream; nil if it has none.
+    /// - Parameter upstream: the organization's upstream; nil for an organization without an upstream.
     static func refused(_ headers: JSONValue, by upstream: UpstreamSettings?, pointer: String) -> [ProblemDetail] {
         (headers.members.map(Array.init) ?? []).compactMap { name, _ in
             let name = name.string

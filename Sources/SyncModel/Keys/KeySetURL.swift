@@ -3,7 +3,7 @@ public enum KeySetURL {
     /// The maximum length, in bytes.
     public static let maximumBytes = 2_000
 
-    /// The error in the URL, as text that follows its name; nil for a valid URL.
+    /// The error in the URL, as text that follows the URL's name; nil for a valid URL.
     public static func problem(_ text: String) -> String? {
         guard text.utf8.count <= maximumBytes else { return "is longer than \(maximumBytes) bytes" }
         guard text.utf8.allSatisfy({ (0x21...0x7e).contains($0) }) else {
@@ -15,12 +15,10 @@ public enum KeySetURL {
         return url.problem
     }
 
-    /// The URL for display: without the query, which may hold secrets.
+    /// The URL for display: without the query, which may contain secrets.
     public static func shown(_ text: String) -> String { withoutQuery(text) }
 
-    /// Whether an attacker on the network could substitute their own keys.
-    ///
-    /// The attacker would be between gateway and provider.
+    /// Whether an attacker between gateway and provider could substitute their own keys.
     public static func isOpenToForgery(_ text: String) -> Bool {
         guard let url = URLParts(withoutQuery(text)), url.scheme.lowercased() == "http" else { return false }
         let host =
@@ -33,13 +31,13 @@ public enum KeySetURL {
 
 /// An identity provider's answer to a request for its keys.
 public enum KeySetAnswer: Sendable, Hashable {
-    /// A document, with the `ETag` and `Cache-Control` that came with it.
+    /// A document, with the `ETag` and `Cache-Control` of the answer.
     case document([UInt8], etag: String?, cacheControl: String?)
-    /// The document that was fetched before is still valid (304).
+    /// The previously fetched document is still valid (304).
     case unchanged(cacheControl: String?)
-    /// No document, for a reason in a few words without secrets.
+    /// No document; the reason in a few words, without secrets.
     case failed(String)
 
-    /// Fetches a key set; `etag` is that of the cached document. Ends within seconds.
+    /// Fetches a key set within seconds; `etag` is the ETag of the cached document.
     public typealias Fetch = @Sendable (_ url: String, _ etag: String?) async -> KeySetAnswer
 }

@@ -3,7 +3,7 @@ import JSONText
 
 /// The effect of one mutation on one entity in the built-in document store. Pure.
 enum BuiltInStore {
-    /// The most bytes to which patches may grow a document.
+    /// The maximum number of bytes to which patches may grow a document.
     static let maximumDocumentBytes = 1_048_576
 
     /// A write of one entity.
@@ -11,7 +11,7 @@ enum BuiltInStore {
         let operation: Operation
         let id: ServerID
         let clientID: UUID?
-        /// The payload with server ids in place.
+        /// The payload, with server ids.
         let payload: [UInt8]
         let baseVersion: Int64?
         let writer: Writer
@@ -19,27 +19,27 @@ enum BuiltInStore {
         let conflictResolution: ConflictResolution
         /// Whether an update may restore a deleted entity.
         ///
-        /// That is so if a person who knew of the deletion specified the whole document.
+        /// It may if a person who knew of the deletion specified the whole document.
         var restores = false
     }
 
     enum Outcome {
-        /// Took effect; the state to write, and the state that a strategy overwrote.
+        /// The write took effect; the state to write, and the state that a strategy overwrote.
         case applied(EntityState, resolution: ConflictResolution?, current: EntityState?)
-        /// There was nothing to do: the entity is deleted.
+        /// There was nothing to do, because the entity is deleted.
         ///
-        /// It has the tombstone, where the caller may know of it.
+        /// The associated value is the tombstone, if the caller may know of it.
         case unchanged(EntityState?)
-        /// Gave way to the current state.
+        /// The current state replaced the mutation (`server_wins`).
         case adopted(current: EntityState?)
-        /// Waits for a person; the current state, where the caller may see it.
+        /// The mutation waits for a person; the current state, if the caller may see it.
         case conflict(current: EntityState?)
-        /// Refused permanently, with the status that a REST API would return.
+        /// The write was refused permanently, with the status that a REST API would return.
         case refused(status: Int, String)
     }
 
     static func decide(_ write: Write, on stored: EntityState?) -> Outcome {
-        // another user's private entity does not exist for this one, except that its id is taken
+        // to this user, another user's private entity does not exist, except that its id is taken
         let state = stored.flatMap { $0.isVisible(to: write.writer.user, write.type.visibility) ? $0 : nil }
         switch write.operation {
         case .create:
@@ -66,8 +66,8 @@ enum BuiltInStore {
     ///
     /// `client_wins` stays manual (product rule 12, `shared` types).
     ///
-    /// A create of a deleted id restores the entity. That conflicts with the deletion of another writer only, and
-    /// `client_wins` settles it: the payload is the whole document.
+    /// A create of a deleted id restores the entity. It conflicts only with a deletion by another writer. `client_wins`
+    /// settles this conflict, because the payload is the whole document.
     private static func settleCreate(_ write: Write, current: EntityState?) -> Outcome {
         if let current, current.isDeleted {
             guard current.lastWriter == write.writer else { return settle(write, current: current) }
@@ -81,7 +81,7 @@ enum BuiltInStore {
         switch write.conflictResolution {
         case .manual: .conflict(current: current)
         case .serverWins: .adopted(current: current)
-        // a patch would restore only the members that it changes: the rest was deleted with the entity
+        // a patch would restore only the members that it changes; the other members were deleted with the entity
         case .clientWins where current.isDeleted && write.operation == .update && !write.restores:
             .conflict(current: current)
         case .clientWins: apply(write, to: current, resolution: .clientWins)
@@ -125,7 +125,7 @@ enum BuiltInStore {
         }
     }
 
-    /// RFC 7396; nil when the result would be too large.
+    /// Merges by RFC 7396; nil if the result would be too large.
     static func merge(_ patch: [UInt8], into document: [UInt8]?) -> [UInt8]? {
         guard let patch = try? JSONTree(parsing: patch).root,
             let merged = try? JSONValue.mergePatch(target: document, patch: patch),
@@ -134,9 +134,9 @@ enum BuiltInStore {
         return merged
     }
 
-    /// The document with the given members in place of its members of the same names.
+    /// The document, with members replaced by the given members of the same names.
     ///
-    /// Nil when the result would be too large.
+    /// Nil if the result would be too large.
     static func overlay(_ members: [UInt8], over document: [UInt8]?) -> [UInt8]? {
         guard let members = (try? JSONTree(parsing: members, limits: .widest))?.root.members,
             let stored = (try? JSONTree(parsing: document ?? Array("{}".utf8), limits: .widest))?.root.members
@@ -157,28 +157,29 @@ enum BuiltInStore {
 }
 
 extension BuiltInStore {
-    /// The result of a mutation in a transaction that applies it, or lets it wait.
+    /// The result of a mutation in a transaction that applies the mutation or leaves it waiting.
     struct Result {
         var status: MutationStatus
         var serverID: ServerID?
         var version: Int64?
         var resolution: ConflictResolution?
-        /// The status that a REST API would answer; nil for a mutation that waits.
+        /// The status that a REST API would return; nil for a mutation that waits.
         var responseStatus: Int16?
         /// A problem object as JSON.
         var error: [UInt8]?
         var lastError: String?
     }
 
-    /// - Parameter index: the mutation's index in its push; nil where it is not applied in that push.
+    /// - Parameter index: the mutation's index in its push; nil if the mutation is not applied in the push that
+    ///   contains it.
     static func apply(_ write: Write, type: String, index: Int?, to entities: inout EntityTable) -> Result {
         var shown: Set<EntityKey> = []
         return apply(write, type: type, index: index, showing: &shown, to: &entities)
     }
 
     /// - Parameters:
-    ///   - index: the mutation's index in its push; nil where it is not applied in that push.
-    ///   - shown: entities whose large documents an error of the same push has already; later errors leave them out.
+    ///   - index: the mutation's index in its push; nil if the mutation is not applied in the push that contains it.
+    ///   - shown: entities whose large documents an error of the same push already contains; later errors omit them.
     static func apply(
         _ write: Write,
         type: String,

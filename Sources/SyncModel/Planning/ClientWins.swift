@@ -5,18 +5,18 @@ public import JSONText
 ///
 /// Product rule 12.
 public enum ClientWins {
-    /// The most bytes of a document merged for a PUT.
+    /// The maximum number of bytes of a document that is merged for a PUT.
     static let maximumDocumentBytes = 1_048_576
 
     /// Decides the request of the next revision.
     ///
-    /// Nil where the conflict stays for a person, because no request would be sure to overwrite the right entity.
+    /// Nil if the conflict stays for a person, because no request would be sure to overwrite the right entity.
     ///
     /// - Parameters:
-    ///   - endpoint: of the mutation, with the known server ids in place.
-    ///   - payload: of the mutation, with the known server ids in place; nil if it is missing.
-    ///   - current: the server's document, JSON; nil where it is unknown or the entity was deleted.
-    ///   - serverID: of the conflicting entity; nil where it is unknown.
+    ///   - endpoint: the mutation's endpoint, with the known server ids.
+    ///   - payload: the mutation's payload, with the known server ids; nil if it is missing.
+    ///   - current: the server's document, as JSON; nil if it is unknown or the entity was deleted.
+    ///   - serverID: the server id of the conflicting entity; nil if it is unknown.
     public static func plan(
         operation: Operation,
         idSpace: IDSpace,
@@ -33,9 +33,9 @@ public enum ClientWins {
         }
     }
 
-    /// PUT of the server's document with the patch merged in.
+    /// A PUT of the server's document with the patch merged into it.
     ///
-    /// The PATCH as it is where there is nothing to merge.
+    /// If there is nothing to merge, the unchanged PATCH.
     private static func update(_ patch: JSONValue?, _ current: [UInt8]?) -> SentRequest {
         guard let current, let patch, patch.kind == .object,
             let merged = try? JSONValue.mergePatch(target: current, patch: patch, maximumBytes: maximumDocumentBytes)
@@ -43,9 +43,9 @@ public enum ClientWins {
         return SentRequest(method: "PUT", payload: merged)
     }
 
-    /// PUT to the existing entity, below the collection of the create.
+    /// A PUT to the existing entity, below the collection of the create.
     ///
-    /// Never for a global id: the entity that has it is another one, not an earlier state of this one.
+    /// Nil for a global id: an entity with the same global id is a different entity, not an earlier state of this one.
     private static func create(_ endpoint: String, _ idSpace: IDSpace, _ serverID: ServerID?) -> SentRequest? {
         guard idSpace != .shared, let serverID else { return nil }
         let parts = endpoint.split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)
@@ -58,7 +58,7 @@ public enum ClientWins {
 
 /// Whether the feed adopts the state that an upstream showed to a user.
 ///
-/// The user's mutation gave way to that state.
+/// The user's mutation was discarded in favor of that state.
 struct UpstreamStateAdoption {
     let user: UUID
     let visibility: Visibility
@@ -66,7 +66,8 @@ struct UpstreamStateAdoption {
 
     /// - Parameters:
     ///   - stored: the current entity.
-    ///   - isNewer: whether the entity was written after the gateway asked the upstream: that writer knows better.
+    ///   - isNewer: whether the entity was written after the gateway asked the upstream. If so, the later write is
+    ///     kept.
     func isPossible(over stored: EntityState?, isNewer: Bool) -> Bool {
         // a private entity belongs to its creator
         guard let stored else { return isCreate || visibility == .organization }
@@ -76,7 +77,7 @@ struct UpstreamStateAdoption {
 }
 
 extension EntityState {
-    /// Whether a create's answer may be about this entity. A create makes a new entity: an answer that names one that
-    /// another user has written shows at most that it exists.
+    /// Whether a create's answer may be about this entity. A create makes a new entity. If its answer names an entity
+    /// that another user has written, it shows at most that the entity exists.
     func mayBeMade(by user: UUID) -> Bool { isDeleted || lastWriter.isOwn(of: user) }
 }

@@ -7,19 +7,19 @@ struct CurrentEntity {
     let id: ServerID
     /// Nil if the gateway has the entity only from an upstream's response.
     var version: Int64?
-    /// The feed's version when the upstream was asked, 0 for no version.
+    /// The feed's version when the upstream was asked; 0 if the feed had none.
     ///
-    /// It shows whether another writer has written since, which no clock could show. Nil where that does not matter.
+    /// It shows whether another writer has written since, which no clock could show. Nil if that does not matter.
     var feedVersion: Int64?
     var etag: String?
     var isDeleted = false
     /// JSON; nil for a deleted entity.
     var document: [UInt8]?
-    /// Whether its document is stored and cannot be opened.
+    /// Whether the entity's document is stored but cannot be decrypted.
     var isUnreadable = false
-    /// Whether its document is left out.
+    /// Whether the entity's document is omitted.
     ///
-    /// An entity without a member `document` is known by its version alone.
+    /// An entity without a member `document` shows its version alone.
     var isOutline = false
 
     var json: [UInt8] {
@@ -41,7 +41,7 @@ struct CurrentEntity {
 extension EntityState {
     /// The entity as a conflict's `current` shows it.
     ///
-    /// - Parameter isOutline: whether to leave its document out.
+    /// - Parameter isOutline: whether to omit the document.
     func json(type: String, id: ServerID, isOutline: Bool = false) -> [UInt8] {
         let current = CurrentEntity(
             type: type,
@@ -56,7 +56,7 @@ extension EntityState {
         return current.json
     }
 
-    /// Whether a copy of the document is too large for each conflicting mutation's row.
+    /// Whether the document is too large to be copied into the row of each conflicting mutation.
     var isLarge: Bool { documentBytes > WorkBounds.small }
 }
 
@@ -65,7 +65,7 @@ extension Problem {
     ///
     /// - Parameters:
     ///   - error: the mutation's last problem; nil for none.
-    ///   - isOutline: whether to leave the entity's document out.
+    ///   - isOutline: whether to omit the entity's document.
     public static func given(
         up error: [UInt8]?,
         for current: EntityState,
@@ -80,16 +80,16 @@ extension Problem {
 
     /// Adds the present entity to a stored problem whose `current` lacks its document.
     ///
-    /// - Returns: nil where the problem has its document, or is about another entity.
+    /// - Returns: nil if the problem has its document, or is about another entity.
     public static func completed(_ problem: [UInt8], with entity: EntityState, _ key: EntityKey) -> [UInt8]? {
         guard let outline = CurrentOutline(problem), !outline.isWhole, outline.key == key else { return nil }
         let id = ServerID(text: key.id, isInteger: entity.isIntegerID)
         return json(problem, current: entity.json(type: key.type, id: id))
     }
 
-    /// A stored problem with another `current`; an unreadable one is not changed.
+    /// Replaces `current` in a stored problem; an unreadable problem is not changed.
     ///
-    /// - Parameter isOutline: whether `current` lacks its document.
+    /// - Parameter isOutline: whether the given `current` lacks its document.
     static func json(_ problem: [UInt8], current: [UInt8], isOutline: Bool = false) -> [UInt8] {
         guard let members = try? JSONTree(parsing: problem, limits: .widest).root.members else { return problem }
         var writer = JSONWriter(capacity: problem.count + current.count)
@@ -111,17 +111,17 @@ public struct CurrentOutline: Sendable {
     private static let name = Array("\"current\"".utf8)
 
     public let key: EntityKey
-    /// Its version, its ETag and whether it is deleted, as JSON.
+    /// The entity's version, its ETag and whether it is deleted, as JSON.
     ///
-    /// Equal for equal states.
+    /// Equal states have equal values.
     public let state: [UInt8]
-    /// Whether the problem has the document, too.
+    /// Whether the problem also has the document.
     public let isWhole: Bool
 
     /// - Parameter problem: a problem object as JSON.
-    /// - Returns: nil where it has no `current` that names an entity.
+    /// - Returns: nil if the problem has no `current` that names an entity.
     public init?(_ problem: [UInt8]) {
-        // most problems do not have the member, and need not be parsed
+        // most problems lack the member and need not be parsed
         guard problem.firstRange(of: Self.name) != nil,
             let current = (try? JSONTree(parsing: problem, limits: .widest))?.root["current"],
             let type = current["entity_type"]?.string, let id = current["id"].flatMap(ServerID.init(json:))
@@ -135,7 +135,7 @@ public struct CurrentOutline: Sendable {
 
     /// A problem with a pointer or a mark in place of its `current`.
     ///
-    /// - Parameter place: where the same answer shows it (RFC 6901); nil where it does not.
+    /// - Parameter place: where the same answer shows the entity (RFC 6901); nil if it does not.
     public static func cut(_ problem: [UInt8], place: String?) -> [UInt8] {
         guard let members = try? JSONTree(parsing: problem, limits: .widest).root.members else { return problem }
         return JSONWriter.object { writer in
@@ -163,18 +163,18 @@ struct VersionHistory: Sendable, Hashable {
 
     /// The relation of a write's `base_version` to the entity's version.
     enum Verdict: Sendable, Hashable {
-        /// No other writer has written since this one read the entity. A writer's own writes since then, made offline
-        /// on the same version, do not count against it.
+        /// No other writer has written since this writer read the entity. The writer's own writes since then, made
+        /// offline on the same version, do not count against it.
         case fits
-        /// Another writer has written since.
+        /// Another writer has written since this writer read the entity.
         case passed
-        /// The writer saw a version that is unknown here, as after a restore.
+        /// The writer saw a version that is unknown to the gateway, as after a restore.
         ///
         /// The gateway cannot determine what the write would overwrite.
         case ahead
     }
 
-    /// A writer that names no version overwrites any.
+    /// Compares a write with the entity's version. A write without a version overwrites any version.
     func verdict(on baseVersion: Int64?, from writer: Writer) -> Verdict {
         guard let baseVersion, baseVersion != version else { return .fits }
         if baseVersion > version { return .ahead }
@@ -201,25 +201,25 @@ public struct Writer: Sendable, Hashable {
 
     /// The writer of a state that a user adopted from the upstream.
     ///
-    /// It has no device, so that no device's edits count as made on a state that it has not seen.
+    /// The writer has no device, so that no device's edits count as made on a state that the device has not seen.
     static func adopting(_ user: UUID) -> Writer { Writer(user: user, device: noDevice) }
 
-    /// Whether one of a user's devices wrote, so that the state was not adopted.
+    /// Whether one of a user's devices wrote the state, rather than adopting it.
     func isOwn(of user: UUID) -> Bool { self.user == user && device != Self.noDevice }
 
     static let noDevice = UUID(uuid: (0, 0, 0, 0, 0, 0, 0x80, 0, 0x80, 0, 0, 0, 0, 0, 0, 0))
 }
 
 extension Writer {
-    /// The writer of edits made elsewhere, and the owner of entities without an owner.
+    /// The writer of edits made outside Sluice, and the owner of entities without an owner.
     ///
-    /// No user has this id, and no device.
+    /// No user and no device has this id.
     public static let elsewhere = Writer(user: elsewhereID, device: elsewhereID)
 
     /// The id that replaces the id of an erased user.
     public static let erased = UUID(uuid: (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0))
 
-    /// Whether an id is reserved: not a user's, and not assignable to one.
+    /// Whether an id is reserved: it neither belongs to a user nor can be assigned to a user.
     public static func isReserved(_ id: UUID) -> Bool { id == erased || id == elsewhereID || id == noDevice }
 
     private static let elsewhereID = UUID(uuid: (0, 0, 0, 0, 0, 0, 0x80, 0, 0x80, 0, 0, 0, 0, 0, 0, 1))

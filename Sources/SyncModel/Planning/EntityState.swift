@@ -2,25 +2,25 @@ public import Foundation
 
 /// The current state of one entity.
 public struct EntityState: Sendable {
-    /// Whether JSON shows the id as a number.
+    /// Whether the id is a number in JSON.
     public var isIntegerID: Bool
-    /// Raised by one with each write; the create makes 1.
+    /// The version: 1 after the create, incremented by each write.
     public var version: Int64
     /// Whether the entity is a tombstone.
     public var isDeleted: Bool
-    /// JSON text as written.
+    /// JSON text as the client wrote it.
     ///
-    /// Nil for a tombstone, and for a document that cannot be opened.
+    /// Nil for a tombstone, and for a document that cannot be decrypted.
     public var document: [UInt8]?
-    /// Whether the document is stored and cannot be opened.
+    /// Whether the document is stored but cannot be decrypted.
     ///
-    /// The entity can then be replaced or deleted, but not patched.
+    /// Such an entity can be replaced or deleted, but not patched.
     public var isUnreadable = false
     /// The bytes of a stored document that was not read because of the read limit.
     ///
-    /// 0 where the document was read, or does not exist.
+    /// 0 if the document was read, or does not exist.
     public var unreadBytes = 0
-    /// The bytes of the document, read or not.
+    /// The bytes of the document, whether it was read or not.
     var documentBytes: Int { document?.count ?? unreadBytes }
     /// The creator.
     public var owner: UUID
@@ -34,7 +34,7 @@ public struct EntityState: Sendable {
     public var isStored = false
     /// The upstream's ETag of this state.
     ///
-    /// Nil for built-in types, and where the upstream sent no ETag.
+    /// Nil for built-in types, and if the upstream sent no ETag.
     public var etag: String?
 
     public init(
@@ -67,12 +67,12 @@ public struct EntityState: Sendable {
 
     /// Whether a user may know of the entity.
     ///
-    /// A private one exists for its creator alone.
+    /// A private entity exists only for its creator.
     func isVisible(to user: UUID, _ visibility: Visibility) -> Bool {
         visibility == .organization || owner == user
     }
 
-    /// Whether a user may see the entity; a private one exists for its creator alone.
+    /// Whether a user may see the entity; a private entity exists only for its creator.
     public func mayBeSeen(by user: UUID, _ visibility: Visibility) -> Bool { isVisible(to: user, visibility) }
 
     /// The state after one more write.
@@ -92,12 +92,13 @@ public struct EntityState: Sendable {
 
 /// The entities of one organization that a group of pushes touches.
 ///
-/// First as loaded, then as the plans leave them, so that each push sees the effects of those before it in the group.
+/// It holds the states as loaded, and each plan updates them, so that each push sees the effects of earlier pushes in
+/// the group.
 public struct EntityTable: Sendable {
     private struct Slot {
         let key: EntityKey
         var state: EntityState
-        /// Ordinal of the last write: the feed's order within the group.
+        /// The ordinal of the last write; it determines the feed's order within the group.
         var lastWrite: Int?
     }
 
@@ -112,7 +113,7 @@ public struct EntityTable: Sendable {
 
     public init() {}
 
-    /// Makes room for entities beyond those that are there.
+    /// Reserves capacity for additional entities.
     mutating func reserve(_ more: Int) { places.reserveCapacity(places.count + more) }
 
     /// The current state of an entity; nil when it never existed.
@@ -130,7 +131,7 @@ public struct EntityTable: Sendable {
         set(key, state, lastWrite: writeCount)
     }
 
-    /// Replaces the text of an entity's document. That is no write by itself.
+    /// Replaces the text of an entity's document. This alone does not count as a write.
     mutating func setDocument(_ document: [UInt8], of key: EntityKey) {
         guard let place = places[key] else { return }
         slots[place].state.document = document
@@ -138,7 +139,7 @@ public struct EntityTable: Sendable {
 
     private mutating func set(_ key: EntityKey, _ state: EntityState, lastWrite: Int?) {
         let slot = Slot(key: key, state: state, lastWrite: lastWrite)
-        // one look-up for a new entity, as most are
+        // one look-up for a new entity, since most entities are new
         if let place = places.updateValue(slots.count, forKey: key) {
             places[key] = place
             slots[place] = slot
@@ -158,9 +159,9 @@ public struct EntityTable: Sendable {
 /// The latest value for each entity, found by both of its possible names.
 struct EntityIndex<Value> {
     private var byClientID: [ClientReference: Value] = [:]
-    /// By the text of the id.
+    /// Values by the text of the server id.
     ///
-    /// An integer and a string of its digits are the same entity.
+    /// An integer and a string of the same digits are the same entity.
     private var byServerID: [EntityKey: Value] = [:]
 
     mutating func record(_ value: Value, of entity: EntityName) {
@@ -168,7 +169,7 @@ struct EntityIndex<Value> {
         if let id = entity.serverID { byServerID[EntityKey(type: entity.type, id: id.text)] = value }
     }
 
-    /// The latest values under the client's name of an entity, and under the server's.
+    /// The latest values under the entity's client name and under its server id.
     func latest(of entity: EntityName) -> (Value?, Value?) {
         if byClientID.isEmpty, byServerID.isEmpty { return (nil, nil) }
         return (
@@ -178,7 +179,7 @@ struct EntityIndex<Value> {
     }
 }
 
-/// Names an entity within an organization.
+/// Identifies an entity within an organization.
 public struct EntityKey: Sendable, Hashable {
     @Exact public private(set) var type: String
     /// The text of the server id.

@@ -1,13 +1,13 @@
 public import Foundation
 
-/// Client id → server id of one user (seed 000).
+/// The mapping of one user's client id to a server id (specification 000 (docs/spec)).
 public struct IDMapping: Sendable, Hashable {
-    /// The status of a mapping (seed 000, `status`).
+    /// The status of a mapping (specification 000 (docs/spec), `status`).
     public enum Status: String, Sendable, Hashable, CaseIterable {
         case pending
-        /// Has a server id.
+        /// The mapping has a server id.
         ///
-        /// Seed 000, `resolved_requires_server_id`; a CHECK enforces it as well.
+        /// Specification 000 (docs/spec), `resolved_requires_server_id`; a CHECK enforces it as well.
         case resolved
         case failed
     }
@@ -15,18 +15,18 @@ public struct IDMapping: Sendable, Hashable {
     @Exact public private(set) var entityType: String
     /// The client's name of the entity; it never changes.
     ///
-    /// Seed 000, `client_id_immutable`.
+    /// Specification 000 (docs/spec), `client_id_immutable`.
     public let client: ClientName
-    /// Nil while it is not known.
+    /// The server id; nil while it is unknown.
     public var serverID: ServerID?
     public var status: Status
-    /// The create that makes the entity; of no interest once the mapping is resolved.
+    /// The create that makes the entity; it has no effect once the mapping is resolved.
     public let mutationID: UUID
-    /// Whether nothing will ever resolve the mapping: its create was discarded. Another create may take over the client
-    /// id.
+    /// Whether nothing will ever resolve the mapping, because its create was discarded. Another create may take over
+    /// the client id.
     public let isAbandoned: Bool
 
-    /// By default a mapping whose create has not run yet.
+    /// Creates a mapping; by default, a mapping whose create has not run yet.
     public init(
         entityType: String,
         client: ClientName,
@@ -46,8 +46,10 @@ public struct IDMapping: Sendable, Hashable {
     /// The mapping of a device id.
     ///
     /// - Parameters:
-    ///   - create: the mutation that made the id; nil for an id that a pull assigned, whose create does not matter.
-    ///   - isAbandoned: whether the create was discarded or deleted; matters while the id is not resolved.
+    ///   - create: the mutation that made the id; nil for an id that a pull assigned, for which the create has no
+    ///     effect.
+    ///   - isAbandoned: whether the create was discarded or deleted; it has an effect only while the id is not
+    ///     resolved.
     public init(
         _ id: LocalID,
         on device: UUID,
@@ -87,8 +89,8 @@ public struct NewMapping: Sendable {
 
 /// The mappings of a user that the answer to a push shows once they are resolved.
 ///
-/// Those of its entities' own client ids, each in its one type, and those that its endpoints, payloads and dependencies
-/// name, in any type.
+/// They are the mappings of the entities' own client ids, each in its entity type. The client ids that endpoints,
+/// payloads and dependencies name are included in any entity type.
 public struct TouchedMappings: Sendable {
     private var named: Set<UUID> = []
     private var own: Set<ClientReference> = []
@@ -101,7 +103,7 @@ public struct TouchedMappings: Sendable {
         }
     }
 
-    /// Every client id that such a mapping may have, once each.
+    /// Each client id that such a mapping may have, without duplicates.
     public var clientIDs: [UUID] { Array(named.union(own.map(\.clientID))) }
 
     public func contains(_ mapping: IDMapping) -> Bool {

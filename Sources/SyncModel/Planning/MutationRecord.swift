@@ -1,9 +1,9 @@
 public import Foundation
 
-/// A mutation's row without its content, with all that an answer shows of it.
+/// A mutation's row without its content, and with everything else that an answer shows.
 ///
-/// A class, since it is passed around a lot and never changes: a copy is one count, not one for each member. Its members
-/// are those of its parts: `record.status`.
+/// It is a class because it is passed often and never changes. A copy costs one reference count instead of one for each
+/// member. The members of its parts are available directly, such as `record.status`.
 @dynamicMemberLookup
 public final class MutationRecord: EntityWrite, Sendable {
     /// Members that the push determines.
@@ -12,7 +12,7 @@ public final class MutationRecord: EntityWrite, Sendable {
         public let idempotencyKey: UUID
         public let deviceID: UUID
         public let sequenceNumber: Int64
-        /// Its place in the lane.
+        /// The mutation's position in the lane.
         public let position: Int64
         public let operation: Operation
         public let acceptedAt: Timestamp
@@ -36,12 +36,12 @@ public final class MutationRecord: EntityWrite, Sendable {
         }
     }
 
-    /// How far the mutation is; the defaults are those of a new one.
+    /// The progress of the mutation; the defaults are those of a new mutation.
     public struct State: Sendable {
         public var status: MutationStatus
-        /// Starts at 1; raised with each new upstream idempotency key.
+        /// Starts at 1; incremented with each new upstream idempotency key.
         ///
-        /// That is each time the mutation is sent again as another request.
+        /// The mutation gets a new key each time it is sent as a new request.
         public var revision: Int32 = 1
         /// The entity's version after the mutation took effect.
         public var version: Int64?
@@ -51,7 +51,7 @@ public final class MutationRecord: EntityWrite, Sendable {
         public var attemptCount: Int16 = 0
         /// When the next retry is due; nil unless an attempt failed.
         public var nextRetryAt: Timestamp?
-        /// Mutations that this one waits for while it is blocked.
+        /// The mutations that block this one.
         public var dependsOn: [UUID] = []
         /// Set when a strategy or a person settled a conflict.
         public var resolution: ConflictResolution?
@@ -61,46 +61,46 @@ public final class MutationRecord: EntityWrite, Sendable {
         public init(_ status: MutationStatus) { self.status = status }
     }
 
-    /// The response, or what takes its place.
+    /// The response, or the values that replace it.
     public struct Response: Sendable {
         /// HTTP status of the outcome.
         ///
         /// For built-in types, it is the status that a REST API would return.
         public var responseStatus: Int16?
-        /// JSON of the upstream's answer.
+        /// The upstream's answer as JSON.
         ///
-        /// Nil for the built-in store, whose answers follow from the rest.
+        /// Nil for the built-in store, whose answers follow from the other members.
         public var responseBody: [UInt8]?
         /// A problem object as JSON.
         public var error: [UInt8]?
-        /// The error as a sentence, of a mutation that waits for a person.
+        /// The error as a sentence, for a mutation that waits for a person.
         public var lastError: String?
 
         public init() {}
     }
 
-    /// Members of the answer that are shown as null although they are stored. Normally there are no such members.
+    /// Members that the answer shows as null although they are stored. Normally there are no such members.
     public struct Gaps: Sendable {
-        /// Those that cannot be opened.
+        /// Members that cannot be decrypted.
         public var unreadable: [String] = []
-        /// Those that were not read, to limit the answer's size.
+        /// Members that were not read, to limit the answer's size.
         public var omitted: [String] = []
-        /// Whether the texts of its user and the upstream were left out.
+        /// Whether the texts of the mutation's user and of the upstream are omitted.
         ///
-        /// They are left out for readers who did not ask for them.
+        /// They are omitted for readers who did not ask for them.
         public var isWithheld = false
 
         public init() {}
     }
 
-    /// The parts of a record, to be changed in a copy.
+    /// The parts of a record, for changes in a copy.
     public struct Parts: Sendable {
         public let origin: Origin
-        /// The entity, with its permanent id once that is known.
+        /// The entity, with its permanent id once it is known.
         public var entity: EntityName
         public var state: State
         public var response = Response()
-        /// Recognizes a replay.
+        /// Recognizes a repeat.
         public let fingerprint: Fingerprint
         public var gaps = Gaps()
 
@@ -116,10 +116,10 @@ public final class MutationRecord: EntityWrite, Sendable {
 
     public init(_ parts: Parts) { self.parts = parts }
 
-    /// A record of a new mutation.
+    /// Creates the record of a new mutation.
     ///
     /// - Parameters:
-    ///   - result: its result in the transaction that accepts it.
+    ///   - result: the mutation's result in the transaction that accepts it.
     ///   - dependsOn: the mutations that it waits for.
     convenience init(
         _ mutation: Mutation,
@@ -174,7 +174,7 @@ public final class MutationRecord: EntityWrite, Sendable {
     /// Whether a mutation that depends on this one may run.
     public var satisfiesDependants: Bool { parts.state.status.satisfiesDependants(settledBy: parts.state.resolution) }
 
-    /// The bytes in an answer of the mutations that it waits for.
+    /// The bytes that the list of blocking mutations takes in an answer.
     public var blockerBytes: Int {
         parts.state.status == .blocked ? parts.state.dependsOn.count * WorkBounds.listedID : 0
     }
@@ -192,10 +192,10 @@ extension MutationRecord {
     /// The record with another error.
     public func showing(_ error: [UInt8]) -> MutationRecord { with { $0.response.error = error } }
 
-    /// The record of a mutation some of whose members were not read.
+    /// The record with the given members marked as not read.
     public func omitting(_ members: [String]) -> MutationRecord { with { $0.gaps.omitted = members } }
 
-    /// The record without a large error, a large answer of its upstream and a long list of blockers.
+    /// The record without a large error, a large answer of the upstream and a long list of blockers.
     public var withoutContents: MutationRecord {
         var copy = parts
         if blockerBytes > WorkBounds.small {
@@ -213,9 +213,9 @@ extension MutationRecord {
         return MutationRecord(copy)
     }
 
-    /// The record without what its user and the upstream wrote.
+    /// The record without the texts of its user and the upstream.
     ///
-    /// It lacks the response's body and entity tag, the conflicting entity, and the address of a redirect.
+    /// It lacks the response's body and ETag, the conflicting entity, and the address of a redirect.
     public var redacted: MutationRecord {
         with {
             $0.state.etag = nil

@@ -3,27 +3,27 @@ import JSONText
 
 /// Decides the results that a push would have now, and the requests it would send. Pure.
 ///
-/// It uses the planners for pushes and turns. For ids that only the push itself would make, the preview invents others
-/// so that the rules can run, and never shows them: a result has no such id, and elsewhere the client id takes its
-/// place.
+/// It uses the planners for pushes and turns. If only the push itself would make an id, the preview makes up an id so
+/// that the rules can run. No answer contains a made-up id: a result has no such id, and elsewhere the client id
+/// replaces it.
 public struct PreviewPlanner {
     private let push: PushRequest
     let snapshot: PushSnapshot
     let context: PushPlanner.Context
     let entities: EntityTable
     private let plan: PushPlan
-    /// Client ids, or device ids, by the ids that were made up for them.
+    /// Client ids, including those that represent device ids, by the id that was made up for each.
     private let madeUp: [UUID: ServerID]
-    /// The lease is arbitrary.
+    /// A planner with an arbitrary lease.
     ///
-    /// It only bounds the time of a request, which a preview does not show.
+    /// The lease only bounds the time of a request, which a preview does not show.
     let turns = DispatchPlanner(leaseSeconds: 120)
 
     /// Plans a push without executing it.
     ///
     /// - Parameters:
-    ///   - snapshot: with every key looked up.
-    ///   - context: `makeID` makes ids that are unused, and that no client will see.
+    ///   - snapshot: the stored data, with every key looked up.
+    ///   - context: its `makeID` makes ids that are unused, and that no client will see.
     ///   - entities: the organization's current entities.
     public static func preview(
         _ push: PushRequest,
@@ -48,14 +48,14 @@ public struct PreviewPlanner {
         self.context = context
         self.entities = entities
         self.plan = plan
-        // a new mapping has a server id if its create took effect in the built-in store, which has just made the id
+        // a new mapping has a server id if its create took effect in the built-in store, which made the id just now
         let made = plan.mappings.compactMap { new in
             new.mapping.serverID?.uuid.map { ($0, snapshot.localIDs.standIn(for: new.mapping.clientID)) }
         }
         madeUp = Dictionary(made) { first, _ in first }
     }
 
-    /// - Throws: `payload_too_large` where the requests and conflicts have more bytes than a preview may hold.
+    /// - Throws: `payload_too_large` if the requests and conflicts have more bytes than a preview may hold.
     private func preview() throws(PushRefusal) -> PushPreview {
         var turns: [UUID: PreviewStep] = [:]
         var room = WorkBounds.preview
@@ -66,7 +66,7 @@ public struct PreviewPlanner {
         for new in plan.mutations {
             let references = indices[ObjectIdentifier(new.mutation)].map(snapshot.localIDs.references) ?? []
             guard var turn = turn(of: new, references) else { continue }
-            // an answer shows an entity once
+            // an answer shows each entity once
             if let conflict = turn.conflict, conflict.count > WorkBounds.small, let outline = CurrentOutline(conflict),
                 !conflicting.insert(outline.key).inserted
             {
@@ -125,26 +125,26 @@ public struct PreviewPlanner {
     }
 }
 
-/// The requests that mutations would send if it were their turn.
+/// Plans the requests that mutations would send if it were their turn.
 extension PreviewPlanner {
-    /// The result of a mutation's turn if it were now.
+    /// The result that a mutation's turn would have now.
     struct PreviewStep {
         var request: PreviewedRequest?
-        /// The conflict that the turn would meet before anything is sent.
+        /// The conflict that the turn would detect before anything is sent.
         ///
         /// A problem object as JSON.
         var conflict: [UInt8]?
     }
 
-    /// Nil for a mutation that is not forwarded, and for one that could not be sent.
+    /// Nil for a mutation that is not forwarded, and for a mutation that could not be sent.
     ///
-    /// - Parameter related: the device ids in its relations.
+    /// - Parameter related: the device ids in the mutation's relations.
     func turn(of new: NewMutation, _ related: [LocalReference]) -> PreviewStep? {
         let mutation = new.mutation
         guard let type = context.type(mutation.entity.type), type.isForwarded else { return nil }
         var mappings = resolved(new)
         var unknown = Set(new.references.map(\.clientID).filter { mappings[$0] == nil })
-        // an unresolved device id is its own replacement
+        // an unresolved device id replaces itself
         for id in unknown {
             guard let own = snapshot.localIDs.named[id] else { continue }
             mappings[id] = [standIn(for: id, of: own.entityType)]
@@ -152,7 +152,7 @@ extension PreviewPlanner {
         if let own = mutation.entity.clientID {
             unknown.remove(own)
             if mutation.operation != .create, new.record.entity.serverID == nil {
-                // its client id represents it, as a create's does
+                // its client id represents the entity, as for a create
                 mappings[own] = [standIn(for: own, of: type.name)]
                 unknown.insert(own)
             }
@@ -171,7 +171,7 @@ extension PreviewPlanner {
         var decision = turns.decide(queued, surroundings, now: context.now, heldUntil: nil)
         if case .conflict(let outcome, _) = decision {
             if new.record.status == .blocked {
-                // the mutation that it waits for writes the entity first, which then has another version
+                // the earlier mutation writes the entity first, which changes its version
                 surroundings.entity = nil
             } else {
                 turn.conflict = outcome.error
@@ -210,7 +210,7 @@ extension PreviewPlanner {
 }
 
 extension Mutation {
-    /// Every UUID in endpoint and payload, `{local_id}` included, once each.
+    /// Every UUID in endpoint and payload, including `{local_id}`, without duplicates.
     fileprivate var namedIDs: [UUID] {
         guard let own = entity.clientID, endpoint?.text.contains("{local_id}") ?? false else { return references }
         return [own] + references.filter { $0 != own }
@@ -220,7 +220,7 @@ extension Mutation {
 extension PushLocalIDs {
     /// The client's own name, which a preview shows in place of a permanent id.
     ///
-    /// That id is unknown or was made up.
+    /// The permanent id is unknown or was made up.
     func standIn(for clientID: UUID) -> ServerID {
         named[clientID].map { ServerID($0.number) } ?? ServerID(clientID)
     }

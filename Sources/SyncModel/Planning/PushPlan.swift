@@ -2,35 +2,35 @@ public import Foundation
 
 /// All changes of one push; the store writes them in set-based SQL.
 public struct PushPlan: Sendable {
-    /// In request order.
+    /// The results of the entries, in request order.
     public var verdicts: [PushVerdict] = []
-    /// The device's watermark afterwards: the highest number judged.
+    /// The device's watermark after the push: the highest sequence number that was evaluated.
     public var acceptedSequence: Int64 = 0
-    /// By index in the request, of accepted entries.
+    /// Warnings for accepted entries, by index in the request.
     public var warnings: [Int: PushWarning] = [:]
-    /// The device's stray UUIDs afterwards; nil: unchanged.
+    /// The device's UUIDs without a match, after the push; nil leaves them unchanged.
     public var unresolvedIDs: UnresolvedIDHistory?
-    /// In running order.
+    /// The accepted mutations, in running order.
     public var mutations: [NewMutation] = []
-    /// New mappings, pending ones included, one row each; those of device ids as well.
+    /// New mappings, one row each, including pending mappings and those of device ids.
     public var mappings: [NewMapping] = []
     /// Device ids that a pull assigned and that this push uses for the first time.
     ///
     /// The push confirms them.
     public var confirmedIDs: [LocalID: ServerID] = [:]
-    /// Device ids in waiting mutations that must be found by their client ids.
+    /// Device ids in waiting mutations that must be found by the client ids that represent them.
     public var pinnedIDs: Set<LocalID> = []
-    /// Refused entries to remember.
+    /// Refused entries to record.
     public var rejections: [Rejection] = []
-    /// The lane afterwards.
+    /// The lane after the push.
     public var lane = LaneState()
-    /// Entity types of accepted mutations that are not marked as in use yet.
+    /// Entity types of accepted mutations that are not yet marked as in use.
     public var typesToRegister: [EntityType] = []
     /// Resolved mappings that the batch touches, for the answer.
     public var touchedMappings: [IDMapping] = []
-    /// The user's usage of the mutation quota afterwards.
+    /// The user's usage of the mutation quota after the push.
     ///
-    /// Nil when this push uses nothing of a quota.
+    /// Nil if this push uses no quota.
     public var allowance: TokenBucket?
     /// The remaining quota; nil if there is no quota.
     public var standing: QuotaStatus?
@@ -42,33 +42,33 @@ public struct PushPlan: Sendable {
 
 /// The result of one entry of a push.
 public enum PushVerdict: Sendable {
-    /// Accepted by this push; the record shows its state at the end of the transaction.
+    /// Accepted by this push; the record shows the mutation's state at the end of the transaction.
     case accepted(MutationRecord)
-    /// A replay: the first outcome again.
+    /// A repeat: the first outcome again.
     case replayed(MutationRecord)
-    /// Not accepted.
+    /// Rejected by this push.
     case rejected(Problem)
-    /// A replay of a rejected entry: the problem as it was stored, JSON.
+    /// A repeat of a rejected entry: the stored problem as JSON.
     case rejectedBefore([UInt8])
 
     public var isReplayed: Bool { if case .replayed = self { true } else { false } }
 }
 
-/// Why there is no plan.
+/// The reason why there is no plan.
 public enum PushRefusal: Error, Sendable {
     /// The whole push is refused and changes nothing.
     case problem(Problem)
-    /// The push, or an entry of it, would be refused, but the snapshot is incomplete.
+    /// The push, or one of its entries, would be refused, but the snapshot is incomplete.
     ///
-    /// Look up the rest of the push's names and plan again.
+    /// Look up the other names of the push and plan again.
     case needsProbe
-    /// The push takes too much to be planned together with others.
+    /// The push needs too much work to be planned together with others.
     ///
     /// See ``DocumentBounds``.
     case requiresOwnBatch
-    /// Documents of other pushes left no room for this push's few documents.
+    /// The documents of other pushes used up the limit, although this push needs few documents.
     ///
-    /// Read it without the heavy ones.
+    /// Read this push without the heavy pushes.
     case isCrowded
 }
 
@@ -76,16 +76,16 @@ public enum PushRefusal: Error, Sendable {
 public enum PushWarning: Sendable, Hashable {
     /// An earlier mutation of the device named the client id of this create.
     ///
-    /// It came before the create, so there the id is data.
+    /// That mutation preceded the create, so the id is data in it.
     case clientIDWasData
 }
 
 /// The record of a refused entry.
 ///
-/// The same key and number get the same refusal (product rule 5).
+/// A repeat with the same key and sequence number gets the same refusal (product rule 5).
 public struct Rejection: Sendable {
     public var idempotencyKey: UUID
-    /// Nil when it could not be read.
+    /// The mutation's id; nil if it could not be read.
     public var id: UUID?
     public var deviceID: UUID
     public var sequenceNumber: Int64
@@ -103,18 +103,18 @@ public struct Rejection: Sendable {
 
 /// A mutation to be stored.
 ///
-/// A class, since it is read column by column: a copy is one count.
+/// It is a class because it is read column by column. A copy costs one reference count.
 public final class NewMutation: Sendable {
     public let mutation: Mutation
     public let record: MutationRecord
-    /// Its own priority or its type's, 0 to 1,000.
+    /// The mutation's priority or the default of its entity type, 0 to 1,000.
     public let priority: Int16
-    /// Its own strategy or the organization's.
+    /// The mutation's strategy or the organization's default.
     public let conflictResolution: ConflictResolution
     /// The client ids to replace when the mutation's turn comes.
     ///
-    /// The user's client ids in endpoint and payload, and the entity's own unless this mutation creates it. Empty for a
-    /// final mutation.
+    /// They are the user's client ids in endpoint and payload, and the entity's own client id unless this mutation
+    /// creates the entity. Empty for a final mutation.
     public let references: [ClientReference]
 
     init(
@@ -135,9 +135,9 @@ public final class NewMutation: Sendable {
 /// A mutation that is not final and writes an entity of the push.
 public struct OpenMutation: Sendable {
     public let id: UUID
-    /// The entity, under the names that are known.
+    /// The entity, with all known names.
     public let entity: EntityName
-    /// Its place in the lane.
+    /// The mutation's position in the lane.
     public let position: Int64
 
     public init(id: UUID, entity: EntityName, position: Int64) {
@@ -147,14 +147,14 @@ public struct OpenMutation: Sendable {
     }
 }
 
-/// An accepted entry of a push, and its dependencies.
+/// An accepted entry of a push, with its dependencies.
 struct ValidatedMutation {
-    /// The target of a client id.
+    /// The source of a client id's server id.
     enum Target {
         case server(ServerID)
-        /// Unresolved until this entry of the push has run.
+        /// The client id is unresolved until this entry of the push has run.
         case entry(Int)
-        /// Unresolved until this stored mutation has run.
+        /// The client id is unresolved until this stored mutation has run.
         case mutation(UUID)
     }
 
@@ -167,7 +167,7 @@ struct ValidatedMutation {
     private(set) var entries: [Int] = []
     /// The targets of the client ids in endpoint and payload.
     ///
-    /// Each has the type in which the client id was created.
+    /// Each is stored with the entity type in which the client id was created.
     private(set) var references: [UUID: (type: String, target: Target)] = [:]
 
     init(index: Int, mutation: Mutation, type: EntityType) {

@@ -4,18 +4,18 @@ import Foundation
 extension PushPlanner {
     mutating func finish(_ validator: PushValidator) -> PushPlan {
         plan.rejections = Array(validator.rejections.values)
-        // a worker polls a lane with queued mutations anyway, or waits for its back-off
+        // a worker polls a lane with queued mutations anyway, or waits for the lane's back-off
         if snapshot.lane.queue.count == 0 { plan.lane.wake(now: context.now) }
         plan.acceptedSequence = push.entries.reduce(snapshot.watermark) { max($0, $1.sequenceNumber ?? 0) }
         plan.verdicts = push.entries.map { entry in
             if let record = records[entry.index] { return .accepted(record) }
-            // a repetition within the push shows the result of the first
+            // a repeat within the push shows the result of the first entry
             if let first = validator.repeated[entry.index], let record = records[first] { return .replayed(record) }
             return validator.verdicts[entry.index] ?? .rejected(Problem(.internalError, "the entry was not evaluated"))
         }
         plan.touchedMappings = touchedMappings()
         plan.warnings = warnings()
-        // UUIDs that are just data in a mutation
+        // UUIDs that are mere data in a mutation
         let strays = validator.accepted.lazy.reversed().flatMap { accepted in
             accepted.mutation.references.lazy.reversed()
                 .filter { accepted.references[$0] == nil && $0 != accepted.mutation.entity.clientID }
@@ -24,9 +24,9 @@ extension PushPlanner {
         return plan
     }
 
-    /// The warnings for creates whose client ids mutations named before.
+    /// Warnings for creates whose client ids were named by earlier mutations.
     ///
-    /// A repetition gets the same warning.
+    /// A repeat gets the same warning.
     private func warnings() -> [Int: PushWarning] {
         guard !snapshot.unresolvedIDs.isEmpty else { return [:] }
         var warnings: [Int: PushWarning] = [:]
@@ -39,7 +39,7 @@ extension PushPlanner {
         return warnings
     }
 
-    /// Every resolved mapping of this user that the batch touches, in its order.
+    /// The user's resolved mappings that the batch touches, in the order of the batch.
     private func touchedMappings() -> [IDMapping] {
         guard !snapshot.mappings.isEmpty || !plan.mappings.isEmpty else { return [] }
         var created = CreatedMappings(plan.mappings)
@@ -64,7 +64,7 @@ extension PushPlanner {
     }
 }
 
-/// The mappings that a push makes, each of which is taken once.
+/// The mappings that a push makes; each can be taken once.
 private struct CreatedMappings {
     private let mappings: [NewMapping]
     private var isTaken: [Bool]
@@ -88,27 +88,27 @@ private struct CreatedMappings {
 
 /// Bounds on the stored documents that the patches of a push are merged into.
 ///
-/// A push is a few bytes while each of these may have a megabyte, so its size does not limit the work.
+/// A push can be a few bytes while each of these documents has a megabyte, so its size does not limit the work.
 public enum DocumentBounds {
-    /// Bytes that a push may merge into and be committed together with others.
+    /// The bytes up to which a push may merge documents in a batch with other pushes.
     ///
     /// A document counts once for each patch.
     public static let light = 524_288
-    /// Bytes of all documents that a push may patch.
+    /// The maximum number of bytes of all documents that a push may patch.
     ///
-    /// So many are written within a statement's time.
+    /// The database writes that many bytes within a statement's time limit.
     public static let most = WorkBounds.pushDocuments
 }
 
 extension PushPlanner {
-    /// Refuses work that is too large for its place, before anything is merged.
+    /// Refuses work that is too large for the push, before anything is merged.
     static func checkPatchSize(
         _ accepted: [ValidatedMutation],
         _ entities: EntityTable,
         _ context: Context,
         by writer: Writer
     ) throws(PushRefusal) {
-        // usually all of them together are small
+        // usually all documents together are small
         guard entities.hasUnread || entities.largestDocument * accepted.count > DocumentBounds.light else { return }
         var cost = WorkCost()
         var seen: Set<EntityKey> = []
@@ -118,8 +118,7 @@ extension PushPlanner {
             let key = EntityKey(type: mutation.mutation.entity.type, id: id.text)
             guard let state = entities[key] else { continue }
             let strategy = mutation.mutation.conflictResolution ?? context.organization.settings.conflictResolution
-            // an update that other writers have passed ends in a conflict, regardless of what this push writes before
-            // it
+            // an update on an outdated version ends in a conflict, regardless of earlier writes of this push
             let isPassed = state.run.verdict(on: mutation.mutation.baseVersion, from: writer) == .passed
             let isMerged = mutation.mutation.operation == .update && (!isPassed || strategy == .clientWins)
             if isMerged { cost.merged += state.documentBytes }
@@ -132,7 +131,7 @@ extension PushPlanner {
         try check(cost.written, "that this push patches", DocumentBounds.most)
         try check(cost.read, "to which this push refers", context.documentBytes)
         try check(cost.merged, "that this preview merges, counted once per patch,", context.mergedBytes)
-        // its documents fit once it is read without the others
+        // the documents of this push fit once they are read without the others
         if isCrowded { throw cost.read > DocumentBounds.light ? .requiresOwnBatch : .isCrowded }
     }
 
@@ -144,7 +143,7 @@ extension PushPlanner {
 }
 
 extension ValidatedMutation {
-    /// Of an entity that was there before the push.
+    /// The server id of an entity that existed before the push.
     fileprivate var serverID: ServerID? {
         if let id = mutation.entity.serverID { return id }
         guard let name = mutation.entity.clientID, case .server(let id) = references[name]?.target else { return nil }

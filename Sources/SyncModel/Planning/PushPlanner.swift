@@ -3,8 +3,8 @@ import JSONText
 
 /// Decides everything about one push. Pure.
 ///
-/// It decides which entries are repetitions, refused or accepted, and for built-in types their immediate effects. It
-/// reads the snapshot and the entities, and returns the plan to write.
+/// It decides which entries are repeats, refused or accepted, and for built-in types their immediate effects. It reads
+/// the snapshot and the entities, and returns the plan to write.
 public struct PushPlanner {
     let push: PushRequest
     let snapshot: PushSnapshot
@@ -13,14 +13,14 @@ public struct PushPlanner {
     var plan = PushPlan()
     /// Records of this push's accepted entries, by index.
     private(set) var records: [MutationRecord?]
-    /// By index: the server ids of entities that this push's creates made.
+    /// The server ids of entities that this push's creates made, by index.
     private var createdIDs: [ServerID?]
-    /// Entities whose large documents an error of this push has.
+    /// Entities whose large documents an error of this push already contains.
     private var shown: Set<EntityKey> = []
 
-    /// - Parameter entities: the organization's entities as the previous pushes left them; the plan changes them.
-    /// - Throws: ``PushRefusal``; then `entities` is unchanged. A problem has the state of the user's quota, for the
-    ///   `RateLimit` header.
+    /// - Parameter entities: the organization's entities after the previous pushes; the plan changes them.
+    /// - Throws: ``PushRefusal``; if it throws, `entities` is unchanged. A problem has the state of the user's quota,
+    ///   for the `RateLimit` header.
     public static func plan(
         _ push: PushRequest,
         snapshot: PushSnapshot,
@@ -59,24 +59,24 @@ public struct PushPlanner {
         )
         if validator.needsProbe { throw .needsProbe }
         if context.isStrict, let problem = validator.strictProblem() {
-            // the problem names all refused entries, so everything has to be looked up
+            // the problem names all refused entries, so every name must be looked up
             throw snapshot.isComplete ? .problem(problem) : .needsProbe
         }
         let isOneTooMany = !snapshot.isDeviceKnown && (snapshot.deviceCount ?? 0) >= context.deviceLimit
         if isOneTooMany, validator.newCount > 0 {
-            // a seemingly new entry may be a repetition, and those are answered
+            // an apparently new entry may be a repeat, and repeats are answered
             throw snapshot.isComplete ? .problem(.oneDeviceTooMany(limit: context.deviceLimit)) : .needsProbe
         }
         let allowance: (bucket: TokenBucket, standing: QuotaStatus)?
         do throws(PushRefusal) {
             allowance = try MutationAllowance.spend(validator.newCount, snapshot.allowance, context)
         } catch {
-            // a seemingly new entry may be a repetition, and those are free
+            // an apparently new entry may be a repeat, and repeats use no quota
             throw snapshot.isComplete ? error : .needsProbe
         }
         try checkPatchSize(validator.accepted, entities, context, by: Writer(user: context.user, device: push.deviceID))
         var planner = PushPlanner(push, snapshot, context, entities)
-        // one owner at a time: a table with two owners is copied at its next write
+        // only one variable owns the table at a time: a table with two owners is copied at its next write
         entities = EntityTable()
         planner.entities.reserve(validator.accepted.count)
         for accepted in validator.accepted { planner.run(accepted) }
@@ -84,10 +84,10 @@ public struct PushPlanner {
         var plan = planner.finish(validator)
         plan.allowance = validator.newCount > 0 ? allowance?.bucket : nil
         plan.standing = allowance?.standing
-        // repetitions are answered, and change nothing
+        // repeats are answered, and change nothing
         if isOneTooMany { plan.acceptedSequence = snapshot.watermark }
-        // an unknown device is stored with the first entry of it that is: otherwise refused pushes make devices for
-        // free
+        // an unknown device is stored with its first entry that is stored: otherwise refused pushes could create
+        // devices without limit
         let isAllRefused = plan.rejections.isEmpty && plan.verdicts.allSatisfy { $0.record == nil }
         if !snapshot.isDeviceKnown, isAllRefused { plan.acceptedSequence = snapshot.watermark }
         return plan
@@ -113,7 +113,7 @@ public struct PushPlanner {
             status: unmet.isEmpty ? .pending : .blocked,
             serverID: mutation.entity.serverID ?? (mutation.created == nil ? serverID(of: accepted) : nil)
         )
-        // a forwarded mutation is sent after this commit, and every mutation behind it waits for its turn
+        // a forwarded mutation is sent after this commit, and every later mutation waits for its turn
         if unmet.isEmpty, !accepted.type.isForwarded, plan.lane.isFree {
             result = apply(accepted, serverID: result.serverID)
         }
@@ -163,7 +163,7 @@ public struct PushPlanner {
         accepted.mutation.entity.clientID.flatMap { Self.serverID(of: accepted.references[$0]?.target, createdIDs) }
     }
 
-    /// The server id that a client id leads to; nil while it is unknown.
+    /// The server id to which a client id resolves; nil while it is unknown.
     private static func serverID(of target: ValidatedMutation.Target?, _ createdIDs: [ServerID?]) -> ServerID? {
         switch target {
         case .server(let id): id
@@ -194,7 +194,7 @@ public struct PushPlanner {
         )
     }
 
-    /// The payload with server ids in place of client ids.
+    /// The payload with client ids replaced by server ids.
     private func payload(of accepted: ValidatedMutation, ownID: ServerID) -> [UInt8] {
         guard accepted.mutation.operation != .delete, let payload = accepted.mutation.payload else { return [] }
         let mutation = accepted.mutation
@@ -227,14 +227,14 @@ public struct PushPlanner {
         )
     }
 
-    /// Records the device ids that the mutation uses and did not make.
+    /// Records the device ids that the mutation uses but does not create.
     private mutating func recordLocalIDs(of accepted: ValidatedMutation, _ record: MutationRecord) {
         let localIDs = snapshot.localIDs.named
         guard !localIDs.isEmpty else { return }
         for (clientID, reference) in accepted.references {
             guard let id = localIDs[clientID] else { continue }
             if let serverID = snapshot.tentativeIDs[clientID] { plan.confirmedIDs[id] = serverID }
-            // an id whose create waits can be found already
+            // the id can be found already while its create waits
             if case .mutation = reference.target { continue }
             if !record.status.isFinal, !snapshot.pinnedIDs.contains(clientID) { plan.pinnedIDs.insert(id) }
         }
@@ -248,21 +248,21 @@ extension PushPlanner {
         public var types: [ByteExactString: EntityType]
         /// The owner of the lane, from the verified token.
         public var user: UUID
-        /// All or nothing (`Prefer: handling=strict`).
+        /// Whether the push is all or nothing (`Prefer: handling=strict`).
         public var isStrict: Bool
         /// The time of the transaction.
         public var now: Timestamp
         /// Makes a server id; UUIDv7 in production.
         public var makeID: @Sendable () -> UUID
-        /// Devices that a user may have.
+        /// The maximum number of devices of a user.
         public var deviceLimit = 1_000
-        /// Whether others are committed together with the push: then it must be light.
+        /// Whether the push is committed together with others; if so, it must be light.
         public var isBatched = false
-        /// Bytes of documents that the push may read.
+        /// The maximum number of bytes of documents that the push may read.
         public var documentBytes = WorkBounds.pushDocuments
-        /// Bytes of documents that it may merge, each as often as it is patched.
+        /// The maximum number of bytes of documents that the push may merge; a document counts once for each patch.
         public var mergedBytes = Int.max
-        /// Whether it reads the documents of forwarded entities, too.
+        /// Whether the push also reads the documents of forwarded entities.
         public var readsForwarded = false
 
         public init(
@@ -281,9 +281,9 @@ extension PushPlanner {
             self.makeID = makeID
         }
 
-        /// The type of a mutation; an unknown one is made at its first use.
+        /// The entity type of a mutation; an unknown type is created at its first use.
         ///
-        /// It is not made if the organization requires declared types.
+        /// It is not created if the organization requires declared types.
         func type(_ name: String) -> EntityType? {
             if let type = types[name] { return type }
             return organization.settings.entityTypes == .open

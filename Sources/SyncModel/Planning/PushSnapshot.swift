@@ -3,25 +3,25 @@ public import Foundation
 /// The stored data that a push depends on, read under the lane's lock.
 public struct PushSnapshot: Sendable {
     public var lane = LaneState()
-    /// Whether the lane's row was made for this push: the user's first.
+    /// Whether the lane's row was created for this push, the user's first.
     public var isLaneNew = false
-    /// The device's highest judged number; 0 for a new device.
+    /// The highest sequence number of the device that was evaluated; 0 for a new device.
     public var watermark: Int64 = 0
     public var isDeviceKnown: Bool { deviceSeenAt != nil }
     /// The device's last recorded activity; nil for a new device.
     public var deviceSeenAt: Timestamp?
-    /// How many devices the user has, up to the limit.
+    /// The number of the user's devices, counted up to the limit.
     ///
-    /// Nil where the device was cached, and they were not counted.
+    /// Nil if the device was cached, so that the devices were not counted.
     public var deviceCount: Int?
-    /// Whether enough was read to decide if the device may push.
+    /// Whether enough data was read to decide if the device may push.
     public var isDeviceRead: Bool { isDeviceKnown || deviceCount != nil }
-    /// UUIDs that the device's recent mutations named, and that matched no client id.
+    /// UUIDs that the device's recent mutations named and that matched no client id.
     public var unresolvedIDs = UnresolvedIDHistory()
-    /// Whether everything that the push names was looked up.
+    /// Whether every name in the push was looked up.
     ///
-    /// If not, rows that are absent below may exist. That is enough to accept an entry, since unique indexes catch an
-    /// existing row; it is never enough to refuse one (product rule 5).
+    /// If not, rows that are missing from this snapshot may exist. The snapshot then suffices to accept an entry, since
+    /// unique indexes catch an existing row. It never suffices to refuse an entry (product rule 5).
     public var isComplete = false
     /// Known mutations by idempotency key.
     public var knownByKey: [UUID: MutationRecord] = [:]
@@ -29,34 +29,34 @@ public struct PushSnapshot: Sendable {
     public var knownByID: [UUID: MutationRecord] = [:]
     /// Refused entries by idempotency key.
     public var rejections: [UUID: Rejection] = [:]
-    /// Mappings of this user by client id; more than one where types share it.
+    /// Mappings of this user by client id; several if entity types share the client id.
     public var mappings: [UUID: [IDMapping]] = [:]
     /// The device ids that the push names.
     public var localIDs = PushLocalIDs()
-    /// Device ids whose server ids a waiting mutation can find already.
+    /// Device ids whose server ids a waiting mutation can already find.
     public var pinnedIDs: Set<UUID> = []
     /// Ids that a pull assigned and that only this push confirms, if it takes effect.
     public var tentativeIDs: [UUID: ServerID] = [:]
-    /// The server ids of device ids that only comparisons of repetitions need, by client id.
+    /// Server ids of device ids that only comparisons of repeats need, by client id.
     ///
-    /// They are device ids of first tries, and those of deleted entities.
+    /// They are device ids of first attempts, and device ids of deleted entities.
     public var comparedIDs: [UUID: [ServerID]] = [:]
-    /// Repetitions with too many ids to look them up with the others'.
+    /// Repeats with too many ids to look them up together with the others.
     public var uncompared: Set<Int> = []
     /// Open mutations on entities of the push.
     public var open: [OpenMutation] = []
     /// The user's usage of the mutation quota.
     ///
-    /// Nil without usage, and where there is no quota.
+    /// Nil without usage or without a quota.
     public var allowance: TokenBucket?
 
     public init() {}
 }
 
 extension PushSnapshot {
-    /// How often activity without other changes is recorded, in seconds.
+    /// The interval in seconds at which activity without other changes is recorded.
     ///
-    /// So a repetition usually costs no write.
+    /// Because of it, a repeat usually costs no write.
     public static let sightingInterval: Double = 60
 
     /// Whether to record a push of a known device that changes nothing else.
@@ -68,17 +68,17 @@ extension PushSnapshot {
         mappings[name.clientID]?.first { $0.entityType == name.entityType }
     }
 
-    /// The mapping of a client id in its type.
+    /// The mapping of a client id in its entity type.
     ///
     /// Nil if another create may take over the client id.
     func usableMapping(_ name: ClientReference) -> IDMapping? { mapping(name).flatMap { $0.isAbandoned ? nil : $0 } }
 }
 
-/// Ids to look up for comparing repetitions with their first tries.
+/// Ids to look up for comparing repeats with their first attempts.
 ///
-/// They are in addition to those that the push itself names.
+/// They are in addition to the ids that the push itself names.
 public struct ComparedIDs: Sendable {
-    /// Ids that are looked up for one push.
+    /// The maximum number of ids that are looked up for one push.
     public static let limit = 20_000
 
     /// An id of a device, which may differ from the pushing device.
@@ -87,7 +87,7 @@ public struct ComparedIDs: Sendable {
         public let id: LocalID
     }
 
-    /// Client ids, or UUIDs that may be such.
+    /// Client ids, and UUIDs that may be client ids.
     public fileprivate(set) var clientIDs: Set<UUID> = []
     public fileprivate(set) var localIDs: Set<OfDevice> = []
 
@@ -96,9 +96,10 @@ public struct ComparedIDs: Sendable {
 }
 
 extension PushSnapshot {
-    /// The ids to look up so that each repetition in which ids differ can be compared.
+    /// The ids to look up so that each repeat with different ids can be compared.
     ///
-    /// Entries that name too many are recorded as ``uncompared``: the client has to send them again in a smaller push.
+    /// Entries that name too many ids are recorded as ``uncompared``; the client has to send them again in a smaller
+    /// push.
     public mutating func idsToCompare(_ push: PushRequest) -> ComparedIDs {
         var ids = ComparedIDs()
         uncompared = []
@@ -142,7 +143,7 @@ extension PushSnapshot {
             if !known.localIDs.contains(id) { ids.localIDs.insert(id) }
         }
         if let own = first.entity.localID { add(own, of: first.device) }
-        // those of living entities were looked up with the push
+        // the ids of existing entities were looked up with the push
         if let own = given.entity.localID { add(own, of: device) }
         guard differences == nil, let type = localIDs.type(of: index), let places = first.fingerprint.layout?.places
         else { return ids }
@@ -170,20 +171,20 @@ extension PushSnapshot {
 }
 
 extension FirstAttempt {
-    /// Whether a second try is identical, ids included.
+    /// Whether a second attempt is identical, including its ids.
     func isWritten(as mutation: Mutation) -> Bool {
         fingerprint.digest == mutation.fingerprint.digest && fingerprint.identifiers == mutation.fingerprint.identifiers
             && isKnown(mutation.entity)
     }
 
-    /// Whether the first try had the server id that is given with a client's name.
+    /// Whether the first attempt had the server id that accompanies a client's name.
     ///
-    /// Fingerprints have one name of the entity: the client's, if there are two.
+    /// A fingerprint contains one name of the entity. If there are two names, it contains the client's name.
     func isKnown(_ given: EntityName) -> Bool {
         given.client == nil || given.serverID == nil || given.serverID == entity.serverID
     }
 
-    /// Whether a second try can be the same mutation at all.
+    /// Whether a second attempt can be the same mutation.
     func canBe(_ mutation: Mutation) -> Bool {
         id == mutation.id && operation == mutation.operation && entity.type == mutation.entity.type
     }

@@ -3,7 +3,7 @@ import JSONText
 
 /// The dependencies of an entry (product rule 3).
 ///
-/// Those that it lists, and the client ids in its content.
+/// The dependencies are those that the entry lists, and the client ids in its content.
 extension PushValidator {
     func judgeDependencies(rank: Int, in judged: inout ValidatedMutation) throws(Problem) {
         for (place, id) in judged.mutation.dependencyIDs.enumerated() {
@@ -33,7 +33,7 @@ extension PushValidator {
 
     func judgeReferences(rank: Int, in judged: inout ValidatedMutation) throws(Problem) {
         for id in judged.mutation.references where judged.references[id] == nil {
-            // its own client id is no dependency
+            // the mutation's own client id is not a dependency
             if id == judged.mutation.entity.clientID { continue }
             _ = try refer(to: id, "/payload", rank: rank, in: &judged)
         }
@@ -59,18 +59,18 @@ extension PushValidator {
 
     /// Text about an unknown integer id, which is refused.
     ///
-    /// It has no meaning on other devices, unlike a UUID, which may be data.
+    /// Such an id has no meaning on other devices. A UUID, in contrast, may be data.
     static func unknown(_ id: LocalID) -> String {
         "unknown local id \(id.number) of type '\(id.entityType)': this device neither created it nor"
             + " received it in a pull"
     }
 
-    /// A client id's name for its client.
+    /// The name of a client id in messages to its client.
     private func name(of id: UUID) -> String {
         snapshot.localIDs.named[id].map { "local id \($0.number)" } ?? "client id \(id.lowercased)"
     }
 
-    /// Resolves a client id of this user; nil when it is just data.
+    /// Resolves a client id of this user; nil if the id is mere data.
     private func refer(
         to id: UUID,
         _ pointer: String,
@@ -98,7 +98,7 @@ extension PushValidator {
             (target, type) = (.entry(entry), create.entityType)
             judged.wait(forEntry: entry)
         } else if refused || !here.contains(where: { $0.rank > rank }) {
-            // a create before this entry that was not accepted is a repetition of a discarded create
+            // an earlier create that was not accepted is a repeat of a discarded create
             throw dependencyRejected(judged.index, pointer)
         } else {
             let detail = "\(name(of: id)) is created later in this push; move the create before its first use"
@@ -130,7 +130,7 @@ extension PushValidator {
     }
 }
 
-/// The entity of an entry: its type, and its names (product rules 1, 3 and 9).
+/// Evaluates the entity of an entry: its type and its names (product rules 1, 3 and 9).
 extension PushValidator {
     func entityType(of mutation: Mutation, index: Int) throws(Problem) -> EntityType {
         guard let type = types(mutation.entity.type) else {
@@ -142,7 +142,7 @@ extension PushValidator {
 
     /// Checks the mutation's headers, after the look-up of its key.
     ///
-    /// A replay gets its first answer, even if the operator has changed the list of headers since.
+    /// A repeat gets its first answer, even if the operator has changed the list of headers since.
     func judgeHeaders(of mutation: Mutation, index: Int) throws(Problem) {
         guard let headers = mutation.headers else { return }
         let errors = HeaderRules.refused(headers, by: upstream, pointer: "/mutations/\(index)/headers")
@@ -183,7 +183,7 @@ extension PushValidator {
         }
     }
 
-    /// Client ids and device ids: a created entity gets its permanent id later.
+    /// Evaluates client ids and device ids. A created entity gets its permanent id later.
     private func judgeMappedID(of mutation: Mutation, in judged: inout ValidatedMutation) throws(Problem) {
         let index = judged.index
         let entity = mutation.entity
@@ -211,7 +211,8 @@ extension PushValidator {
         }
     }
 
-    /// A create that is sent again to a restored gateway may ask for the id that the built-in store had given the entity.
+    /// Evaluates a permanent id in a create. A create that is sent again to a restored gateway may ask for the id that
+    /// the built-in store had given the entity.
     private func judgeFormerID(_ id: ServerID, in judged: ValidatedMutation) throws(Problem) {
         let reason =
             judged.type.isForwarded
@@ -233,7 +234,7 @@ extension PushValidator {
         }
     }
 
-    /// The entity of an update, replace or delete that names it by its client id.
+    /// Evaluates the entity of an update, replace or delete that names the entity by its client id.
     private func judgeTarget(
         _ client: ClientName,
         of mutation: Mutation,
@@ -269,13 +270,13 @@ extension PushValidator {
     /// Product rule 3: a mutation depends on earlier mutations of the same entity.
     private func dependOnEarlierWrites(of mutation: Mutation, in judged: inout ValidatedMutation) {
         // a create that takes over the client id of a discarded create begins a new entity, and mutations that failed
-        // for lack of that id may wait for it
+        // because that id was missing may wait for it
         guard mutation.namesKnownEntity else { return }
         let entity = known(mutation.entity)
         let (named, known) = writes.latest(of: entity)
         if let named { judged.wait(forEntry: named) }
         if let known { judged.wait(forEntry: known) }
-        // the last of them: those before it are its own dependencies
+        // only the last write: it already depends on the earlier ones
         switch open.latest(of: entity) {
         case (let one?, let other?): judged.wait(for: one.position < other.position ? other.id : one.id)
         case (let last?, nil), (nil, let last?): judged.wait(for: last.id)
@@ -283,9 +284,9 @@ extension PushValidator {
         }
     }
 
-    /// An entity by all its names.
+    /// An entity with all its known names.
     ///
-    /// An entity named by its client id may have been written under its server id as well.
+    /// An entity named by its client id may also have been written under its server id.
     func known(_ entity: EntityName) -> EntityName {
         guard entity.serverID == nil, let name = entity.reference else { return entity }
         return entity.with(snapshot.mapping(name)?.serverID)

@@ -1,8 +1,8 @@
 import Foundation
 
-/// Decides about the entries of a push, in running order. Executes nothing.
+/// Evaluates the entries of a push, in running order. Executes nothing.
 ///
-/// It decides which entries are repetitions, which are refused and why, and which are accepted with what dependencies
+/// It decides which entries are repeats, which are refused and why, and which are accepted with which dependencies
 /// (product rules 1, 3, 5, 9).
 struct PushValidator {
     let snapshot: PushSnapshot
@@ -12,17 +12,17 @@ struct PushValidator {
     /// The latest open stored mutation on each entity.
     private(set) var open = EntityIndex<OpenMutation>()
 
-    /// By index; nil for accepted entries and for those that repeat one of these.
+    /// Results by index; nil for accepted entries and for repeats of accepted entries.
     private(set) var verdicts: [PushVerdict?]
     private(set) var accepted: [ValidatedMutation] = []
-    /// By index: the accepted entry of this push that the entry repeats.
+    /// The accepted entry of this push that an entry repeats, by the index of the repeat.
     private(set) var repeated: [Int: Int] = [:]
-    /// Refused entries to remember, by idempotency key.
+    /// Refused entries to record, by idempotency key.
     private(set) var rejections: [UUID: Rejection] = [:]
-    /// Whether an entry is refused although not everything was looked up.
+    /// Whether an entry is refused although not every name was looked up.
     ///
-    /// An unknown row may make it a repetition, may be the dependency that it lacks, and may have the refused id or
-    /// client id. A replayed refusal is based on a key that was found.
+    /// The entry may be a repeat of an unknown row. An unknown row may also be the missing dependency, or may have the
+    /// refused id or client id. A repeated refusal does not count, because it is based on a key that was found.
     var needsProbe: Bool {
         !snapshot.isComplete
             && verdicts.contains { verdict in
@@ -30,14 +30,14 @@ struct PushValidator {
             }
     }
 
-    /// Entries that are judged for the first time and leave a record.
+    /// The number of entries that are evaluated for the first time and leave a record.
     ///
-    /// The record is of a mutation or of a refusal.
+    /// The record is a mutation or a refusal.
     var newCount: Int { accepted.count + rejections.count }
 
     /// Creates of the push by client id, with their ranks in running order.
     ///
-    /// The rank is -1 for invalid ones.
+    /// The rank is -1 for invalid creates.
     private(set) var creates: ValuesByID<(type: String, rank: Int)>
     private(set) var rankOfMutation: [UUID: Int] = [:]
     private var acceptedByKey: [UUID: (index: Int, mutation: Mutation)] = [:]
@@ -48,7 +48,7 @@ struct PushValidator {
     /// The latest entry that writes each entity.
     private(set) var writes = EntityIndex<Int>()
 
-    /// - Parameter upstream: the organization's, which lists the headers that mutations may carry.
+    /// - Parameter upstream: the organization's upstream, which lists the headers that mutations may carry.
     init(
         _ push: PushRequest,
         snapshot: PushSnapshot,
@@ -80,7 +80,7 @@ struct PushValidator {
                 creates.add((created.entityType, rank), of: created.clientID)
             }
         }
-        // invalid entries first: entries that refer to them must find them refused
+        // evaluate invalid entries first, so that entries that refer to them find them refused
         for entry in push.entries where entry.refusal != nil { judgeInvalid(entry) }
         for (rank, index) in order.order.enumerated() {
             guard let mutation = push.entries[index].mutation else { continue }
@@ -92,7 +92,7 @@ struct PushValidator {
 
     private mutating func judgeInvalid(_ entry: PushEntry) {
         guard let problem = entry.refusal else { return }
-        // it may have been accepted under wider limits, and then it is not refused
+        // the entry may have been accepted under wider limits; if so, it is not refused
         let repeated = entry.said.flatMap { said in
             snapshot.knownByKey[said.idempotencyKey] == nil ? nil : repetition(of: said, index: entry.index)
         }
@@ -158,20 +158,20 @@ struct PushValidator {
         return judged
     }
 
-    /// An entry under the key of one that was accepted earlier in this push.
+    /// Evaluates an entry with the key of an entry that was accepted earlier in this push.
     private mutating func judgeAgain(_ mutation: Mutation, index: Int, first: (index: Int, mutation: Mutation)) {
         let before = FirstAttempt(first.mutation, by: deviceID, snapshot.localIDs.references(of: first.index))
         guard snapshot.isRepetition(mutation, at: index, by: deviceID, of: before) else {
             verdicts[index] = .rejected(.keyReused(index: index))
             return refuseDependants(of: mutation)
         }
-        // it gets the result of the first
+        // the entry gets the result of the first entry
         repeated[index] = first.index
     }
 
-    /// The verdict on an entry that repeats a stored one (product rule 5).
+    /// Returns the result of an entry that repeats a stored entry (product rule 5).
     ///
-    /// An entry whose number or id was used before gets a verdict, too.
+    /// An entry whose sequence number or id was used before gets a result, too.
     private mutating func repetition(of mutation: Mutation, index: Int) -> PushVerdict? {
         let key = mutation.idempotencyKey
         if let known = snapshot.knownByKey[key] {
@@ -196,9 +196,9 @@ struct PushValidator {
         return nil
     }
 
-    /// The refusal that an entry repeats.
+    /// Returns the refusal that an entry repeats.
     ///
-    /// Each device has its own numbers: under the same number of another device the key is judged again.
+    /// Each device has its own sequence numbers. A key with the same number from another device is evaluated again.
     private func rejection(under key: UUID, _ number: Int64) -> Rejection? {
         guard let earlier = rejections[key] ?? snapshot.rejections[key] else { return nil }
         return earlier.sequenceNumber == number && earlier.deviceID == deviceID ? earlier : nil
@@ -210,7 +210,8 @@ struct PushValidator {
         if !rejections.isEmpty { rejections[mutation.idempotencyKey] = nil }
         acceptedByID[mutation.id] = judged.index
         if let created = mutation.created { createdBy[created] = judged.index }
-        // an entry after a create that waits for its id depends on it as the client id's create
+        // a later entry that names the entity depends on this entry; a create without a server id is found by its
+        // client id instead
         if mutation.namesKnownEntity { writes.record(judged.index, of: known(mutation.entity)) }
         accepted.append(judged)
     }
@@ -227,7 +228,7 @@ struct PushValidator {
     }
 
     private mutating func refuseDependants(of mutation: Mutation) {
-        // an earlier accepted mutation of that id still counts
+        // an accepted mutation with the same id still counts
         if acceptedByID[mutation.id] == nil, snapshot.knownByID[mutation.id] == nil { rejectedIDs.insert(mutation.id) }
         if let created = mutation.created { rejectedCreates.insert(created) }
     }
@@ -293,9 +294,9 @@ extension Problem {
         )
     }
 
-    /// A repetition in which more ids differ than are looked up for one push.
+    /// The problem of a repeat in which more ids differ than are looked up for one push.
     ///
-    /// It is not compared.
+    /// Such a repeat is not compared.
     static func tooManyToCompare(index: Int) -> Problem {
         let detail =
             "this key was used before, and the repeated entries of a push may contain \(ComparedIDs.limit) ids to "

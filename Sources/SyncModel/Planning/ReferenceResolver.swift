@@ -4,15 +4,15 @@ import JSONText
 
 /// Replaces the client's names by server ids in a mutation's path and payload.
 ///
-/// Includes the payload's relations. Used for a push that takes effect at once, a lane's turn, a person's retry and a
-/// preview. Pure; the caller supplies the server ids.
+/// Relations in the payload are included. It is used for a push that takes effect immediately, a lane's turn, a
+/// person's retry and a preview. Pure; the caller supplies the server ids.
 struct ReferenceResolver {
     private let entity: EntityName
     private let lookUp: (UUID) -> ServerID?
 
     /// - Parameters:
-    ///   - entity: the mutation's own, with its server id.
-    ///   - lookUp: the server id of any other client id; nil where it is unknown, and for mere data.
+    ///   - entity: the mutation's own entity, with its server id.
+    ///   - lookUp: returns the server id of any other client id; nil if it is unknown, and for mere data.
     init(of entity: EntityName, _ lookUp: @escaping (UUID) -> ServerID? = { _ in nil }) {
         self.entity = entity
         self.lookUp = lookUp
@@ -21,17 +21,17 @@ struct ReferenceResolver {
     /// The server id of the mutation's own entity.
     var own: ServerID? { entity.serverID }
 
-    /// The server id of a UUID; nil leaves the UUID.
+    /// The server id of a UUID; nil leaves the UUID unchanged.
     func serverID(of id: UUID) -> ServerID? { id == entity.clientID ? entity.serverID : lookUp(id) }
 
-    /// - Parameter own: replaces `{local_id}`; nil leaves it.
+    /// - Parameter own: replaces `{local_id}`; nil leaves it unchanged.
     func path(_ endpoint: Endpoint, own: ServerID?) -> String { endpoint.resolved(own: own, serverID) }
 
-    /// A payload with server ids in place; nil if there are no ids to replace.
+    /// The payload with server ids; nil if there are no ids to replace.
     ///
     /// - Parameters:
-    ///   - related: the device ids in its relations.
-    ///   - unresolved: the replacement of an unresolved one; nil leaves the number.
+    ///   - related: the device ids in the payload's relations.
+    ///   - unresolved: returns the replacement of an unresolved device id; nil leaves the number unchanged.
     func payload<Failure>(
         _ payload: JSONValue,
         _ related: [LocalReference] = [],
@@ -44,7 +44,7 @@ struct ReferenceResolver {
         return payload.rewritten(edits) { serverID(of: $0)?.replacement }
     }
 
-    /// The replacements of device ids in relations, by the client ids for them.
+    /// The replacements of device ids in relations, by the client ids that represent them.
     func replacements<Failure>(
         of related: [LocalReference],
         unresolved: (LocalReference) throws(Failure) -> JSONReplacement?
@@ -62,13 +62,13 @@ struct ReferenceResolver {
 ///
 /// They were treated as data (product rule 3). A later create with one of them as client id gets a warning.
 ///
-/// Stored with the device in a few bytes: the last ``limit`` of them, six bytes of each. A collision of two is less
-/// likely than a disk's error.
+/// The device's row stores the last ``limit`` UUIDs, six bytes of each. A collision of two is less likely than a disk
+/// error.
 public struct UnresolvedIDHistory: Sendable, Hashable {
     public static let limit = 20
     private static let width = 6
 
-    /// Oldest first.
+    /// The stored form, oldest first.
     public let stored: [UInt8]
 
     /// - Parameter stored: the stored form; nil for none.
@@ -86,9 +86,9 @@ public struct UnresolvedIDHistory: Sendable, Hashable {
         !stored.isEmpty && marks.contains(Self.mark(id))
     }
 
-    /// These and some more ids, or nil where that changes nothing.
+    /// The history with some more ids, or nil if they change nothing.
     ///
-    /// New ones replace the oldest beyond the limit.
+    /// New ids replace the oldest ones beyond the limit.
     ///
     /// - Parameter ids: newest first.
     func adding(_ ids: some Sequence<UUID>) -> UnresolvedIDHistory? {
@@ -111,14 +111,14 @@ public struct UnresolvedIDHistory: Sendable, Hashable {
 
     /// Six bytes of a hash.
     ///
-    /// UUIDs that differ in any byte differ here, independent of where their makers count.
+    /// UUIDs that differ in any byte have different marks, no matter which of their bytes their generator increments.
     private static func mark(_ id: UUID) -> UInt64 {
         let hash = withUnsafeBytes(of: id.uuid) { SHA256.hash(data: $0) }
         return hash.prefix(width).reduce(0) { $0 << 8 | UInt64($1) }
     }
 }
 
-/// Values by the id that they belong to. Most ids have one, which takes no list.
+/// Values by the id that they belong to. Most ids have one value, which is stored without a list.
 struct ValuesByID<Value> {
     private var firsts: [UUID: Value]
     private var others: [UUID: [Value]] = [:]
@@ -133,7 +133,7 @@ struct ValuesByID<Value> {
         others[id, default: []].append(value)
     }
 
-    /// In the order in which they were added.
+    /// The values of an id, in the order in which they were added.
     func all(of id: UUID) -> [Value] {
         guard let first = firsts[id] else { return [] }
         return others.isEmpty ? [first] : [first] + (others[id] ?? [])

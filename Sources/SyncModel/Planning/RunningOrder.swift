@@ -7,7 +7,7 @@ import Foundation
 struct RunningOrder {
     /// Indices of the valid entries, in running order.
     private(set) var order: [Int] = []
-    /// Entries of equal number that depend on each other in a circle.
+    /// Entries with equal sequence numbers that depend on each other in a cycle.
     private(set) var cyclic: Set<Int> = []
 
     init(_ entries: [PushEntry], priority: (Mutation) -> Int16) {
@@ -30,7 +30,7 @@ struct RunningOrder {
         }
     }
 
-    /// Kahn's algorithm; among the free ones, higher priority first, then list order.
+    /// Kahn's algorithm. Among the entries without open dependencies, higher priority comes first, then list order.
     private mutating func arrange(_ group: [(index: Int, mutation: Mutation)], _ priority: (Mutation) -> Int16) {
         var owner: [UUID: [Int]] = [:]
         for (place, item) in group.enumerated() {
@@ -46,7 +46,7 @@ struct RunningOrder {
             let target = created == nil ? [mutation.entity.clientID].compactMap { $0 } : []
             // a create that names itself in its payload does not wait for itself
             for id in mutation.dependencyIDs + mutation.references + target where id != created {
-                // a dependency on itself is no matter of order, however often it is listed
+                // a dependency on itself does not affect the order, however often it is listed
                 for other in owner[id] ?? [] where group[other].mutation.id != mutation.id { needed.insert(other) }
             }
             waitsFor[place] = needed.count
