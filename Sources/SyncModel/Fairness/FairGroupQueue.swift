@@ -256,7 +256,7 @@ public struct FairGroupQueue: Sendable {
     ///
     /// - Parameter organization: limits the removal to the jobs of this organization's shard; nil for all jobs. Without
     ///   shards, all jobs are removed.
-    public mutating func drain(at worker: Int, excluding organization: UUID? = nil) -> [Item] {
+    public mutating func drain(at worker: Int, fromShardOf organization: UUID? = nil) -> [Item] {
         let shard = organization.map { organizations[$0]?.shard }
         var removed: [Item] = []
         for (id, other) in organizations where (other.workedAt ?? other.queuedAt) == worker {
