@@ -254,7 +254,7 @@ DELETE FROM user_keys WHERE organization_id = $1 AND (made_for) <= (
     ORDER BY made_for DESC LIMIT 1);
 
 -- audit_purge_users
--- Takes all users of a purged organization out of it, `limit` rows at a time.
+-- Removes all users of a purged organization from acts, `limit` rows at a time.
 -- $1 organization, $2 limit
 UPDATE audit AS a
 SET user_id = NULL, user_hash = NULL, into_id = NULL, into_hash = NULL

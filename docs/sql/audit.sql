@@ -34,7 +34,7 @@ FROM (
 WHERE a.organization_id = $1 AND a.id = $2;
 
 -- audit_page
--- Acts of an organization.
+-- Reads acts of an organization.
 -- $1 organization, $2 first, $3 end, $4 window, $5 actor, $6 action, $7 limit
 WITH looked AS MATERIALIZED (
     SELECT a.id, a.organization_id, a.at, a.actor, a.scope, a.action, a.reason, a.target, a.user_id, a.user_hash, a.into_id,
@@ -67,7 +67,7 @@ LEFT JOIN LATERAL (
 ORDER BY a.id DESC;
 
 -- audit_page_of_all
--- Of all, and of none.
+-- Reads acts of all organizations and of no organization.
 -- $1 first, $2 end, $3 window, $4 actor, $5 action, $6 limit
 WITH looked AS MATERIALIZED (
     SELECT a.id, a.organization_id, a.at, a.actor, a.scope, a.action, a.reason, a.target, a.user_id, a.user_hash, a.into_id,
@@ -100,7 +100,7 @@ LEFT JOIN LATERAL (
 ORDER BY a.id DESC;
 
 -- audit_old
--- Acts before an id and after another, the oldest first.
+-- Reads acts between two ids, the oldest first.
 -- $1 before, $2 after, $3 limit
 SELECT a.organization_id, a.id, a.at FROM audit a
 WHERE a.id < $1::uuid AND a.id > $2::uuid
@@ -118,7 +118,7 @@ WHERE a.organization_id = k.organization_id AND a.id = k.id;
 INSERT INTO ended_sessions AS s (digest, ends_at) VALUES ($1, $2) ON CONFLICT (digest) DO NOTHING;
 
 -- sessions_ended
--- The ones that have not expired at `now`, up to `limit`.
+-- Reads the ended sessions that have not expired at `now`, up to `limit`.
 -- $1 now, $2 limit
 SELECT s.digest, s.ends_at FROM ended_sessions s WHERE s.ends_at > $1 ORDER BY s.ends_at DESC LIMIT $2;
 

@@ -67,7 +67,7 @@ CROSS JOIN LATERAL (
 ) k;
 
 -- user_keys_make
--- Inserts keys for users without one: if two gateways make one, the first counts.
+-- Inserts keys for users without a key
 -- $1 organizations, $2 users, $3 master_key, $4 wrapped_keys, $5 now
 INSERT INTO user_keys AS k (organization_id, made_for, user_id, master_key, wrapped_key, created_at)
 SELECT o.id, n.made_for, n.made_for, $3, n.wrapped_key, $5
@@ -89,7 +89,7 @@ WHERE k.organization_id = $1 AND (k.user_id = ANY ($2::uuid[]) OR k.made_for = A
 RETURNING k.made_for;
 
 -- user_keys_move
--- The keys of a user (`user`) are another's (`into`) from now on.
+-- Moves the keys of one user (`user`) to another user (`into`).
 -- $1 organization, $2 user, $3 into
 UPDATE user_keys AS k SET user_id = $3 WHERE k.organization_id = $1 AND k.user_id = $2;
 

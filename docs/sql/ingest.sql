@@ -1,5 +1,5 @@
 -- ingest_hold
--- Holds the organizations that take events.
+-- Locks the organizations that take events.
 -- $1 organizations
 SELECT o.id
 FROM unnest($1::uuid[]) AS k (organization_id)
@@ -18,7 +18,7 @@ CROSS JOIN LATERAL (
 ) e;
 
 -- ingest_erased
--- Users whose data were erased, or are being erased.
+-- Finds users whose data were erased, or are being erased.
 -- $1 organization_id, $2 user_id
 SELECT k.organization_id, k.user_id
 FROM unnest($1::uuid[], $2::uuid[]) AS k (organization_id, user_id)
@@ -27,7 +27,7 @@ WHERE (SELECT e.user_hash FROM user_erasures e
         AND e.user_hash = sha256(uuid_send(k.organization_id) || uuid_send(k.user_id))) IS NOT NULL;
 
 -- ingest_parked
--- Locks the first waiting events about entities.
+-- Locks the first parked events about entities.
 -- $1 organization_id, $2 entity_type, $3 id, $4 limit, $5 bytes
 SELECT p.organization_id, p.source, p.event_id, p.entity_type, p.id, p.id_is_integer, p.version, p.occurred_at, p.occurred_at_fraction, p.operation, CASE WHEN p.bytes_before < $5 THEN p.document END AS document, p.owner_id, p.causing_key, p.received_at, p.place, p.look_at, p.bytes_before >= $5 AS is_left_out
 FROM (
@@ -50,7 +50,7 @@ FROM (
 ORDER BY p.organization_id, p.entity_type, p.id, p.place, p.received_at, p.source, p.event_id;
 
 -- ingest_first_parked
--- The first waiting event about each entity, whether locked or not.
+-- Reads the first parked event about each entity, whether locked or not.
 -- $1 organization_id, $2 entity_type, $3 id
 SELECT p.*
 FROM unnest($1::uuid[], $2::text[], $3::text[]) AS k (organization_id, entity_type, id)
@@ -62,7 +62,7 @@ CROSS JOIN LATERAL (
 ) p;
 
 -- ingest_last_places
--- The place of the last waiting event about each entity.
+-- Reads the place of the last parked event about each entity.
 -- $1 organization_id, $2 entity_type, $3 id
 SELECT p.*
 FROM unnest($1::uuid[], $2::text[], $3::text[]) AS k (organization_id, entity_type, id)
@@ -108,7 +108,7 @@ FROM (
 ) e;
 
 -- ingest_living
--- Which of some entities exist and are not deleted.
+-- Finds the given entities that exist and are not deleted.
 -- $1 organization_id, $2 entity_type, $3 id
 SELECT e.*
 FROM unnest($1::uuid[], $2::text[], $3::text[]) AS k (organization_id, entity_type, id)
@@ -121,7 +121,7 @@ CROSS JOIN LATERAL (
 ) e;
 
 -- ingest_requests
--- The latest of the gateway's own requests about entities.
+-- Reads the latest of the gateway's own requests about entities.
 -- $1 organization_id, $2 entity_type, $3 id
 SELECT s.*
 FROM unnest($1::uuid[], $2::text[], $3::text[]) AS k (organization_id, entity_type, id)
@@ -147,7 +147,7 @@ CROSS JOIN LATERAL (
 ) s;
 
 -- ingest_parked_causes
--- The requests whose keys the first waiting events name.
+-- Reads the requests whose keys the first parked events name.
 -- $1 organization_id, $2 entity_type, $3 id, $4 limit
 SELECT s.*
 FROM unnest($1::uuid[], $2::text[], $3::text[]) AS k (organization_id, entity_type, id)
@@ -166,7 +166,7 @@ CROSS JOIN LATERAL (
 ) s;
 
 -- ingest_creates
--- The first create of each type that is in flight.
+-- Reads the first create in flight of each type.
 -- $1 organization_id, $2 entity_type, $3 earliest
 SELECT k.organization_id, k.entity_type, s.sent_at
 FROM unnest($1::uuid[], $2::text[]) AS k (organization_id, entity_type)
@@ -191,20 +191,20 @@ CROSS JOIN LATERAL (
 ) c;
 
 -- ingest_remember
--- Remembers events.
+-- Records the ids and outcomes of events.
 -- $1 organization_id, $2 source, $3 event_id, $4 result, $5 received_at
 INSERT INTO ingested_events AS e (organization_id, source, event_id, result, received_at)
 SELECT k.* FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::timestamptz[]) AS k (organization_id, source, event_id, result, received_at);
 
 -- ingest_settle
--- Records the outcomes of events that had waited.
+-- Records the outcomes of events that had been parked.
 -- $1 organization_id, $2 source, $3 event_id, $4 result, $5 received_at
 INSERT INTO ingested_events AS e (organization_id, source, event_id, result, received_at)
 SELECT k.* FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::timestamptz[]) AS k (organization_id, source, event_id, result, received_at)
 ON CONFLICT (organization_id, source, event_id) DO UPDATE SET result = excluded.result;
 
 -- ingest_forget
--- Forgets events that were refused after they had waited: they may be sent again.
+-- Deletes the records of events that were refused after they had been parked, so that they can be sent again.
 -- $1 organization_id, $2 source, $3 event_id
 DELETE FROM ingested_events AS e
 USING unnest($1::uuid[], $2::text[], $3::text[]) AS k (organization_id, source, event_id)
@@ -222,7 +222,7 @@ USING unnest($1::uuid[], $2::text[], $3::text[]) AS k (organization_id, source, 
 WHERE p.organization_id = k.organization_id AND p.source = k.source AND p.event_id = k.event_id;
 
 -- ingest_postpone
--- Postpones waiting events.
+-- Postpones parked events.
 -- $1 organization_id, $2 source, $3 event_id, $4 until
 UPDATE parked_events AS p
 SET look_at = $4
@@ -230,7 +230,7 @@ FROM unnest($1::uuid[], $2::text[], $3::text[]) AS k (organization_id, source, e
 WHERE p.organization_id = k.organization_id AND p.source = k.source AND p.event_id = k.event_id;
 
 -- ingest_postpone_entities
--- Postpones all waiting events about entities.
+-- Postpones all parked events about entities.
 -- $1 organization_id, $2 entity_type, $3 id, $4 until
 UPDATE parked_events AS p
 SET look_at = $4
@@ -238,7 +238,7 @@ FROM unnest($1::uuid[], $2::text[], $3::text[]) AS k (organization_id, entity_ty
 WHERE p.organization_id = k.organization_id AND p.entity_type = k.entity_type AND p.id = k.id;
 
 -- ingest_defer_followers
--- Postpones the followers of an event that continues to wait.
+-- Postpones later events about the same entity as an event that stays parked.
 -- $1 organization_id, $2 entity_type, $3 id, $4 place
 UPDATE parked_events AS p
 SET look_at = p.received_at + make_interval(secs => 120.0)
@@ -247,7 +247,7 @@ WHERE p.organization_id = k.organization_id AND p.entity_type = k.entity_type AN
     AND p.place >= k.place AND p.look_at < p.received_at + make_interval(secs => 120.0);
 
 -- ingest_wake_next
--- The first that is left behind those that were judged is due.
+-- Makes the first remaining parked event about each entity due.
 -- $1 organization_id, $2 entity_type, $3 id, $4 now
 UPDATE parked_events AS p
 SET look_at = $4
@@ -292,7 +292,7 @@ ORDER BY p.look_at
 LIMIT $2;
 
 -- ingest_waiting
--- Which entities of organizations have events that wait.
+-- Finds the entities of organizations that have parked events.
 -- $1 organizations
 SELECT DISTINCT p.organization_id, p.entity_type, p.id
 FROM unnest($1::uuid[]) AS k (organization_id)
@@ -303,7 +303,7 @@ CROSS JOIN LATERAL (
 ) p;
 
 -- ingest_organizations
--- Also those that have neither tokens nor sources any more.
+-- Finds organizations with such records, including those that no longer have tokens or sources.
 -- $1 after, $2 limit
 SELECT o.id AS organization_id,
     coalesce(

@@ -1,5 +1,5 @@
 -- lane_in_flight
--- The flights of lanes whose worker is lost.
+-- Reads the mutations in flight of lanes whose worker is lost.
 -- $1 push, $2 organization_id, $3 user_id, $4 id
 SELECT k.push AS job, m.id, m.accepted_at, m.device_id, m.position, m.operation, m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer, m.max_attempts, m.conflict_resolution, m.endpoint, m.payload, m.headers, m.base_version, m.reference_ids, m.reference_types, m.revision, m.attempt_count, m.next_retry_at, m.resolution, m.is_outcome_unknown, m.conflict_retries, m.hold_count, m.held_since, m.sent_method, m.sent_endpoint, m.sent_payload, m.error, m.traceparent, m.key_user_id
 FROM unnest($1::int4[], $2::uuid[], $3::uuid[], $4::uuid[]) AS k (push, organization_id, user_id, id)
@@ -11,7 +11,7 @@ CROSS JOIN LATERAL (
 ) m;
 
 -- lane_done_blockers
--- Done mutations that others still wait for.
+-- Finds done mutations that other mutations still wait for.
 -- $1 job, $2 organization_id, $3 user_id
 SELECT DISTINCT k.job, d.id
 FROM unnest($1::int4[], $2::uuid[], $3::uuid[]) AS k (job, organization_id, user_id)
@@ -49,7 +49,7 @@ WHERE m.organization_id = k.organization_id AND m.user_id = k.user_id AND m.id =
     AND m.status = k.expected_status;
 
 -- lane_write_usual_outcomes
--- Outcomes that ``OutcomeRow/common`` describes, as most are: half as many arrays.
+-- Writes outcomes that ``OutcomeRow/common`` describes, as it does most
 -- $1 organization_id, $2 user_id, $3 id, $4 status, $5 revision, $6 attempt_count, $7 server_id, $8 server_id_is_integer, $9 version, $10 response_status, $11 response_body, $12 change_position, $13 expected_status, $14 etag, $15 now
 UPDATE mutations AS m
 SET status = k.status, revision = k.revision, attempt_count = k.attempt_count,
@@ -119,7 +119,7 @@ SET server_id = excluded.server_id, same_as = excluded.same_as,
     server_id_is_integer = excluded.server_id_is_integer;
 
 -- lane_unblock
--- Releases mutations that waited for a done one.
+-- Releases mutations that waited for a done mutation.
 -- $1 job, $2 organization_id, $3 user_id, $4 blocker, $5 change_position, $6 budget, $7 now
 WITH w AS MATERIALIZED (
     SELECT k.*, b.id, b.more, f.unmet, f.place, f.unmet[1] AS first_unmet
@@ -175,7 +175,7 @@ WHERE m.organization_id = w.organization_id AND m.user_id = w.user_id AND m.id =
 RETURNING w.job, m.position, m.accepted_at, m.status, w.more;
 
 -- lane_heads
--- The first pending mutation of each lane, with its client ids and its entity.
+-- Reads the first pending mutation of each lane, with its client ids and its entity.
 -- $1 job, $2 organization_id, $3 user_id, $4 head_position
 SELECT k.job, m.id, m.accepted_at, m.device_id, m.position, m.operation, m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer, m.max_attempts, m.conflict_resolution, m.endpoint, m.payload, m.headers, m.base_version, m.reference_ids, m.reference_types, m.revision, m.attempt_count, m.next_retry_at, m.resolution, m.is_outcome_unknown, m.conflict_retries, m.hold_count, m.held_since, m.sent_method, m.sent_endpoint, m.sent_payload, m.error, m.traceparent, m.key_user_id, i.client_ids, i.entity_types, i.server_ids, i.are_integers,
     e.organization_id, e.entity_type, e.id, e.id_is_integer, e.version, e.is_deleted, CASE WHEN m.base_version <> e.version THEN e.document END AS document, e.owner_id, e.client_id, e.updated_by, e.updated_on, e.run_base, e.etag
@@ -286,7 +286,7 @@ ORDER BY l.ready_at
 LIMIT $3;
 
 -- lanes_due_by_shard
--- The same without the shards of unavailable servers (by host and port).
+-- Finds due lanes without the shards of unavailable servers (by host and port).
 -- $1 now, $2 except, $3 limit, $4 servers
 SELECT l.organization_id, l.user_id FROM lanes l
 WHERE l.ready_at <= $1 AND l.organization_id <> ALL ($2::uuid[])
@@ -301,7 +301,7 @@ ORDER BY l.ready_at
 LIMIT $3;
 
 -- lanes_postpone
--- Postpones lanes, except those claimed or given back since the read.
+-- Postpones lanes, except those claimed or released since the read.
 -- $1 organization_id, $2 user_id, $3 until, $4 now
 UPDATE lanes AS l
 SET ready_at = k.until
@@ -314,7 +314,7 @@ SELECT set_config('enable_sort', 'off', true), set_config('enable_incremental_so
     set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true);
 
 -- lane_successes
--- The built-in store makes no attempts
+-- Reads whether the upstream accepted a request
 -- $1 organization, $2 since, $3 now
 SELECT EXISTS (
     SELECT 1
@@ -345,14 +345,14 @@ FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::bytea[], $5::int8[]) AS k (o
 WHERE s.organization_id = k.organization_id AND s.idempotency_key = k.idempotency_key;
 
 -- lane_forget_requests
--- Of requests that cannot have taken effect.
+-- Deletes the records of requests that cannot have taken effect.
 -- $1 organization_id, $2 idempotency_key
 DELETE FROM sent_requests AS s
 USING unnest($1::uuid[], $2::uuid[]) AS k (organization_id, idempotency_key)
 WHERE s.organization_id = k.organization_id AND s.idempotency_key = k.idempotency_key;
 
 -- lane_known_ids
--- Readers need not see the change: the change position is not raised.
+-- Writes the server ids
 -- $1 organization_id, $2 user_id, $3 client_id, $4 entity_type, $5 server_id, $6 server_id_is_integer
 UPDATE mutations AS m
 SET server_id = l.server_id, server_id_is_integer = l.server_id_is_integer

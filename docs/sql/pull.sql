@@ -170,7 +170,7 @@ WHERE d.organization_id = $1 AND d.user_id = $2 AND d.device_id = $3
 RETURNING d.accepted_sequence, d.created_at, d.last_seen_at;
 
 -- devices_make_user
--- Creates the user where it is missing, as a first push does.
+-- Creates the user if it is missing, as a first push does.
 -- $1 organization, $2 user, $3 now
 INSERT INTO users AS u (organization_id, user_id, created_at)
 SELECT $1::uuid, $2::uuid, $3::timestamptz
@@ -196,7 +196,7 @@ ON CONFLICT (organization_id, user_id, device_id) DO NOTHING
 RETURNING d.accepted_sequence, d.created_at, d.last_seen_at;
 
 -- devices_state
--- Why a device was not created.
+-- The reason why a device was not created.
 -- $1 organization, $2 user, $3 device
 SELECT o.status,
     EXISTS (SELECT 1 FROM users u WHERE u.organization_id = $1 AND u.user_id = $2) AS is_user_known,

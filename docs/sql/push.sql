@@ -31,14 +31,14 @@ CROSS JOIN LATERAL (
 ) d;
 
 -- group_devices_of_one
--- The same of one organization, on a cluster.
+-- Reads devices of one organization, on a cluster.
 -- $1 organization, $2 users, $3 devices
 SELECT x.organization_id, x.user_id, x.device_id, x.accepted_sequence, x.last_seen_at, x.stray_ids
 FROM devices x
 WHERE x.organization_id = $1 AND x.user_id = ANY ($2) AND x.device_id = ANY ($3);
 
 -- group_device_counts
--- Counts users' devices up to a limit, where a device is unknown.
+-- Counts users' devices up to a limit, for users with an unknown device.
 -- $1 push, $2 organization_id, $3 user_id, $4 device_id, $5 limit
 SELECT k.push, d.count
 FROM unnest($1::int4[], $2::uuid[], $3::uuid[], $4::uuid[]) AS k (push, organization_id, user_id, device_id)
@@ -129,7 +129,7 @@ CROSS JOIN LATERAL (
 ) r;
 
 -- group_mappings
--- The mappings.
+-- Reads the mappings.
 -- $1 push, $2 organization_id, $3 user_id, $4 client_id
 SELECT k.push, i.client_id, i.entity_type, i.server_id, i.server_id_is_integer, i.status, i.mutation_id,
     CASE WHEN i.status = 'failed' THEN coalesce((
@@ -144,7 +144,7 @@ CROSS JOIN LATERAL (
 ) i;
 
 -- group_open
--- The latest open mutation on each entity that the group updates.
+-- Finds the latest open mutation on each entity that the group updates.
 -- $1 push, $2 organization_id, $3 user_id, $4 entity_type, $5 local_id, $6 server_id
 SELECT k.push, m.id, m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer, m.position
 FROM unnest($1::int4[], $2::uuid[], $3::uuid[], $4::text[], $5::uuid[], $6::text[]) AS k (push, organization_id, user_id, entity_type, local_id, server_id)
@@ -172,7 +172,7 @@ CROSS JOIN LATERAL (
 ) m;
 
 -- group_open_own
--- The same where some entities are named by a local id.
+-- Finds the latest open mutations if some entities are named by a local id.
 -- $1 push, $2 organization_id, $3 user_id, $4 entity_type, $5 local_id, $6 server_id, $7 device_id, $8 local_number
 SELECT k.push, m.id, m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer, m.position
 FROM unnest($1::int4[], $2::uuid[], $3::uuid[], $4::text[], $5::uuid[], $6::text[], $7::uuid[], $8::int8[]) AS k (push, organization_id, user_id, entity_type, local_id, server_id, device_id, local_number)
@@ -243,7 +243,7 @@ SELECT k.organization_id, k.user_id, k.id, k.device_id, k.sequence_number, k.pos
 FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[], $5::int8[], $6::int8[], $7::int8[], $8::uuid[], $9::bytea[], $10::bytea[], $11::text[], $12::text[], $13::uuid[], $14::int8[], $15::text[], $16::bool[], $17::text[], $18::json[], $19::int2[], $20::int2[], $21::text[], $22::int8[], $23::text[], $24::int8[], $25::int2[], $26::timestamptz[], $27::timestamptz[], $28::json[], $29::text[], $30::json[], $31::text[], $32::text[], $33::text[], $34::int2[], $35::int4[], $36::int4[], $37::int4[], $38::int4[], $39::int4[], $40::int4[]) AS k (organization_id, user_id, id, device_id, sequence_number, position, change_position, idempotency_key, fingerprint, fingerprint_places, operation, entity_type, local_id, local_number, server_id, server_id_is_integer, endpoint, payload, priority, max_attempts, conflict_resolution, base_version, status, version, response_status, created_at, synced_at, headers, resolution, error, last_error, traceparent, error_code, error_status, dependencies_from, dependencies_to, blockers_from, blockers_to, references_from, references_to);
 
 -- group_write_usual_mutations
--- Mutations that ``MutationRow/common`` describes, as most are.
+-- Inserts mutations that ``MutationRow/common`` describes, as it does most.
 -- $1 organization_id, $2 user_id, $3 id, $4 device_id, $5 sequence_number, $6 position, $7 change_position, $8 idempotency_key, $9 fingerprint, $10 fingerprint_places, $11 operation, $12 entity_type, $13 local_id, $14 local_number, $15 server_id, $16 server_id_is_integer, $17 endpoint, $18 payload, $19 priority, $20 max_attempts, $21 conflict_resolution, $22 base_version, $23 status, $24 version, $25 response_status, $26 created_at, $27 synced_at, $28 now
 INSERT INTO mutations AS m (
     organization_id, user_id, id, device_id, sequence_number, position, change_position, idempotency_key, fingerprint, fingerprint_places, operation, entity_type, local_id, local_number, server_id, server_id_is_integer, endpoint, payload, priority, max_attempts, conflict_resolution, base_version, status, version, response_status, created_at, synced_at, accepted_at, changed_at)
@@ -262,7 +262,7 @@ SELECT k.organization_id, k.user_id, k.client_id, k.entity_type, k.server_id, k.
 FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::text[], $6::bool[], $7::text[], $8::uuid[], $9::int8[], $10::timestamptz[]) AS k (organization_id, user_id, client_id, entity_type, server_id, server_id_is_integer, status, mutation_id, change_position, created_at);
 
 -- group_replace_mappings
--- Mappings that replace abandoned ones
+-- Writes mappings that replace abandoned mappings
 -- $1 organization_id, $2 user_id, $3 client_id, $4 entity_type, $5 server_id, $6 server_id_is_integer, $7 status, $8 mutation_id, $9 change_position, $10 created_at, $11 now
 INSERT INTO id_mappings AS i (
     organization_id, user_id, client_id, entity_type, server_id, server_id_is_integer, status, mutation_id,
@@ -280,7 +280,7 @@ SET server_id = excluded.server_id, server_id_is_integer = excluded.server_id_is
     last_used_at = excluded.last_used_at;
 
 -- group_touch_mappings
--- Records the use of mappings, unless that was done within a day.
+-- Records the use of mappings, unless a use was recorded within a day.
 -- $1 organization_id, $2 user_id, $3 client_id, $4 entity_type, $5 now
 UPDATE id_mappings AS i
 SET last_used_at = $5
@@ -321,7 +321,7 @@ FROM unnest($1::uuid[]) AS k (organization_id)
 CROSS JOIN LATERAL (SELECT * FROM feeds x WHERE x.organization_id = k.organization_id OFFSET 0) f;
 
 -- group_local_ids
--- Where local ids lead, one row for each requested id.
+-- Reads the mappings of local ids, one row for each requested id.
 -- $1 push, $2 organization_id, $3 user_id, $4 device_id, $5 entity_type, $6 local_id
 SELECT k.push, k.device_id, k.entity_type, k.local_id, l.local_id IS NOT NULL AS is_known,
     coalesce(l.server_id, l.same_as) AS server_id, l.server_id_is_integer, l.mutation_id,
@@ -344,7 +344,7 @@ LEFT JOIN LATERAL (
 ) l ON true;
 
 -- group_compared_local_ids
--- Where local ids lead that only comparisons of repetitions need, those of deleted entities included.
+-- Reads the mappings of local ids that only comparisons of repeats need, including those of deleted entities.
 -- $1 push, $2 organization_id, $3 user_id, $4 device_id, $5 entity_type, $6 local_id, $7 retired_id
 SELECT k.push, k.device_id, k.entity_type, k.local_id, l.server_id, l.server_id_is_integer
 FROM unnest($1::int4[], $2::uuid[], $3::uuid[], $4::uuid[], $5::text[], $6::int8[], $7::uuid[]) AS k (push, organization_id, user_id, device_id, entity_type, local_id, retired_id)
@@ -360,7 +360,7 @@ CROSS JOIN LATERAL (
 ) l;
 
 -- group_local_id_pages
--- Unconfirmed assignments of pulls to devices: whole pages.
+-- Reads whole pages of unconfirmed assignments of pulls to devices.
 -- $1 push, $2 organization_id, $3 user_id, $4 device_id
 SELECT k.push, p.entity_types, p.local_ids, p.server_ids, p.are_integers
 FROM unnest($1::int4[], $2::uuid[], $3::uuid[], $4::uuid[]) AS k (push, organization_id, user_id, device_id)
@@ -372,7 +372,7 @@ CROSS JOIN LATERAL (
 ) p;
 
 -- group_write_local_ids
--- New ids of creates.
+-- Inserts new ids of creates.
 -- $1 organization_id, $2 user_id, $3 device_id, $4 entity_type, $5 local_id, $6 server_id, $7 server_id_is_integer, $8 mutation_id, $9 client_id
 INSERT INTO local_ids AS l (
     organization_id, user_id, device_id, entity_type, local_id, server_id, server_id_is_integer, mutation_id,
@@ -382,7 +382,7 @@ SELECT k.organization_id, k.user_id, k.device_id, k.entity_type, k.local_id, k.s
 FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::int8[], $6::text[], $7::bool[], $8::uuid[], $9::uuid[]) AS k (organization_id, user_id, device_id, entity_type, local_id, server_id, server_id_is_integer, mutation_id, client_id);
 
 -- group_replace_local_ids
--- Ids that replace abandoned ones, whose creates were deleted.
+-- Writes ids that replace abandoned ids, whose creates were deleted.
 -- $1 organization_id, $2 user_id, $3 device_id, $4 entity_type, $5 local_id, $6 server_id, $7 server_id_is_integer, $8 mutation_id, $9 client_id
 INSERT INTO local_ids AS l (
     organization_id, user_id, device_id, entity_type, local_id, server_id, server_id_is_integer, mutation_id,
@@ -397,7 +397,7 @@ SET server_id = CASE WHEN coalesce(l.server_id, l.same_as) IS NULL THEN excluded
     client_id = excluded.client_id;
 
 -- group_confirm_local_ids
--- Ids that a pull assigned and a push uses
+-- Inserts ids that a pull assigned and a push uses
 -- $1 organization_id, $2 user_id, $3 device_id, $4 entity_type, $5 local_id, $6 server_id, $7 server_id_is_integer, $8 mutation_id, $9 client_id
 INSERT INTO local_ids AS l (
     organization_id, user_id, device_id, entity_type, local_id, server_id, server_id_is_integer, mutation_id,
@@ -408,7 +408,7 @@ FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::int8[], $6::text
 ON CONFLICT DO NOTHING;
 
 -- group_confirm_second_local_ids
--- Those whose entities have another id on the device: both ids lead there.
+-- Inserts assigned ids whose entities have another id on the device
 -- $1 organization_id, $2 user_id, $3 device_id, $4 entity_type, $5 local_id, $6 server_id, $7 server_id_is_integer
 INSERT INTO local_ids AS l (
     organization_id, user_id, device_id, entity_type, local_id, same_as, server_id_is_integer)
@@ -551,7 +551,7 @@ CROSS JOIN LATERAL (
 ) q;
 
 -- push_lock_own_entities
--- Locks the same, and those named by a device's local id
+-- Locks the same entities, and those named by a device's local id
 -- $1 organization_id, $2 entity_type, $3 id, $4 mapped_organization_id, $5 mapped_user_id, $6 mapped_client_id, $7 mapped_entity_type, $8 own_organization_id, $9 own_user_id, $10 own_device_id, $11 own_entity_type, $12 own_local_id, $13 bytes
 SELECT q.organization_id, q.entity_type, q.id, q.id_is_integer, q.version, q.is_deleted, CASE WHEN q.bytes_to - q.bytes < $13::int8 THEN q.document END AS document, q.owner_id, q.client_id, q.updated_by, q.updated_on, q.run_base, q.etag, q.bytes
 FROM (
@@ -690,7 +690,7 @@ CROSS JOIN LATERAL (
 ) l;
 
 -- lanes_lock_of_one
--- The same of lanes of one organization, on a cluster.
+-- Locks lanes of one organization, on a cluster.
 -- $1 organization, $2 users
 SELECT x.organization_id, x.user_id, x.next_position, x.change_position, x.queued_count, x.open_count, x.halted_by, x.ready_at, x.lease_owner, x.lease_token, x.in_flight_id, x.head_position, x.queued_since
 FROM lanes x

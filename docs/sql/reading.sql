@@ -35,11 +35,11 @@ WHERE m.place = 1 OR m.bytes_to <= $8
 ORDER BY m.position;
 
 -- order_shape
--- Nothing is sorted: there is an index in the order.
+-- Disables sorting, because an index has the required order.
 SELECT set_config('enable_sort', 'off', true), set_config('enable_incremental_sort', 'off', true);
 
 -- mutations_organization_edge
--- The last mutation that a page reads; no row when there are fewer.
+-- Finds the last mutation that a page reads; returns no row if there are fewer mutations.
 -- $1 organization, $2 after_user, $3 after_position, $4 scan
 SELECT x.user_id, x.position
 FROM mutations x
@@ -48,7 +48,7 @@ ORDER BY x.user_id, x.position
 OFFSET $4 - 1 LIMIT 1;
 
 -- mutations_organization_list
--- Like the list of one user.
+-- Lists mutations over all users, like the list of one user.
 -- $1 organization, $2 after_user, $3 after_position, $4 to_user, $5 to_position, $6 statuses, $7 device, $8 entity_type, $9 user, $10 limit, $11 bytes
 SELECT m.user_id, m.id, m.endpoint, m.payload, m.headers, m.dependency_ids, m.priority, m.max_attempts, m.conflict_resolution,
     m.base_version, m.last_error, m.last_error_code, m.created_at,
@@ -76,7 +76,7 @@ WHERE m.place = 1 OR m.bytes_to <= $11
 ORDER BY m.user_id, m.position;
 
 -- mutations_records
--- Records, with the contents of as many as fit the bytes in `bytes`.
+-- Reads records, with the contents of as many as fit the bytes in `bytes`.
 -- $1 organization, $2 user, $3 ids, $4 bytes, $5 all_bytes
 SELECT m.id, m.accepted_at, m.idempotency_key, m.device_id, m.sequence_number, m.position, m.operation, m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer, m.status, m.revision, m.version, m.etag, m.attempt_count, m.next_retry_at, CASE WHEN (m.bytes <= 2048
     OR (m.bytes_to - m.bytes < $4::int8 AND m.all_to - m.bytes < $5::int8)) THEN CASE WHEN cardinality(m.depends_on) > 32
@@ -111,7 +111,7 @@ WHERE i.organization_id = $1 AND i.user_id = $2 AND i.client_id = ANY ($3::uuid[
 ORDER BY i.client_id, i.entity_type;
 
 -- mappings_lookup_numbers
--- For an id that leads nowhere, the create's state shows whether it will.
+-- If an id has no server id yet, the create's state shows whether it will get one.
 -- $1 organization, $2 user, $3 device, $4 entity_type, $5 local_ids
 SELECT k.local_id, coalesce(l.server_id, l.same_as) AS server_id, l.server_id_is_integer,
     CASE WHEN coalesce(l.server_id, l.same_as) IS NOT NULL THEN 'resolved'
@@ -216,7 +216,7 @@ FROM o
 GROUP BY o.device_id, o.status;
 
 -- backlog_positions
--- Mutations by their places; for the one at `head` also its dependencies.
+-- Reads mutations by their places, and the dependencies of the mutation at `head`.
 -- $1 organization, $2 user, $3 positions, $4 head
 SELECT m.id, m.device_id, m.sequence_number, m.position, m.status, m.operation, m.entity_type, m.accepted_at,
     m.created_at, m.attempt_count, m.next_retry_at, CASE WHEN m.position = $4 THEN (CASE WHEN cardinality(m.depends_on) > 32
@@ -231,7 +231,7 @@ CROSS JOIN LATERAL (
 ) m;
 
 -- settledness_walk
--- Follows dependencies from blocked mutation to blocked mutation, each by its key.
+-- Follows dependencies from one blocked mutation to the next, each by its key.
 -- $1 organization, $2 user, $3 ids, $4 limit
 WITH RECURSIVE walk (
     id, status, position, entity_type, local_id, local_number, server_id, server_id_is_integer,

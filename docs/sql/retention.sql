@@ -13,7 +13,7 @@ UPDATE retention_runs AS r SET expires_at = $3
 WHERE r.name = 'retention' AND r.owner = $1 AND r.token = $2;
 
 -- retention_release
--- A run that was requested since then stays requested.
+-- Releases the lease
 -- $1 owner, $2 token, $3 finished_at, $4 report, $5 due_at
 UPDATE retention_runs AS r
 SET owner = NULL, expires_at = NULL, finished_at = coalesce($3, r.finished_at),
@@ -26,7 +26,7 @@ WHERE r.name = 'retention' AND r.owner = $1 AND r.token = $2;
 UPDATE retention_runs AS r SET due_at = $1 WHERE r.name = 'retention';
 
 -- retention_opening
--- For one transaction: how long to wait for a lane, and plans by index as of `Query.planByIndex`
+-- Sets a transaction's time limit for locking a lane, and plans by index as in `Query.planByIndex`.
 -- $1 lock_timeout
 SELECT set_config('lock_timeout', $1, true), set_config('plan_cache_mode', 'force_generic_plan', true),
     set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true),
@@ -142,7 +142,7 @@ ON CONFLICT (organization_id) DO UPDATE
 SET shrunk_until = excluded.shrunk_until, shrunk_user = excluded.shrunk_user, shrunk_id = excluded.shrunk_id;
 
 -- retention_delete_mutations
--- Keeps mutations that others still wait for: a lane whose worker was lost before it released all of them finds it
+-- Keeps mutations that other mutations still wait for: a lane whose worker was lost before it released all of them still needs them
 -- $1 organization_id, $2 user_id, $3 id
 WITH past AS (
     DELETE FROM attempts AS a
@@ -168,7 +168,7 @@ CROSS JOIN LATERAL (
 ORDER BY k.entity_type, k.id;
 
 -- retention_devices
--- A device with numbers is in the table: a push creates it, and so does a pull that assigns the first.
+-- The devices with local ids
 -- $1 organization, $2 after_user, $3 after_device, $4 limit
 SELECT d.user_id, d.device_id
 FROM devices d
@@ -177,7 +177,7 @@ ORDER BY d.user_id, d.device_id
 LIMIT $4;
 
 -- retention_named_local_ids
--- Lanes without open mutations need no id, so only devices of the others are looked up.
+-- Lanes without open mutations need no id, so only devices of the other lanes are searched.
 -- $1 organization_id, $2 entity_type, $3 id, $4 organization
 WITH d AS MATERIALIZED (
     SELECT z.user_id, v.device_id
@@ -347,7 +347,7 @@ ORDER BY e.updated_at, e.entity_type, e.id::text COLLATE "C"
 LIMIT $6;
 
 -- retention_delete_tombstones
--- An entity that was written since it was read has another position, and stays.
+-- An entity that was written after it was read has another position, and stays.
 -- $1 organization_id, $2 entity_type, $3 id, $4 feed_position
 DELETE FROM entities AS e
 USING unnest($1::uuid[], $2::text[], $3::text[], $4::int8[]) AS k (organization_id, entity_type, id, feed_position)
@@ -356,7 +356,7 @@ WHERE e.organization_id = k.organization_id AND e.entity_type = k.entity_type AN
 RETURNING e.entity_type, e.id, e.feed_position;
 
 -- retention_delete_mappings_of_tombstones
--- Deletes mappings that no record may need, although each record may name the entity by its server id.
+-- Deletes mappings that no record may need; a record may still name the entity by its server id.
 -- $1 organization_id, $2 user_id, $3 client_id, $4 entity_type, $5 server_id, $6 now
 DELETE FROM id_mappings AS i
 USING unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::text[]) AS k (organization_id, user_id, client_id, entity_type, server_id)
@@ -383,12 +383,12 @@ WHERE i.organization_id = k.organization_id AND i.user_id = k.user_id AND i.clie
     AND i.entity_type = k.entity_type AND i.server_id = k.server_id;
 
 -- retention_raise_horizon
--- The last lock of the transaction, as always.
+-- Raises the horizon
 -- $1 organization, $2 position
 UPDATE feeds AS f SET horizon = greatest(f.horizon, $2) WHERE f.organization_id = $1;
 
 -- retention_mappings
--- Whole client ids: a page ends behind all types of its last one.
+-- Reads whole client ids: a page ends after all types of its last client id.
 -- $1 organization, $2 after_user, $3 after_client, $4 cutoff, $5 limit
 SELECT i.user_id, i.client_id, i.entity_type, coalesce(i.status <> 'pending' AND coalesce(i.last_used_at, i.resolved_at, i.created_at) < $4
         -- not EXISTS: that may be answered from a hash table of all entities
@@ -451,7 +451,7 @@ ORDER BY t.accepted_at, t.user_id, t.id
 LIMIT $6;
 
 -- retention_still_old
--- Those of some mutations of a lane that are still as old.
+-- Returns the given mutations of a lane that are still old enough.
 -- $1 organization, $2 user, $3 ids, $4 cutoff
 SELECT m.id
 FROM unnest($3::uuid[]) AS k (id)
@@ -463,7 +463,7 @@ CROSS JOIN LATERAL (
 WHERE m.changed_at < $4;
 
 -- retention_forget
--- Discarded mutations lose their payload immediately and record why they were discarded; their error keeps the earlier failure.
+-- Discarded mutations lose their payload immediately, and record the reason of the discard
 -- $1 organization_id, $2 user_id, $3 id
 UPDATE mutations AS m
 SET payload = NULL, headers = NULL, sent_payload = NULL,

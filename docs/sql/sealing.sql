@@ -86,7 +86,7 @@ CROSS JOIN LATERAL (
 ) p;
 
 -- seal_look_at_parked_events
--- Reads the same without waiting for row locks.
+-- Reads parked events without waiting for row locks.
 -- $1 organizations, $2 sources, $3 event_ids
 SELECT p.*
 FROM unnest($1::uuid[], $2::text[], $3::text[]) AS k (organization_id, source, event_id)

@@ -13,7 +13,7 @@ CROSS JOIN LATERAL (
 ORDER BY m.position;
 
 -- settle_outlines
--- The same without contents.
+-- Reads the mutations without their contents.
 -- $1 organization, $2 user, $3 ids
 SELECT m.id, m.endpoint, NULL::json AS payload, m.is_outcome_unknown, m.reference_ids, m.reference_types,
     m.id, m.accepted_at, m.idempotency_key, m.device_id, m.sequence_number, m.position, m.operation, m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer, m.status, m.revision, m.version, m.etag, m.attempt_count, m.next_retry_at, CASE WHEN cardinality(m.depends_on) > 32
@@ -28,7 +28,7 @@ CROSS JOIN LATERAL (
 ORDER BY m.position;
 
 -- settle_content_bytes
--- The bytes of the contents of mutations, in their order in the list.
+-- Returns the bytes of mutations' contents, in the order of the list.
 -- $1 organization, $2 user, $3 ids
 SELECT m.id, (coalesce(CASE WHEN pg_column_compression(m.payload) IS NULL THEN pg_column_size(m.payload) ELSE octet_length(m.payload::text) END, 0) + coalesce(CASE WHEN pg_column_compression(m.response_body) IS NULL THEN pg_column_size(m.response_body) ELSE octet_length(m.response_body::text) END, 0)
     + coalesce(CASE WHEN pg_column_compression(m.error) IS NULL THEN pg_column_size(m.error) ELSE octet_length(m.error::text) END, 0))::int8 AS bytes
@@ -41,7 +41,7 @@ CROSS JOIN LATERAL (
 ORDER BY k.place;
 
 -- settle_edges
--- All dependencies.
+-- Reads all dependencies of a lane's open mutations.
 -- $1 organization, $2 user
 SELECT m.id, m.position, m.accepted_at, m.status, m.operation, m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer, m.depends_on
 FROM mutations m
@@ -69,7 +69,7 @@ WHERE m.status <> 'succeeded'
     AND (m.status <> 'discarded' OR m.resolution IS DISTINCT FROM 'server_wins');
 
 -- settle_needs
--- Mutations that need one of some client ids, each of a type.
+-- Finds mutations that need one of some client ids, each id with its type.
 -- $1 organization, $2 user, $3 ids, $4 client_ids, $5 entity_types
 SELECT m.id, c.client_id
 FROM unnest($3::uuid[]) AS k (id)
@@ -156,7 +156,7 @@ FROM (
 ORDER BY q.place;
 
 -- settle_restart
--- Mutations that run again, with all traces of earlier attempts cleared.
+-- Writes mutations that run again, with all traces of earlier attempts cleared.
 -- $1 organization, $2 user, $3 change_position, $4 now, $5 id, $6 status, $7 revision, $8 is_outcome_unknown, $9 endpoint, $10 payload, $11 resolution, $12 sent_method, $13 sent_endpoint, $14 sent_payload, $15 blockers_from, $16 blockers_to, $17 references_from, $18 references_to, $19 has_references, $20 server_id, $21 server_id_is_integer, $22 blockers, $23 references, $24 types
 INSERT INTO mutations AS m (
     organization_id, user_id, id, device_id, sequence_number, position, idempotency_key, fingerprint, operation,
@@ -198,7 +198,7 @@ SET status = excluded.status, revision = excluded.revision, is_outcome_unknown =
     change_position = excluded.change_position, changed_at = excluded.changed_at;
 
 -- settle_discard
--- Mutations that are discarded, which is final.
+-- Writes discarded mutations, which are final.
 -- $1 organization, $2 user, $3 change_position, $4 now, $5 id, $6 resolution, $7 server_id, $8 server_id_is_integer, $9 version, $10 error
 INSERT INTO mutations AS m (
     organization_id, user_id, id, device_id, sequence_number, position, idempotency_key, fingerprint, operation,
@@ -224,7 +224,7 @@ SET status = excluded.status, synced_at = excluded.synced_at, resolution = exclu
     change_position = excluded.change_position, changed_at = excluded.changed_at;
 
 -- settle_release
--- Mutations whose dependencies changed.
+-- Writes mutations whose dependencies changed.
 -- $1 organization, $2 user, $3 change_position, $4 now, $5 id, $6 status, $7 error, $8 last_error, $9 last_error_code, $10 error_code, $11 blockers_from, $12 blockers_to, $13 blockers
 INSERT INTO mutations AS m (
     organization_id, user_id, id, device_id, sequence_number, position, idempotency_key, fingerprint, operation,
@@ -253,7 +253,7 @@ SET status = excluded.status, depends_on = excluded.depends_on, blocked_on = exc
     change_position = excluded.change_position, changed_at = excluded.changed_at;
 
 -- settle_mappings
--- Mappings of creates that were settled
+-- Writes the mappings of settled creates
 -- $1 organization, $2 user, $3 change_position, $4 now, $5 client_id, $6 entity_type, $7 mutation_id, $8 status, $9 server_id, $10 server_id_is_integer, $11 last_error
 INSERT INTO id_mappings AS i (
     organization_id, user_id, client_id, entity_type, server_id, server_id_is_integer, status, mutation_id,
@@ -275,7 +275,7 @@ SET status = excluded.status, server_id = excluded.server_id,
     change_position = excluded.change_position, resolved_at = excluded.resolved_at;
 
 -- settle_pin_local_ids
--- Local ids that restarted mutations name.
+-- Writes the local ids that restarted mutations name.
 -- $1 organization, $2 user, $3 device_id, $4 entity_type, $5 local_id, $6 client_id
 INSERT INTO local_ids AS l (
     organization_id, user_id, device_id, entity_type, local_id, server_id, server_id_is_integer, same_as,
@@ -293,7 +293,7 @@ ON CONFLICT (organization_id, user_id, device_id, entity_type, local_id) DO UPDA
 SET client_id = excluded.client_id;
 
 -- settle_free_local_ids
--- Local ids of discarded creates: free for other creates.
+-- Frees the local ids of discarded creates for other creates.
 -- $1 organization, $2 user, $3 client_id, $4 mutation_id
 DELETE FROM local_ids AS l
 USING unnest($3::uuid[], $4::uuid[]) AS k (client_id, mutation_id)

@@ -14,7 +14,7 @@ WHERE t.organization_id = $1
 ORDER BY t.id DESC;
 
 -- admin_make_service_token
--- Locks the organization's row: a purged one accepts no new rows.
+-- Locks the organization's row: a purged organization accepts no new rows.
 -- $1 organization, $2 id, $3 source, $4 secret_hash, $5 now
 INSERT INTO service_tokens AS t (organization_id, id, source, secret_hash, created_at)
 SELECT $1::uuid, $2::uuid, $3::text, $4::bytea, $5::timestamptz
@@ -36,7 +36,7 @@ DELETE FROM service_tokens WHERE organization_id = $1 AND id IN (
     OFFSET $2);
 
 -- sources_due
--- Sources that a worker is to look at, those that have waited longest first.
+-- The sources that a worker should process, the longest waiting first.
 -- $1 kind, $2 now, $3 after, $4 after_organization, $5 after_name, $6 limit
 SELECT s.organization_id, s.name, s.next_run_at
 FROM sources s
@@ -71,7 +71,7 @@ CROSS JOIN LATERAL (
 WHERE s.organization_id = $1 AND s.name = $2 AND s.lease_token = $3 AND s.leased_until IS NOT NULL AND s.status = 'enabled';
 
 -- sources_note
--- Writes how far a worker is without a success.
+-- Records the position of a worker without a success.
 -- $1 organization, $2 name, $3 token, $4 until, $5 state
 UPDATE sources AS s SET leased_until = $4, next_run_at = $4, state = $5 WHERE s.organization_id = $1 AND s.name = $2 AND s.lease_token = $3 AND s.leased_until IS NOT NULL;
 
@@ -102,7 +102,7 @@ WHERE s.organization_id = $1 AND s.name = $2 AND s.lease_token = $3 AND s.leased
 UPDATE sources AS s SET leased_until = NULL, next_run_at = $4 WHERE s.organization_id = $1 AND s.name = $2 AND s.lease_token = $3 AND s.leased_until IS NOT NULL;
 
 -- sources_followed
--- Sources that follow databases, for an examination.
+-- The sources that follow databases, for an examination.
 -- $1 limit
 SELECT s.organization_id, s.name, s.settings, s.secret, s.state
 FROM sources s
@@ -114,7 +114,7 @@ ORDER BY s.organization_id, s.name
 LIMIT $1;
 
 -- sources_census
--- Counts sources, over all organizations that are served, for metrics.
+-- Counts sources over all served organizations, for metrics.
 SELECT s.kind, count(*) FILTER (WHERE s.status = 'enabled' AND s.failing_since IS NULL) AS ok,
     count(*) FILTER (WHERE s.status = 'enabled' AND s.failing_since IS NOT NULL) AS failing,
     count(*) FILTER (WHERE s.status = 'disabled') AS disabled,
@@ -172,7 +172,7 @@ RETURNING s.name, s.kind, s.status, s.settings, s.secret IS NOT NULL AS has_secr
     s.last_error, s.last_success_at, s.last_event_at, s.created_at, s.updated_at;
 
 -- sources_change
--- What failed before still counts: only a success resets it.
+-- Changes a source
 -- $1 organization, $2 name, $3 now, $4 status, $5 settings, $6 secret, $7 next_run_at
 UPDATE sources AS s
 SET status = $4, settings = $5, secret = coalesce($6, s.secret),
@@ -211,6 +211,6 @@ RETURNING s.name, s.kind, s.status, s.settings, s.secret IS NOT NULL AS has_secr
 DELETE FROM sources WHERE organization_id = $1 AND name = $2;
 
 -- restore_sources
--- Sources that read a slot: the slot's log no longer contains the changes confirmed after the backup.
+-- The sources that read a slot: the slot's log no longer contains the changes confirmed after the backup.
 SELECT s.organization_id, s.name, s.status, s.state FROM sources s
 WHERE s.kind = 'postgres' ORDER BY s.organization_id, s.name;

@@ -1,5 +1,5 @@
 -- users_list
--- The first users from `first` on, of each table in which one may stand alone.
+-- The first users from `first` on, from each table that may be the only one with a row of a user.
 -- $1 organization, $2 first, $3 limit
 SELECT k.user_id, u.created_at,
     (SELECT max(d.last_seen_at) FROM devices d WHERE d.organization_id = $1 AND d.user_id = k.user_id)
@@ -313,7 +313,7 @@ CROSS JOIN LATERAL (
 ) e;
 
 -- export_standing
--- Whether there is anything of the user's, whose it is if not the user's own any more, and who became part of the user.
+-- Whether any data of the user are stored, the user into whom this user was joined, and the users who were joined into this user.
 -- $1 organization, $2 user
 SELECT (SELECT j.into_id FROM user_joins j
         WHERE j.organization_id = $1 AND j.user_id = $2 AND j.closed_until IS NULL) AS into_id,
@@ -472,7 +472,7 @@ WITH gone AS (
 ) SELECT count(*) FILTER (WHERE $3::bytea IS NOT NULL) AS count FROM gone;
 
 -- erase_keep_names
--- Keeps hashes of names, and of the values known by them.
+-- Keeps hashes of names, and of the values that the names identify.
 -- $1 organization, $2 user_hash, $3 hashes, $4 known_hashes
 INSERT INTO erased_names AS n (organization_id, user_hash, name_hash, fingerprint_hash)
 SELECT $1::uuid, $2::bytea, k.name_hash, k.fingerprint_hash
@@ -539,7 +539,7 @@ WHERE p.is_named OR p.place = 1
 ORDER BY p.first, p.second;
 
 -- erase_webhook_deliveries
--- Under the locks of their endpoints, as all that changes a delivery, and of no others.
+-- Deletes the messages
 -- $1 organization, $2 first_keys, $3 second_keys, $4 users
 WITH held AS MATERIALIZED (
     SELECT p.id FROM webhook_endpoints p
@@ -556,7 +556,7 @@ DELETE FROM user_joins AS j
 WHERE j.organization_id = $1 AND (j.user_id = ANY ($2::uuid[]) OR j.into_id = ANY ($2::uuid[]));
 
 -- audit_erase_user
--- Takes erased users out of it, and which rows of theirs it was about
+-- Removes erased users and the names of their rows from acts
 -- $1 organization, $2 users
 UPDATE audit AS a
 SET user_hash = sha256(uuid_send($1::uuid) || uuid_send(a.user_id::uuid)), user_id = NULL,
@@ -570,7 +570,7 @@ SET into_hash = sha256(uuid_send($1::uuid) || uuid_send(a.into_id::uuid)), into_
 WHERE a.organization_id = $1 AND a.into_id = ANY ($2::uuid[]);
 
 -- erase_retention_places
--- Retention records its progress by a user's id: it reads some rows again.
+-- Retention stores its position with a user's id
 -- $1 organization, $2 users
 UPDATE retention_places AS p
 SET mapping_client = CASE WHEN p.mapping_user = ANY ($2::uuid[]) THEN NULL ELSE p.mapping_client END,
@@ -743,7 +743,7 @@ SELECT coalesce((SELECT o.settings ->> 'provisioning' FROM organizations o WHERE
     ) y));
 
 -- erase_facts
--- The facts about a user that are required before an erasure; `migration` and `seconds` as in ``JoinStatements/facts``.
+-- The facts about a user that an erasure requires; `migration` and `seconds` have the same meaning as in ``JoinStatements/facts``.
 -- $1 organization, $2 user, $3 migration, $4 seconds
 SELECT (EXISTS (SELECT 1 FROM users x WHERE x.organization_id = $1 AND x.user_id = $2)
                 OR EXISTS (SELECT 1 FROM lanes x WHERE x.organization_id = $1 AND x.user_id = $2)
@@ -794,7 +794,7 @@ CROSS JOIN LATERAL (
 ) g;
 
 -- erase_write_entities
--- Deletes locked entities, or removes their owner, and moves them to the feed's end, so that devices receive them.
+-- Deletes locked entities or removes their owner, and moves them to the feed's end, so that devices receive them.
 -- $1 organization, $2 user, $3 types, $4 ids, $5 goes, $6 feed_end, $7 no_user, $8 now
 UPDATE entities AS e
 SET is_deleted = e.is_deleted OR k.goes,
@@ -812,7 +812,7 @@ FROM unnest($3::text[], $4::text[], $5::bool[]) WITH ORDINALITY AS k (entity_typ
 WHERE e.organization_id = $1 AND e.entity_type = k.entity_type AND e.id = k.id;
 
 -- erase_move
--- Records the next step, and how far the feed was read.
+-- Records the next step, and the position up to which the feed was read.
 -- $1 organization, $2 user_hash, $3 state, $4 walked_position, $5 due_at
 UPDATE user_erasures AS e
 SET state = $3, walked_position = greatest(e.walked_position, $4), due_at = $5
@@ -821,7 +821,7 @@ RETURNING e.organization_id, e.user_hash, e.user_ids, e.started_at, e.state, e.w
     e.finished_at;
 
 -- erase_fail
--- The upstream could not be notified.
+-- Records that the upstream could not be notified.
 -- $1 organization, $2 user_hash, $3 reason, $4 due_at
 UPDATE user_erasures AS e SET attempts = e.attempts + 1, last_error = $3, due_at = $4
 WHERE e.organization_id = $1 AND e.user_hash = $2 AND e.state = 'telling'
@@ -835,7 +835,7 @@ SELECT e.organization_id, e.user_hash, e.user_ids, e.started_at, e.state, e.walk
 WHERE e.organization_id = $1 AND e.user_hash = $2 AND e.state <> 'done' FOR UPDATE;
 
 -- erase_finish
--- From here on, nothing names the user.
+-- Completes the erasure: from then on, nothing names the user.
 -- $1 organization, $2 user_hash, $3 now
 UPDATE user_erasures AS e
 SET state = 'done', user_ids = NULL, last_error = NULL, due_at = NULL, finished_at = $3
@@ -844,7 +844,7 @@ RETURNING e.organization_id, e.user_hash, e.user_ids, e.started_at, e.state, e.w
     e.finished_at;
 
 -- erase_followers
--- Those who were joined into the user are erased with it.
+-- The users who were joined into the user
 -- $1 organization, $2 users, $3 started_at, $4 finished_at
 INSERT INTO user_erasures AS e (organization_id, user_hash, started_at, state, finished_at)
 SELECT $1::uuid, sha256(uuid_send($1::uuid) || uuid_send(k.id)), $3, 'done', $4
@@ -852,14 +852,14 @@ FROM unnest($2::uuid[]) AS k (id)
 ON CONFLICT (organization_id, user_hash) DO NOTHING;
 
 -- erase_due
--- Erasures of any organization that no gateway works on, those due longest first: a plain read.
+-- The erasures of any organization that no gateway processes, the longest due first, read without locks.
 -- $1 now, $2 limit, $3 organizations, $4 asks_upstream
 SELECT x.organization_id, x.user_hash, x.due_at FROM user_erasures x
 WHERE x.due_at <= $1 AND (x.state <> 'telling' OR $4::bool AND x.organization_id <> ALL ($3::uuid[]))
 ORDER BY x.due_at LIMIT $2;
 
 -- erase_claim
--- Claims one of them for this gateway until `claimed_until`, unless another has claimed it since.
+-- Claims a due erasure for this gateway until `claimed_until`, unless another gateway has claimed it since.
 -- $1 organization, $2 user_hash, $3 due_at, $4 claimed_until
 UPDATE user_erasures AS e SET due_at = $4
 WHERE e.organization_id = $1 AND e.user_hash = $2 AND e.due_at = $3
@@ -867,7 +867,7 @@ RETURNING e.organization_id, e.user_hash, e.user_ids, e.started_at, e.state, e.w
     e.finished_at;
 
 -- erase_backlog
--- Erasures that are in progress, counted up to 1,000, and when the first of them began.
+-- The number of erasures in progress, counted up to 1,000, and the time at which the first of them began.
 SELECT count(*) AS count, min(y.started_at) AS since FROM (
     SELECT x.started_at FROM user_erasures x WHERE x.due_at IS NOT NULL ORDER BY x.due_at LIMIT 1000) y;
 
@@ -877,7 +877,7 @@ SELECT count(*) AS count, min(y.started_at) AS since FROM (
 SELECT 1 FROM upstreams WHERE organization_id = $1 AND erase_endpoint IS NOT NULL;
 
 -- join_lock_organization
--- Joins of an organization are begun one after another, so that each sees those before it; a purge comes before or after them.
+-- Locks the organization, so that its joins begin one after another and each reads the earlier ones.
 -- $1 organization
 SELECT o.status FROM organizations o WHERE o.id = $1 FOR NO KEY UPDATE;
 
@@ -907,7 +907,7 @@ SELECT (EXISTS (SELECT 1 FROM users x WHERE x.organization_id = $1 AND x.user_id
         AND (SELECT count(*) FROM users u WHERE u.organization_id = $1 AND u.user_id IN ($2, $3)) = 1 AS is_one_shut_out;
 
 -- join_related
--- The joins that name either of the two.
+-- The joins that name either of the two users.
 -- $1 organization, $2 users
 SELECT j.user_id, j.into_id, j.started_at, j.closed_until, j.feed_end, j.finished_at FROM user_joins j WHERE j.organization_id = $1 AND j.user_id = ANY ($2::uuid[])
 UNION ALL
@@ -928,7 +928,7 @@ WHERE j.closed_until IS NOT NULL
 RETURNING j.user_id, j.into_id, j.started_at, j.closed_until, j.feed_end, j.finished_at;
 
 -- join_open
--- Gives a join up whose rows have not moved.
+-- Gives up a join whose rows have not moved.
 -- $1 organization, $2 user, $3 into
 DELETE FROM user_joins j
 WHERE j.organization_id = $1 AND j.user_id = $2 AND j.into_id = $3 AND j.closed_until IS NOT NULL;
@@ -939,12 +939,12 @@ SELECT j.user_id, j.into_id, j.started_at, j.closed_until, j.feed_end, j.finishe
 WHERE j.organization_id = $1 AND j.user_id = $2 AND j.into_id = $3 FOR UPDATE;
 
 -- join_leave_lanes
--- The lane goes once all rows are the target's.
+-- Deletes the user's lane once all rows are the target's.
 -- $1 organization, $2 user
 DELETE FROM lanes WHERE organization_id = $1 AND user_id = $2;
 
 -- join_followers
--- Those who were joined into the user are part of the target now.
+-- Changes the target of the users who were joined into the user.
 -- $1 organization, $2 user, $3 into
 UPDATE user_joins AS j SET into_id = $3
 WHERE j.organization_id = $1 AND j.into_id = $2 AND j.closed_until IS NULL;
@@ -985,7 +985,7 @@ FROM unnest($4::text[], $5::text[]) AS k (entity_type, id)
 WHERE e.organization_id = $1 AND e.entity_type = k.entity_type AND e.id = k.id;
 
 -- join_lock_unseen
--- Locks those of the entities whose place in the feed has not changed since the join found them.
+-- Locks those of the entities whose position in the feed has not changed since the join found them.
 -- $1 organization, $2 user, $3 types, $4 ids, $5 feed_end
 SELECT e.entity_type, e.id
 FROM unnest($3::text[], $4::text[]) AS k (entity_type, id)

@@ -46,7 +46,7 @@ CROSS JOIN LATERAL (
 ) e;
 
 -- webhooks_mark_down
--- Separate, and after those, for a cluster, which inserts no rows that depend on a change of the same statement.
+-- A separate query after the deliveries, because a cluster inserts no rows that depend on a change of the same statement.
 -- $1 organization_id, $2 id, $3 event, $4 data, $5 now
 UPDATE upstreams AS u SET down_since = $5
     FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::json[]) AS n (organization_id, id, event, data)
@@ -61,7 +61,7 @@ UPDATE upstreams AS u SET down_since = NULL
     RETURNING u.organization_id;
 
 -- webhooks_due
--- Endpoints that have something to send, by key: one look-up each, however much waits for it.
+-- Endpoints with waiting deliveries, by key
 -- $1 after_organization, $2 after_endpoint, $3 now, $4 limit
 WITH RECURSIVE found AS (
     (
@@ -93,7 +93,7 @@ LEFT JOIN LATERAL (
 ) e ON true;
 
 -- webhooks_behind
--- Endpoints that subscribe to entities, and have not received all of them: a plain read of small tables.
+-- Endpoints that subscribe to entities, and have not received all changes: a read of small tables without locks.
 -- $1 after_organization, $2 after_endpoint, $3 now, $4 limit
 SELECT e.organization_id, e.id AS endpoint_id
 FROM webhook_endpoints e
@@ -132,7 +132,7 @@ CROSS JOIN LATERAL (
 WHERE e.organization_id = $1 AND e.id = $2 AND e.lease_token = $3 AND e.updated_at = $4 AND e.status = 'enabled';
 
 -- webhooks_lock
--- The lock of a step; nothing where another worker has the endpoint.
+-- Locks the endpoint for a step; returns no row if another worker has the endpoint.
 -- $1 organization, $2 endpoint, $3 token, $4 updated_at
 SELECT e.next_sequence, e.feed_epoch, e.feed_position, e.failure_count, e.failing_since,
     e.paused_until, e.last_error,
@@ -143,7 +143,7 @@ WHERE e.organization_id = $1 AND e.id = $2 AND e.lease_token = $3 AND e.leased_u
 FOR NO KEY UPDATE;
 
 -- webhooks_settle
--- Under the endpoint's lock no other transaction changes a delivery that waits.
+-- Writes outcomes
 -- $1 organization_id, $2 endpoint_id, $3 id, $4 status, $5 attempt_count, $6 next_attempt_at, $7 last_status, $8 last_error, $9 now
 UPDATE webhook_deliveries AS d
 SET status = k.status, attempt_count = k.attempt_count, next_attempt_at = k.next_attempt_at,
@@ -167,7 +167,7 @@ FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::int8[]) AS k (organization_i
 WHERE d.organization_id = k.organization_id AND d.endpoint_id = k.endpoint_id AND d.id = k.id;
 
 -- webhooks_entities
--- The feed's end, and the entities after a position, if it is of this epoch: positions are in commit order, so no entity is skipped
+-- The feed's end, and the entities after a position of this epoch.
 -- $1 organization, $2 after, $3 epoch, $4 limit
 SELECT f.epoch, f.last_position, n.feed_position, n.entity_type, n.id AS server_id,
     n.id_is_integer AS server_id_is_integer, n.client_id, n.version, n.is_deleted, n.updated_by, n.updated_at
@@ -182,7 +182,7 @@ WHERE f.organization_id = $1
 ORDER BY n.feed_position;
 
 -- webhooks_add
--- Deliveries of `entity.changed`, numbered as they come.
+-- Adds deliveries of `entity.changed` with consecutive numbers.
 -- $1 organization_id, $2 endpoint_id, $3 id, $4 sequence, $5 data, $6 occurred_at, $7 now
 INSERT INTO webhook_deliveries AS d (
     organization_id, endpoint_id, id, sequence, data, occurred_at, event, status, tried_since, next_attempt_at)
@@ -191,7 +191,7 @@ SELECT k.organization_id, k.endpoint_id, k.id, k.sequence, k.data, k.occurred_at
 FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::int8[], $5::json[], $6::timestamptz[]) AS k (organization_id, endpoint_id, id, sequence, data, occurred_at);
 
 -- webhooks_write
--- Ends a step
+-- Ends a step, and the lease unless the worker continues it.
 -- $1 organization, $2 endpoint, $3 next_sequence, $4 feed_epoch, $5 feed_position, $6 failure_count, $7 failing_since, $8 paused_until, $9 last_error, $10 is_gone, $11 leased_until
 UPDATE webhook_endpoints AS e
 SET next_sequence = $3, feed_epoch = $4, feed_position = $5, failure_count = $6, failing_since = $7,
@@ -200,7 +200,7 @@ SET next_sequence = $3, feed_epoch = $4, feed_position = $5, failure_count = $6,
 WHERE e.organization_id = $1 AND e.id = $2;
 
 -- webhooks_dispose
--- What waits for an endpoint that is no more: an event may be recorded while it is deleted.
+-- Deletes the deliveries of a deleted endpoint: an event may be recorded during the deletion.
 -- $1 organization, $2 endpoint, $3 limit
 DELETE FROM webhook_deliveries AS d
 USING (
@@ -234,7 +234,7 @@ SELECT e.id, e.url, e.description, e.events, e.status, e.previous_until, e.failu
     e.paused_until, e.last_error, e.next_sequence - 1 AS last_sequence, e.created_at, e.updated_at FROM webhook_endpoints e WHERE e.organization_id = $1 AND e.id = $2;
 
 -- webhooks_add_endpoint
--- An endpoint that subscribes to entities begins with the changes from now on.
+-- Adds an endpoint
 -- $1 organization, $2 endpoint, $3 url, $4 description, $5 events, $6 status, $7 secret, $8 now, $9 takes_feed
 INSERT INTO webhook_endpoints AS e (
     organization_id, id, url, description, events, status, secret, feed_epoch, feed_position, created_at,
@@ -283,7 +283,7 @@ RETURNING e.id, e.url, e.description, e.events, e.status, e.previous_until, e.fa
 DELETE FROM webhook_endpoints WHERE organization_id = $1 AND id = $2;
 
 -- webhooks_delete_deliveries
--- Whole keys come from what is found first: with the endpoint given, all of its rows would be compared with those
+-- The sub-select returns whole keys
 -- $1 organization, $2 endpoint, $3 limit
 DELETE FROM webhook_deliveries AS d
 USING (
