@@ -9,7 +9,7 @@ package struct PageRoom: Sendable {
     /// (Swift 6.3 takes an import for unused if its only type is in a `throws`.)
     package typealias Failure = Problem
 
-    package let enter: @Sendable () async throws(Failure) -> Void
+    let enter: @Sendable () async throws(Failure) -> Void
     package let leave: @Sendable () -> Void
 
     /// - Parameters:
@@ -25,7 +25,9 @@ package struct PageRoom: Sendable {
     } leave: {
     }
 
-    /// Takes room, however long others hold it, unless the task is cancelled.
+    /// Takes room, however long others have it.
+    ///
+    /// - Throws: `CancellationError` if the task was cancelled.
     package func enterPatiently() async throws {
         while true {
             try Task.checkCancellation()
@@ -33,7 +35,7 @@ package struct PageRoom: Sendable {
         }
     }
 
-    /// Lets others that wait have their turn.
+    /// Gives the room to others that wait, and takes it again.
     package func yield() async throws {
         leave()
         try await enterPatiently()

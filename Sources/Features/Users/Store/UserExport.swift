@@ -66,29 +66,21 @@ package struct UserExport: Sendable {
 
     /// Calls `write` with some lines at a time, each with its end.
     ///
-    /// - Parameter room: taken for each page, and given back while it is written. A page waits for it as long as needed,
-    ///   since an export that has begun cannot be refused.
+    /// - Parameter room: taken while a page is read, and given back while it is written. A page waits for room as long as
+    ///   necessary, since an export that has begun cannot be refused.
     /// - Throws: what `write` throws; `store_unavailable`.
     package func run(
         _ user: LaneKey,
         room: PageRoom = .unbounded,
         _ write: ([UInt8]) async throws -> Void
     ) async throws {
-        try await room.enterPatiently()
-        defer { room.leave() }
-        try await lines(of: user, passed: { try await room.yield() }) { bytes in
+        func writeOutside(_ bytes: [UInt8]) async throws {
             room.leave()
             try await write(bytes)
             try await room.enterPatiently()
         }
-    }
-
-    /// - Parameter passed: called between pages without lines.
-    private func lines(
-        of user: LaneKey,
-        passed: () async throws -> Void,
-        _ write: ([UInt8]) async throws -> Void
-    ) async throws {
+        try await room.enterPatiently()
+        defer { room.leave() }
         // another gateway may have made a key a moment ago
         catalog.invalidate(user.organization)
         do {
@@ -96,12 +88,12 @@ package struct UserExport: Sendable {
             var lines = ExportLines(user: user.user, seal: seal)
             lines.begin(user, version: Self.version, at: now())
             for rows in ExportedRows.all {
-                try await run(rows, of: user, &lines, write)
+                try await run(rows, of: user, &lines, writeOutside)
             }
-            try await documents(of: user, &lines, passed, write)
-            try await messages(of: user, &lines, write)
+            try await documents(of: user, &lines, room, writeOutside)
+            try await messages(of: user, &lines, writeOutside)
             lines.end()
-            try await write(lines.take())
+            try await writeOutside(lines.take())
         } catch let error as PostgresError {
             throw failure.problem(error, doing: "export a user")
         } catch let error as SealError {
@@ -137,12 +129,12 @@ package struct UserExport: Sendable {
     private func documents(
         of user: LaneKey,
         _ lines: inout ExportLines,
-        _ passed: () async throws -> Void,
+        _ room: PageRoom,
         _ write: ([UInt8]) async throws -> Void
     ) async throws {
         let walk = EntityWalk(pool: pool, organization: user.organization, user: user.user)
         var pending = lines
-        try await walk.run(EntityWalk.named, passed: { _ in try await passed() }) { found in
+        try await walk.run(EntityWalk.named, passed: { _ in try await room.yield() }) { found in
             for start in stride(from: 0, to: found.count, by: Self.documents) {
                 let part = found[start..<min(start + Self.documents, found.count)]
                 let keys = Parameters(of: user.organization, part.map(\.type), part.map(\.id), user.user)

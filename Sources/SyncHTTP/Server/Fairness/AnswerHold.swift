@@ -54,7 +54,7 @@ package final class AnswerHold: Sendable {
 
     /// Reserves room for the response, once there is enough; does nothing if it was reserved.
     ///
-    /// - Throws: `overloaded` when room did not come in time.
+    /// - Throws: `overloaded` when room did not come in time. Nothing is reserved then.
     ///
     /// - Parameter isPage: whether it needs one of the turns in which pages are read.
     package func enter(_ bytes: Int = AnswerHold.page, isPage: Bool? = nil) async throws(Problem) {
@@ -64,7 +64,12 @@ package final class AnswerHold: Sendable {
         try await gate.enter(weight, for: before.user)
         state.withLock { $0.held = weight }
         guard isPage ?? (bytes == Self.page) else { return }
-        try await pages.enter(1, for: before.user)
+        do throws(Problem) {
+            try await pages.enter(1, for: before.user)
+        } catch {
+            leave()
+            throw error
+        }
         state.withLock { $0.isReading = true }
     }
 
