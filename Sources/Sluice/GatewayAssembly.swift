@@ -188,7 +188,7 @@ enum GatewayAssembly {
         configuration.heldAnswerBytes = settings.maxAnswerBytesInFlight
         // for each committer the maximum of one group, and as much for the next one
         configuration.decodedBodyBytes = max(2, settings.committers) * 2 * GroupLimits().bytes
-        // more than one for each core would only make each of them slower, and the pushes
+        // reading more pages at once than there are cores would slow down all of them, and pushes too
         let cores = ProcessInfo.processInfo.activeProcessorCount
         configuration.concurrentPages = max(2, min(settings.databasePoolSize / 4, cores + 1))
         configuration.leaseSeconds = Int(settings.leaseSeconds)

@@ -45,8 +45,8 @@ public struct GroupLimits: Sendable {
 ///
 /// Turns are by cost, as committers measure it (``CostLedger``, ``CostOrderedQueue``): an organization whose jobs take
 /// ten times as long has a tenth of the turns while others wait. Where one takes much of the time and another one takes
-/// little, a group is as long as ``GroupLimits/cost`` at most, long jobs count as heavy, and the two are in separate
-/// groups.
+/// little, a group is as long as ``GroupLimits/cost`` at most, long jobs count as heavy, and the jobs of
+/// both are in separate groups.
 public struct FairGroupQueue: Sendable {
     public struct Item: Sendable {
         public let ticket: Int
@@ -164,7 +164,7 @@ public struct FairGroupQueue: Sendable {
                 isSample = taken.count == 1 && ledger.needsSample(of: id)
                 if isSample { break }
             } else {
-                if isFromOtherShard(id, in: group) { otherShards += 1 }
+                if cannotJoin(id, in: group) { otherShards += 1 }
                 passed.append(id)
             }
         }
@@ -273,7 +273,7 @@ public struct FairGroupQueue: Sendable {
             return nil
         }
         let place =
-            hasHeavyWorker && (limits.isHeavy(next) || isCostly(next)) ? workers.count - 1 : lightDesk(of: id, own)
+            hasHeavyWorker && (limits.isHeavy(next) || isCostly(next)) ? workers.count - 1 : lightWorker(of: id, own)
         organizations[id]?.queuedAt = place
         workers[place].append(id)
         return place
@@ -283,12 +283,13 @@ public struct FairGroupQueue: Sendable {
     ///
     /// Where one organization takes most of the time, the jobs of another do not wait for a group of it while a worker
     /// has nothing to do.
-    private func lightDesk(of id: UUID, _ own: Int) -> Int {
-        guard ledger.isCrowded, !ledger.isBusy(id), hasWork(own) else { return own }
-        return (0..<workers.count - (hasHeavyWorker ? 1 : 0)).first { !hasWork($0) } ?? own
+    private func lightWorker(of id: UUID, _ own: Int) -> Int {
+        guard ledger.isCrowded, !ledger.isBusy(id), isOccupied(own) else { return own }
+        return workers.indices.first { !isHeavy($0) && !isOccupied($0) } ?? own
     }
 
-    private func hasWork(_ worker: Int) -> Bool { !workers[worker].isEmpty || !(inProgress[worker] ?? []).isEmpty }
+    /// Whether jobs wait for a worker, or are in its group.
+    private func isOccupied(_ worker: Int) -> Bool { !workers[worker].isEmpty || inProgress[worker]?.isEmpty == false }
 
     /// Whether a job takes so long that short jobs should not wait for it.
     private func isCostly(_ item: Item) -> Bool {
@@ -296,13 +297,13 @@ public struct FairGroupQueue: Sendable {
         return ledger.isCrowded && ledger.isBusy(organization) && ledger.cost(of: item) > limits.lightCost
     }
 
-    /// Whether an organization's next job cannot be in a group: it belongs to another shard, or ``isApart(_:from:)``.
-    private func isFromOtherShard(_ id: UUID, in group: Group) -> Bool {
+    /// Whether an organization's next job cannot be in a group, because of its shard or of ``isApart(_:from:)``.
+    private func cannotJoin(_ id: UUID, in group: Group) -> Bool {
         guard let next = organizations[id]?.line.next else { return false }
         return !group.isOfShard(next) || isApart(id, from: group)
     }
 
-    /// Whether an organization that takes little waits for another group, without the jobs of one that takes much.
+    /// Whether an organization and a group must be separate: one of them takes most of the time, the other one little.
     private func isApart(_ id: UUID, from group: Group) -> Bool {
         guard ledger.isCrowded, let first = group.items.first?.lane.organization else { return false }
         return ledger.isBusy(first) != ledger.isBusy(id)

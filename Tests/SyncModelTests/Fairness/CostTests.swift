@@ -83,6 +83,44 @@ import Testing
         #expect(bench.commit(at: 0).count == 20)
     }
 
+    /// A bench on which one organization takes most of the time, and another one little.
+    private func crowd(workers: Int) -> (bench: Bench, busy: UUID, quiet: UUID) {
+        var bench = Bench()
+        bench.line = FairGroupQueue(workers: desks, hasHeavyWorker: true, capacity: 4_096)
+        let (busy, quiet) = (UUID(), UUID())
+        bench.rates[busy] = 100
+        for _ in 0..<400 {
+            bench.add(busy, weight: 15)
+            bench.add(quiet)
+            while (0..<workers).contains(where: { !bench.commit(at: $0).isEmpty }) {}
+        }
+        return (bench, busy, quiet)
+    }
+
+    @Test func `a job of a quiet organization goes to a worker without work`() {
+        var (bench, busy, quiet) = crowd(workers: 2)
+        func item(_ ticket: Int, _ organization: UUID) -> FairGroupQueue.Item {
+            let lane = LaneKey(organization: organization, user: UUID())
+            return FairGroupQueue.Item(ticket: 10_000 + ticket, lane: lane, weight: 1, bytes: 400)
+        }
+        #expect(bench.line.add(item(1, quiet), worker: 0) == 0, "its own worker has no work")
+        #expect(bench.commit(at: 0).map(\.lane.organization) == [quiet])
+        #expect(bench.line.add(item(2, busy), worker: 0) == 0)
+        #expect(bench.line.add(item(3, quiet), worker: 0) == 1)
+        #expect(bench.line.take(at: 0).map(\.lane.organization) == [busy])
+        #expect(bench.line.add(item(4, UUID()), worker: 0) == 0, "the other worker has work, too")
+        #expect(bench.line.take(at: 1).map(\.lane.organization) == [quiet])
+    }
+
+    @Test func `groups contain jobs of a busy organization or of quiet ones`() {
+        var (bench, busy, quiet) = crowd(workers: 1)
+        bench.add(busy, weight: 15)
+        bench.add(quiet)
+        bench.add(busy, weight: 15)
+        let groups = [bench.commit(at: 0), bench.commit(at: 0)].map { Set($0.map(\.lane.organization)) }
+        #expect(groups == [[busy], [quiet]] || groups == [[quiet], [busy]])
+    }
+
     @Test func `waiting organizations take turns by cost and not by count`() {
         var bench = Bench()
         let (slow, quick, little) = (UUID(), UUID(), UUID())

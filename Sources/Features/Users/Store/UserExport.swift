@@ -73,29 +73,21 @@ package struct UserExport: Sendable {
 
     /// Calls `write` with some lines at a time, each with its end.
     ///
-    /// - Parameter room: taken for each page, and given back while it is written. A page waits for it as long as
-    ///   needed, since an export that has begun cannot be refused.
+    /// - Parameter room: taken while a page is read, and given back while it is written. A page waits for room as long as
+    ///   necessary, since an export that has begun cannot be refused.
     /// - Throws: what `write` throws; `store_unavailable`.
     package func run(
         _ user: LaneKey,
         room: PagePermit = .unbounded,
         _ write: ([UInt8]) async throws -> Void
     ) async throws {
-        try await room.enterPatiently()
-        defer { room.release() }
-        try await lines(of: user, passed: { try await room.yield() }) { bytes in
+        func writeOutside(_ bytes: [UInt8]) async throws {
             room.release()
             try await write(bytes)
             try await room.enterPatiently()
         }
-    }
-
-    /// - Parameter passed: called between pages without lines.
-    private func lines(
-        of user: LaneKey,
-        passed: () async throws -> Void,
-        _ write: ([UInt8]) async throws -> Void
-    ) async throws {
+        try await room.enterPatiently()
+        defer { room.release() }
         // another gateway may have made a key a moment ago
         catalog.invalidate(user.organization)
         do {
@@ -103,17 +95,17 @@ package struct UserExport: Sendable {
             var lines = ExportLines(user: user.user, seal: seal)
             lines.begin(user, version: Self.version, at: now())
             for rows in tables.compactMap(ExportedRows.init) {
-                try await run(rows, of: user, &lines, write)
+                try await run(rows, of: user, &lines, writeOutside)
             }
-            try await documents(of: user, &lines, passed, write)
+            try await documents(of: user, &lines, room, writeOutside)
             for table in tables {
                 guard case .scan(let kind, let statement, _) = table.export,
                     case .scan(let scan, _) = table.users?.erase
                 else { continue }
-                try await named(by: scan, statement, as: kind, of: user, &lines, write)
+                try await named(by: scan, statement, as: kind, of: user, &lines, writeOutside)
             }
             lines.end()
-            try await write(lines.take())
+            try await writeOutside(lines.take())
         } catch let error as PostgresError {
             throw failure.problem(error, doing: "export a user")
         } catch let error as SealError {
@@ -149,12 +141,12 @@ package struct UserExport: Sendable {
     private func documents(
         of user: LaneKey,
         _ lines: inout ExportLines,
-        _ passed: () async throws -> Void,
+        _ room: PagePermit,
         _ write: ([UInt8]) async throws -> Void
     ) async throws {
         let scan = EntityScan(pool: pool, organization: user.organization, user: user.user)
         var pending = lines
-        try await scan.run(EntityScan.named, passed: { _ in try await passed() }) { found in
+        try await scan.run(EntityScan.named, passed: { _ in try await room.yield() }) { found in
             for start in stride(from: 0, to: found.count, by: Self.documents) {
                 let part = found[start..<min(start + Self.documents, found.count)]
                 let query = ExportedRows.entities(

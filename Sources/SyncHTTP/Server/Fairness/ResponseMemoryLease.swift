@@ -56,7 +56,7 @@ package final class ResponseMemoryLease: Sendable {
 
     /// Reserves room for the response, once there is enough; does nothing if it was reserved.
     ///
-    /// - Throws: `overloaded` when room did not come in time.
+    /// - Throws: `overloaded` when room did not come in time. Nothing is reserved then.
     ///
     /// - Parameter isPage: whether it needs one of the turns in which pages are read.
     package func acquire(_ bytes: Int = ResponseMemoryLease.page, isPage: Bool? = nil) async throws(Problem) {
@@ -66,7 +66,12 @@ package final class ResponseMemoryLease: Sendable {
         try await gate.acquire(weight, for: before.user)
         state.withLock { $0.held = weight }
         guard isPage ?? (bytes == Self.page) else { return }
-        try await pages.acquire(1, for: before.user)
+        do throws(Problem) {
+            try await pages.acquire(1, for: before.user)
+        } catch {
+            release()
+            throw error
+        }
         state.withLock { $0.isReading = true }
     }
 

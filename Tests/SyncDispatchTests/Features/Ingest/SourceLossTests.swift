@@ -96,6 +96,7 @@ import Testing
         let running = follower.work { ($0.attempts, $0.retryPause) = (3, 0.01) }
         try await database.run("INSERT INTO contact (id, name) SELECT g, 'a' FROM generate_series(1, 20) g")
         try await follower.waitForError("the row with id '13' of table public.contact (event ")
+        #expect(try await follower.row.lastError?.contains(") cannot be committed: ") == true)
         #expect(try await follower.row.failureCount > 0)
         #expect(try await follower.row.activity == .retrying)
         #expect(try await follower.entities.count == 12)

@@ -1,5 +1,6 @@
 import Foundation
 import SyncModel
+import SyncStore
 import Synchronization
 import Testing
 
@@ -161,6 +162,33 @@ struct AdmissionControllerTests {
         try await waiting.value
         #expect(gate.held == 600_000)
         other.release()
+        #expect(gate.held == 0)
+    }
+
+    @Test
+    func `a page without a turn in time reserves nothing, and a patient one gets its turn later`() async throws {
+        let (gate, pages) = (gate(8_000_000), self.gate(1))
+        let guest = Guest(pages, 1, of: noisy)
+        #expect(await guest.enters())
+        let hold = ResponseMemoryLease(gate, pages: pages)
+        try hold.assign(to: quiet)
+        let page = Task { try await hold.acquire() }
+        await waitUntil(pages, waits: 1)
+        clock.advance(by: .seconds(6))
+        pages.expire()
+        await #expect(throws: Problem.self) { try await page.value }
+        #expect(gate.held == 0)
+        let patient = Task { try await hold.room().enterPatiently() }
+        await waitUntil(pages, waits: 1)
+        clock.advance(by: .seconds(6))
+        pages.expire()
+        // it waits again
+        await waitUntil(pages, waits: 1)
+        try await guest.release()
+        try await patient.value
+        #expect(pages.held == 1)
+        hold.release()
+        #expect(pages.held == 0)
         #expect(gate.held == 0)
     }
 
