@@ -86,7 +86,7 @@ import Testing
     /// A bench on which one organization takes most of the time, and another one little.
     private func crowd(workers: Int) -> (bench: Bench, busy: UUID, quiet: UUID) {
         var bench = Bench()
-        bench.line = FairGroupQueue(workers: desks, hasHeavyWorker: true, capacity: 4_096)
+        bench.line = FairGroupQueue(workers: workers, hasHeavyWorker: true, capacity: 4_096)
         let (busy, quiet) = (UUID(), UUID())
         bench.rates[busy] = 100
         for _ in 0..<400 {
