@@ -26,6 +26,7 @@ extension Dispatch {
             conflictResolution: mutation.resolution ?? mutation.conflictResolution,
             restores: mutation.resolution == .clientWins && ConflictState(error: mutation.error)?.isDeleted == true
         )
+        entities.deletionRoom = EntityRelations.limit
         let result = BuiltInStore.apply(write, type: mutation.entity.type, index: nil, to: &entities)
         var outcome = Outcome(result.status, .init(result.status), of: self)
         outcome.attemptCount = mutation.attemptCount

@@ -38,6 +38,24 @@ public enum LaneStep: Sendable {
     }
 }
 
+extension LaneStep {
+    /// The entities to which the step makes its entity refer.
+    ///
+    /// - Parameter relations: the enforced ones of the organization.
+    public func targets(_ relations: EntityRelations) -> Set<EntityKey> {
+        guard case .apply(let dispatch) = self, case .builtIn(let payload) = dispatch.destination,
+            dispatch.mutation.operation != .delete
+        else { return [] }
+        return Set(relations.references(in: payload, of: dispatch.type.name).map(\.target))
+    }
+
+    /// The entity of the built-in store that the step may delete.
+    public var deletion: EntityKey? {
+        guard case .apply(let dispatch) = self, dispatch.mutation.operation == .delete else { return nil }
+        return entityKey
+    }
+}
+
 /// The next action of a lane's worker.
 public enum LaneAction: Sendable {
     /// Run this mutation, which is committed as in flight.
