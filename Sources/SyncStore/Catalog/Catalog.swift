@@ -29,6 +29,8 @@ package final class Catalog: Sendable {
         /// time.
         package var organization: Organization?
         var types: [ByteExactString: EntityType]
+        /// The enforced ones of its types' relations.
+        var relations = EntityRelations()
         /// Where its rows are.
         var place: Placement
         /// Seals and opens the organization's stored values.
@@ -267,6 +269,7 @@ package final class Catalog: Sendable {
             read = Entry(
                 organization: organization,
                 types: types,
+                relations: EntityRelations(types),
                 place: rows.place ?? .partition(Self.spread(id)),
                 seal: seal,
                 joins: try UserJoins(rows.joins),

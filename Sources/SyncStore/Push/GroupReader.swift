@@ -1,3 +1,4 @@
+import JSONText
 import Postgres
 import SyncModel
 
@@ -111,7 +112,33 @@ struct GroupReader {
             hasLane: group.map { _ in false }
         )
         for (step, rows) in zip(steps, results.dropFirst(opening.count)) { try step.read(rows, &snapshot) }
+        for input in group where !input.relations.isEmpty {
+            snapshot.entities[input.lane.organization, default: EntityTable()].relations = input.relations
+        }
         return snapshot
+    }
+
+    /// Reads what refers to the entities that the pushes delete.
+    func referrers(_ snapshot: GroupSnapshot) -> ReferrerReader {
+        let deletions = zip(group, snapshot.pushes).map { input, push in
+            let deleted = input.push.entries.compactMap(\.mutation).filter { mutation in
+                mutation.operation == .delete && input.relations.lead(to: mutation.entity.type)
+            }
+            let ids = deleted.flatMap { mutation in
+                let entity = mutation.entity
+                let mapped = entity.clientID.flatMap { push.mappings[$0] } ?? []
+                return (mapped.filter { $0.entityType == entity.type }.map(\.serverID) + [entity.serverID]).compactMap {
+                    id in
+                    id.map { EntityKey(type: entity.type, id: $0.text) }
+                }
+            }
+            return ReferrerReader.Deletions(
+                organization: input.lane.organization,
+                relations: input.relations,
+                entities: Array(Set(ids))
+            )
+        }
+        return ReferrerReader(deletions, access, seals, documentBytes: documentBytes)
     }
 
     // MARK: - Lanes and devices
@@ -208,16 +235,21 @@ struct GroupReader {
         var entities = EntityLookUps()
         for (index, job) in group.enumerated() {
             for mutation in job.push.entries.compactMap(\.mutation) {
+                for target in job.targets(of: mutation) {
+                    entities.add(target: PushEntityRow(push: index, device: job.device, entity: target))
+                }
                 guard mutation.namesKnownEntity else { continue }
                 entities.add(PushEntityRow(push: index, device: job.device, entity: mutation.entity))
             }
         }
+        if let open = entities.open { steps.append((open, Self.readOpen)) }
         guard !entities.isEmpty else { return }
-        steps.append((entities.open, Self.readOpen))
         steps.append(
             (
                 entities.query(access, documentBytes: documentBytes),
-                { [seals] rows, snapshot in try EntityRows.loadBounded(rows, into: &snapshot.entities, seals) }
+                { [seals, hasTargets = entities.hasTargets] rows, snapshot in
+                    try EntityRows.loadBounded(rows, hasTargets: hasTargets, into: &snapshot.entities, seals)
+                }
             )
         )
     }
@@ -228,6 +260,28 @@ struct GroupReader {
             snapshot.pushes[push].open.append(
                 OpenMutation(id: try row.uuid("id"), entity: try row.entity(), position: try row.int64("position"))
             )
+        }
+    }
+}
+
+extension PushInput {
+    /// The entities to which a mutation's payload refers by enforced relations.
+    ///
+    /// A UUID may be a client id or a server id.
+    func targets(of mutation: Mutation) -> [EntityName] {
+        let own = relations.of(mutation.entity.type)
+        guard !own.isEmpty, mutation.operation != .delete, let payload = mutation.payload else { return [] }
+        return payload.values(in: own).prefix(EntityRelations.limit).flatMap { value -> [EntityName] in
+            let type = value.relation.entityType
+            var names: [EntityName] = []
+            if value.relation.idSpace == .device, let number = value.value.int64 {
+                let id = LocalID(entityType: type, number: number)
+                names.append(EntityName(type: type, client: id.name(on: push.deviceID)))
+            } else if value.relation.idSpace == .mapped, let id = value.value.uuid {
+                names.append(EntityName(type: type, client: .id(id)))
+            }
+            if let id = ServerID(json: value.value) { names.append(EntityName(type: type, client: nil, serverID: id)) }
+            return names
         }
     }
 }
