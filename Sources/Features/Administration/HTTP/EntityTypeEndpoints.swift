@@ -57,6 +57,12 @@ extension EntityType: AnswerBody {
                 writer.string(relation.entityType)
             }
         }
+        writer.member("on_delete") { writer in
+            for relation in relations {
+                writer.name(relation.member)
+                writer.string(relation.onDelete.rawValue)
+            }
+        }
         writer.member("visibility", visibility.rawValue)
         writer.member("default_priority", Int64(defaultPriority))
         writer.member("upstream", isForwarded)
@@ -66,7 +72,8 @@ extension EntityType: AnswerBody {
 }
 
 extension EntityTypeUpdate {
-    private static let what = "an entity type: id_space, relations, visibility, default_priority, upstream, on_erase"
+    private static let what =
+        "an entity type: id_space, relations, on_delete, visibility, default_priority, upstream, on_erase"
 
     /// Reads the body of `PUT /admin/organizations/{id}/entity-types/{name}`.
     ///
@@ -95,11 +102,33 @@ extension EntityTypeUpdate {
             case "relations":
                 report.problems += Self.problems(inRelations: value)
                 update.relations = Array(value.raw)
+            case "on_delete":
+                report.problems += Self.problems(inRules: value)
+                update.onDelete = Array(value.raw)
             default: return false
             }
             return true
         }
         self = update
+    }
+
+    /// Rules may be of relations that the type does not have.
+    private static func problems(inRules value: JSONValue) -> [ProblemDetail] {
+        let choices = DeletionRule.allCases.map(\.rawValue).joined(separator: ", ")
+        guard let members = value.members.map(Array.init), members.count <= Relation.limit else {
+            let detail =
+                #"on_delete must be an object of at most \#(Relation.limit) relations and their rules: {"folderId":"cascade"}"#
+            return [ProblemDetail(pointer: "/on_delete", rule: Rule.range, detail: detail)]
+        }
+        return members.compactMap { member, rule in
+            let pointer = JSONPointer("/on_delete").appending(member: member.string).text
+            guard Relation.isValidMember(member.string) else {
+                let detail = "a relation is a member of the type's documents"
+                return ProblemDetail(pointer: pointer, rule: Rule.range, detail: detail)
+            }
+            guard rule.string.flatMap(DeletionRule.init(rawValue:)) == nil else { return nil }
+            return ProblemDetail(pointer: pointer, rule: Rule.range, detail: "a rule must be one of \(choices)")
+        }
     }
 
     /// Relations may lead to types that are not registered yet.
