@@ -11,7 +11,8 @@ public struct FailedWrite: Sendable, Hashable, Identifiable {
     public enum Reason: String, Sendable {
         /// The upstream refused it permanently, or could not be reached after too many attempts.
         case failed
-        /// Another writer was first; ``theirs`` is the other version.
+        /// Another writer was first; ``theirs`` is the other version. Or the write would leave a reference to a deleted
+        /// entity, as the `errors` of ``problem`` show.
         case conflict
         /// The gateway did not take it.
         case rejected

@@ -21,7 +21,9 @@ public enum SluiceError: LocalizedError, Sendable, Hashable, CustomStringConvert
     case otherAccount
     /// The user has signed out of this database: create a client for the next one.
     case signedOut
-    /// The row was deleted, here or by another user.
+    /// The row was deleted, here or by another user, or its creation was given up.
+    ///
+    /// The app may still show it if its own foreign keys forbid the deletion.
     case deleted(entityType: String, key: String)
 
     public var errorDescription: String? { description }
