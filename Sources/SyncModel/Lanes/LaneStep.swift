@@ -49,10 +49,10 @@ extension LaneStep {
         return Set(relations.references(in: payload, of: dispatch.type.name).map(\.target))
     }
 
-    /// The entity of the built-in store that the step may delete.
-    public var deletion: EntityKey? {
-        guard case .apply(let dispatch) = self, dispatch.mutation.operation == .delete else { return nil }
-        return entityKey
+    /// Whether the step deletes an entity of the built-in store.
+    public var isDeletion: Bool {
+        guard case .apply(let dispatch) = self else { return false }
+        return dispatch.mutation.operation == .delete
     }
 }
 

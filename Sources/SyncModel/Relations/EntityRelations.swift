@@ -52,6 +52,9 @@ public struct EntityRelations: Sendable {
     /// Whether relations lead to a type.
     public func lead(to type: String) -> Bool { !targets.isEmpty && targets.contains(ByteExactString(type)) }
 
+    /// Whether relations lead to a type and from it, so that a deletion of others may delete its entities.
+    public func link(_ type: String) -> Bool { lead(to: type) && relations[type] != nil }
+
     func visibility(of type: String) -> Visibility { visibilities[type] ?? .user }
 
     /// Relations whose entities are deleted with those that they refer to.

@@ -106,13 +106,20 @@ struct LaneGroup {
         entries[job.lane.organization]?.relations ?? EntityRelations()
     }
 
-    /// Reads what refers to the entities that the steps delete.
+    /// Reads what refers to the entities that the steps may delete.
     mutating func readReferrers(on connection: Connection) async throws {
+        let deleting = Set(group.filter(\.request.step.isDeletion).map(\.lane.organization))
+        guard !deleting.isEmpty else { return }
         let deletions = group.map { job in
-            ReferrerReader.Deletions(
+            let (step, relations) = (job.request.step, relations(of: job))
+            // a deletion deletes what came to refer to its entity in the same group, too
+            let key = step.entityKey.flatMap { key in
+                step.isDeletion || deleting.contains(job.lane.organization) && relations.link(key.type) ? key : nil
+            }
+            return ReferrerReader.Deletions(
                 organization: job.lane.organization,
-                relations: relations(of: job),
-                entities: job.request.step.deletion.map { [$0] } ?? []
+                relations: relations,
+                entities: [key].compactMap(\.self)
             )
         }
         let reader = ReferrerReader(deletions, .locking, documentSeals, documentBytes: WorkBounds.groupDocuments)

@@ -118,27 +118,31 @@ struct GroupReader {
         return snapshot
     }
 
-    /// Reads what refers to the entities that the pushes delete.
+    /// Reads what refers to the entities that the pushes may delete.
     func referrers(_ snapshot: GroupSnapshot) -> ReferrerReader {
         let deletions = zip(group, snapshot.pushes).map { input, push in
-            let deleted = input.push.entries.compactMap(\.mutation).filter { mutation in
+            let names = input.push.entries.compactMap(\.mutation).filter { mutation in
                 mutation.operation == .delete && input.relations.lead(to: mutation.entity.type)
             }
-            let ids = deleted.flatMap { mutation in
-                let entity = mutation.entity
-                let mapped = entity.clientID.flatMap { push.mappings[$0] } ?? []
-                return (mapped.filter { $0.entityType == entity.type }.map(\.serverID) + [entity.serverID]).compactMap {
-                    id in
-                    id.map { EntityKey(type: entity.type, id: $0.text) }
-                }
-            }
-            return ReferrerReader.Deletions(
-                organization: input.lane.organization,
-                relations: input.relations,
-                entities: Array(Set(ids))
-            )
+            return (input, push, names)
         }
-        return ReferrerReader(deletions, access, seals, documentBytes: documentBytes)
+        let deleting = Set(deletions.lazy.filter { !$0.2.isEmpty }.map(\.0.lane.organization))
+        return ReferrerReader(
+            deletions.map { input, push, deleted in
+                // a deletion deletes what came to refer to its entity in the same group, too
+                let others =
+                    deleting.contains(input.lane.organization)
+                    ? input.push.entries.compactMap(\.mutation).filter { input.relations.link($0.entity.type) } : []
+                return ReferrerReader.Deletions(
+                    organization: input.lane.organization,
+                    relations: input.relations,
+                    entities: Array(Set((deleted + others).flatMap { push.keys(of: $0.entity) }))
+                )
+            },
+            access,
+            seals,
+            documentBytes: documentBytes
+        )
     }
 
     // MARK: - Lanes and devices
@@ -282,6 +286,16 @@ extension PushInput {
             }
             if let id = ServerID(json: value.value) { names.append(EntityName(type: type, client: nil, serverID: id)) }
             return names
+        }
+    }
+}
+
+extension PushSnapshot {
+    /// The keys under which an entity may be stored.
+    fileprivate func keys(of entity: EntityName) -> [EntityKey] {
+        let mapped = (entity.clientID.flatMap { mappings[$0] } ?? []).filter { $0.entityType == entity.type }
+        return (mapped.map(\.serverID) + [entity.serverID]).compactMap { id in
+            id.map { EntityKey(type: entity.type, id: $0.text) }
         }
     }
 }

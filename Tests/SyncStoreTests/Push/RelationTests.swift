@@ -122,6 +122,25 @@ import Testing
         #expect(statuses == ["succeeded", "succeeded", "conflict"])
     }
 
+    @Test func `a cascade reaches what refers to an entity that was moved in the same push`() async throws {
+        let fixture = try await Fixture("cascade")
+        let (ada, y) = (fixture.ada, fixture.contacts[1])
+        try await ada.gateway.declare(
+            "note",
+            "mapped",
+            relations: #"{"visitId":"visit"}"#,
+            onDelete: #"{"visitId":"cascade"}"#,
+            in: ada.organization
+        )
+        let note = ada.create("note", payload: #"{"visitId":"\#(fixture.visit)"}"#)
+        let id = try #require(try await ada.push([note]).results[0].serverID)
+        let statuses = try await ada.push([fixture.move(ada, to: y), fixture.delete(ada, y)]).results.map(\.status)
+        #expect(statuses == ["succeeded", "succeeded"])
+        #expect(try await fixture.state(fixture.visit) == "deleted")
+        #expect(try await fixture.state(id) == "deleted")
+        #expect(try await fixture.references() == 0)
+    }
+
     @Test func `a client id refers to its entity, and so does the number of a device`() async throws {
         for space in ["mapped", "device"] {
             let gateway = try await Gateway()
