@@ -38,10 +38,10 @@ public struct EntityState: Sendable {
     ///
     /// Nil for built-in types, and where the upstream sent no ETag.
     public var etag: String?
-    /// The references to store with the entity; nil: unchanged.
-    ///
-    /// Only of types with enforced relations.
+    /// The references to store with a written entity; nil of types without enforced relations.
     public fileprivate(set) var references: Set<EntityReference>?
+    /// Whether other references may be stored.
+    public fileprivate(set) var replacesReferences = false
 
     public init(
         isIntegerID: Bool,
@@ -182,9 +182,10 @@ public struct EntityTable: Sendable {
         for reference in references { newReferrers[reference.target, default: []].insert(key) }
         let before = self[key]
         // usually an update does not change them
-        let isKnown = before.map { $0.references == nil && $0.document != nil } ?? false
-        let isSame = isKnown && relations.references(in: before?.document, of: key.type) == references
-        next.references = isSame ? nil : references
+        let isSame =
+            before?.document != nil && relations.references(in: before?.document, of: key.type) == references
+        next.references = references
+        next.replacesReferences = !isSame || before?.replacesReferences == true
         return next
     }
 

@@ -21,10 +21,13 @@ package enum ReferenceRows {
     }
 
     /// The queries that store the references of written entities in place of earlier ones.
+    ///
+    /// Also those that have not changed: they may date from before the relation was declared.
     static func write(_ rows: [EntityRow]) -> [Query] {
         let changed = rows.filter { $0.state.references != nil }
         guard !changed.isEmpty else { return [] }
-        let known = changed.filter(\.state.isStored).map { ($0.organization, $0.key) as EntityRows.Key }
+        let known = changed.filter { $0.state.isStored && $0.state.replacesReferences }
+            .map { ($0.organization, $0.key) as EntityRows.Key }
         let references = changed.flatMap { row in
             (row.state.references ?? []).map { Row(organization: row.organization, entity: row.key, reference: $0) }
         }

@@ -120,6 +120,8 @@ struct GroupReader {
 
     /// Reads what refers to the entities that the pushes may delete.
     func referrers(_ snapshot: GroupSnapshot) -> ReferrerReader {
+        // usually no organization has relations
+        if group.allSatisfy(\.relations.isEmpty) { return ReferrerReader([], access, seals, documentBytes: 0) }
         let deletions = zip(group, snapshot.pushes).map { input, push in
             let names = input.push.entries.compactMap(\.mutation).filter { mutation in
                 mutation.operation == .delete && input.relations.lead(to: mutation.entity.type)

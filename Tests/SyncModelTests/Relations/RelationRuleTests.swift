@@ -287,16 +287,21 @@ import Testing
         #expect(EntityRelations(["visit": World.type("visit", [relation])]).isEmpty, "the type is not registered")
     }
 
-    @Test func `references are stored only if they have changed`() {
+    @Test func `references are stored with each write, and replaced if they have changed`() throws {
         var world = world(.restrict)
+        func visit(_ id: String = "v") throws -> [String] {
+            let state = try #require(world.table[EntityKey(type: "visit", id: id)])
+            return (state.references?.map(\.target.id) ?? ["none"]) + (state.replacesReferences ? ["replacing"] : [])
+        }
         world.write(.update, "visit", "v", #"{"n":2}"#, by: Self.ada)
-        #expect(world.table[EntityKey(type: "visit", id: "v")]?.references == nil)
+        #expect(try visit() == ["x"])
         world.write(.update, "visit", "v", #"{"contactId":"y"}"#, by: Self.ada)
-        let references = world.table[EntityKey(type: "visit", id: "v")]?.references
-        #expect(references?.map(\.target) == [EntityKey(type: "contact", id: "y")])
+        #expect(try visit() == ["y", "replacing"])
+        world.write(.update, "visit", "v", #"{"n":3}"#, by: Self.ada)
+        #expect(try visit() == ["y", "replacing"], "the stored one is still of the first contact")
         world.write(.delete, "visit", "v", by: Self.ada)
-        #expect(world.table[EntityKey(type: "visit", id: "v")]?.references == [])
+        #expect(try visit() == ["replacing"])
         world.write(.create, "visit", "w", #"{"contactId":null}"#, by: Self.ada)
-        #expect(world.table[EntityKey(type: "visit", id: "w")]?.references == [])
+        #expect(try visit("w") == ["replacing"])
     }
 }
