@@ -2,6 +2,8 @@ import Foundation
 import GatewaySupport
 import JSONText
 import NIOHTTP1
+import SyncModel
+import TestSupport
 import Testing
 
 /// Relations whose entities are deleted (product rule 19): the entity type's setting, and conflicts that a person settles.
@@ -15,7 +17,8 @@ import Testing
         private var ada: SyncWorker { both.ada }
 
         init(_ rule: String) async throws {
-            both = try await TwoTenantFixture(forwards: true)
+            let both = try await TwoTenantFixture(forwards: true)
+            self.both = both
             #expect(try await both.operate(.PUT, both.admin + "/entity-types/contact", "{}").status == 201)
             #expect(try await Self.put(rule, both).status == 201)
             let locals = [UUID(), UUID()]
