@@ -17,10 +17,10 @@ import Testing
         let contacts: [String]
         let visit: String
 
-        init(_ rule: String, ids idSpace: String = "mapped") async throws {
+        init(_ rule: String) async throws {
             let gateway = try await Gateway()
             let organization = try await gateway.organization()
-            try await gateway.declare("contact", idSpace, in: organization)
+            try await gateway.declare("contact", "mapped", in: organization)
             try await gateway.declare(
                 "visit",
                 "mapped",
@@ -29,11 +29,12 @@ import Testing
                 in: organization
             )
             let known = try await gateway.known(organization.id)
-            ada = Phone(gateway, known)
+            let ada = Phone(gateway, known)
+            self.ada = ada
             cyd = Phone(gateway, known)
             let locals = [UUID(), UUID()]
-            let visit = ada.create("visit", payload: #"{"contactId":"\#(locals[0].lowercased)","n":1}"#)
             let creates = locals.map { ada.create("contact", local: $0, payload: "{}") }
+            let visit = ada.create("visit", payload: #"{"contactId":"\#(locals[0].lowercased)","n":1}"#)
             let results = try await ada.push(creates + [visit]).results
             contacts = try results.prefix(2).map { try #require($0.serverID) }
             self.visit = try #require(results[2].serverID)
@@ -171,8 +172,9 @@ import Testing
     @Test func `a deletion by the client id of its entity finds what refers to it`() async throws {
         let fixture = try await Fixture("cascade")
         let local = UUID()
+        let contact = fixture.ada.create("contact", local: local, payload: "{}")
         let visit = fixture.ada.create("visit", payload: #"{"contactId":"\#(local.lowercased)"}"#)
-        let created = try await fixture.ada.push([fixture.ada.create("contact", local: local, payload: "{}"), visit])
+        let created = try await fixture.ada.push([contact, visit])
         let id = try #require(created.results[1].serverID)
         let delete = fixture.ada.entry("delete", "contact", local: local)
         #expect(try await fixture.ada.push([delete]).results[0].status == "succeeded")
