@@ -21,6 +21,8 @@ public struct LaneState: Sendable, Hashable {
     ///
     /// An outcome under an older token is discarded (product rule 13).
     public private(set) var leaseToken: Int64
+    /// Steps that were made under the lease, by a worker that counts them.
+    public private(set) var leaseStep: Int64
     /// The mutation that was sent and has no outcome yet.
     public private(set) var inFlight: UUID?
     /// No mutation before this position is pending or in flight.
@@ -38,6 +40,7 @@ public struct LaneState: Sendable, Hashable {
         readyAt: Timestamp? = nil,
         leaseOwner: UUID? = nil,
         leaseToken: Int64 = 0,
+        leaseStep: Int64 = 0,
         inFlight: UUID? = nil,
         headPosition: Int64 = 1,
         queuedSince: Timestamp? = nil
@@ -50,6 +53,7 @@ public struct LaneState: Sendable, Hashable {
         self.readyAt = readyAt
         self.leaseOwner = leaseOwner
         self.leaseToken = leaseToken
+        self.leaseStep = leaseStep
         self.inFlight = inFlight
         self.headPosition = headPosition
         self.queuedSince = queuedSince
@@ -115,7 +119,8 @@ public struct LaneState: Sendable, Hashable {
             }
         }
         count(from: outcome.from, to: status)
-        if halts { haltedBy = outcome.mutation.id }
+        // of several in flight, the first one halts the lane
+        if halts { haltedBy = haltedBy ?? outcome.mutation.id }
     }
 
     /// Records that a person moved a mutation, or one that it waited for.
@@ -138,8 +143,8 @@ public struct LaneState: Sendable, Hashable {
 
     // MARK: - The head
 
-    /// Records the mutation that is committed as in flight before it is sent.
-    mutating func markInFlight(_ id: UUID) {
+    /// Records the mutation that is committed as in flight before it is sent; one of them if there are several.
+    mutating func markInFlight(_ id: UUID?) {
         inFlight = id
     }
 
@@ -184,8 +189,16 @@ public struct LaneState: Sendable, Hashable {
     /// The lease invalidates outcomes under earlier ones.
     mutating func claim(by worker: UUID, _ lease: LaneLease, now: Timestamp) {
         leaseToken += 1
+        leaseStep = 1
         leaseOwner = worker
         readyAt = lease.end(from: now)
+    }
+
+    /// Counts a step under the lease.
+    ///
+    /// - Parameter number: those before it, as the worker counted them.
+    mutating func countStep(after number: Int64) {
+        leaseStep = number + 1
     }
 
     /// Renews the lease if necessary (``LaneLease/mustRenew(_:upstream:now:)``).

@@ -5,7 +5,11 @@ extension PushPlanner {
     mutating func finish(_ validator: PushValidator) -> PushPlan {
         plan.rejections = Array(validator.rejections.values)
         // a worker polls a lane with queued mutations anyway, or waits for its back-off
-        if snapshot.lane.queuedCount == 0 { plan.lane.wake(now: context.now) }
+        // a back-off holds the whole lane only where its order is that of the lane
+        let runsBeside = context.organization.settings.order == .dependencies
+        if snapshot.lane.queuedCount == 0 || runsBeside && plan.lane.queuedCount > snapshot.lane.queuedCount {
+            plan.lane.wake(now: context.now)
+        }
         plan.acceptedSequence = push.entries.reduce(snapshot.watermark) { max($0, $1.sequenceNumber ?? 0) }
         plan.verdicts = push.entries.map { entry in
             if let record = records[entry.index] { return .accepted(record) }

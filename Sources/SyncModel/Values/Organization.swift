@@ -61,6 +61,10 @@ public struct OrganizationSettings: Sendable, Hashable {
     /// 1 to 1,000,000,000; nil for any number.
     public var mutationsPerDayPerUser: Int64?
 
+    /// Which mutations of a lane may run at the same time.
+    public var order = LaneOrder.lane
+    /// Mutations of a user in flight at the same time, 1 to 32, where the order permits more than one.
+    public var maxInFlightPerUser = 8
     /// Whether users have their own data keys, so that an erasure reaches backups.
     public var userKeys = false
 
@@ -127,6 +131,8 @@ extension OrganizationSettings {
         case staleAfterDays = "stale_after_days"
         case requestsPerSecond = "requests_per_second"
         case mutationsPerDayPerUser = "mutations_per_day_per_user"
+        case order
+        case maxInFlightPerUser = "max_in_flight_per_user"
         case userKeys = "user_keys"
     }
 
@@ -146,6 +152,13 @@ extension OrganizationSettings {
             }
         case .requestsPerSecond: limit(\.requestsPerSecond, value, name, 1_000_000)
         case .mutationsPerDayPerUser: limit(\.mutationsPerDayPerUser, value, name, 1_000_000_000)
+        case .order: choose(\.order, value, name)
+        case .maxInFlightPerUser:
+            if let count = value.int64, (1...32).contains(count) {
+                set(\.maxInFlightPerUser, Int(count))
+            } else {
+                "max_in_flight_per_user must be an integer, 1 to 32"
+            }
         case .userKeys: if let value = value.bool { set(\.userKeys, value) } else { "user_keys must be true or false" }
         case nil:
             "'\(UnknownMember.shown(name))' is not a setting"
@@ -192,6 +205,8 @@ extension OrganizationSettings {
         writer.member("stale_after_days", Int64(staleAfterDays))
         writer.member("requests_per_second", requestsPerSecond)
         writer.member("mutations_per_day_per_user", mutationsPerDayPerUser)
+        writer.member("order", order.rawValue)
+        writer.member("max_in_flight_per_user", Int64(maxInFlightPerUser))
         writer.member("user_keys", userKeys)
         writer.endObject()
     }
