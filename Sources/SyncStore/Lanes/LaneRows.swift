@@ -14,6 +14,7 @@ package enum LaneRows {
         .moment("ready_at", \.state.readyAt),
         .uuid("lease_owner", \.state.leaseOwner),
         .int8("lease_token", \.state.leaseToken),
+        .int8("lease_step", \.state.leaseStep),
         .uuid("in_flight_id", \.state.inFlight),
         .int8("head_position", \.state.headPosition),
         .moment("queued_since", \.state.queuedSince)
@@ -35,6 +36,7 @@ package enum LaneRows {
                 readyAt: try row.optionalMoment("ready_at"),
                 leaseOwner: try row.optionalUUID("lease_owner"),
                 leaseToken: try row.int64("lease_token"),
+                leaseStep: try row.int64("lease_step"),
                 inFlight: try row.optionalUUID("in_flight_id"),
                 headPosition: try row.int64("head_position"),
                 queuedSince: try row.optionalMoment("queued_since")
@@ -162,6 +164,22 @@ struct HeadRow {
         .int4("job", \.job),
         .lane(\.lane),
         .int8("head_position", \.headPosition)
+    )
+}
+
+/// A lane that may have several mutations in flight, whose next ones are searched for.
+struct WindowRow {
+    let job: Int32
+    let lane: LaneKey
+    let headPosition: Int64
+    /// Mutations that are due to find at most.
+    let room: Int32
+
+    static let columns = Columns<WindowRow>(
+        .int4("job", \.job),
+        .lane(\.lane),
+        .int8("head_position", \.headPosition),
+        .int4("room", \.room)
     )
 }
 

@@ -7,7 +7,9 @@ package import SyncModel
 package enum EntityTypeRow {
     /// For a table that is called `t`.
     package static let list =
-        "t.name, t.id_space, t.visibility, t.default_priority, t.is_forwarded, t.is_in_use, t.relations, t.on_erase"
+        """
+        t.name, t.id_space, t.visibility, t.default_priority, t.is_forwarded, t.is_in_use, t.relations, t.on_erase, t.routes
+        """
 
     /// Reads the columns of ``list``.
     ///
@@ -23,6 +25,7 @@ package enum EntityTypeRow {
         )
         type.relations = EntityType.relations(stored: try JSONTree(parsing: row.bytes("relations")).root)
         type.onErase = OnErase(rawValue: try row.string("on_erase")) ?? .delete
+        type.routes = try row.optionalBytes("routes").map { EntityRoutes(stored: try JSONTree(parsing: $0).root) }
         return type
     }
 }
@@ -48,7 +51,7 @@ package enum UpstreamSettingsRow {
     /// Columns of `upstreams`.
     package static let list = """
         base_url, credential, timeout_seconds, max_concurrency, id_pointer, headers, allowed_headers, erase_endpoint,
-            send_weak_etags
+            send_weak_etags, outcomes, is_paused, paused_until, requests_per_second
         """
 
     /// Reads the columns of ``list``, unsealed.
@@ -66,6 +69,10 @@ package enum UpstreamSettingsRow {
             eraseEndpoint: try row.optionalString("erase_endpoint")
         )
         settings.sendsWeakETags = try row.bool("send_weak_etags")
+        settings.outcomes = OutcomeRules(stored: try JSONTree(parsing: row.bytes("outcomes")).root)
+        let (isPaused, pausedUntil) = (try row.bool("is_paused"), try row.optionalMoment("paused_until"))
+        if isPaused { settings.pause = UpstreamPause(until: pausedUntil) }
+        settings.requestsPerSecond = try row.optionalInt32("requests_per_second").map(Int64.init)
         return settings
     }
 
