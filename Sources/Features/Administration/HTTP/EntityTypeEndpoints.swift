@@ -61,12 +61,14 @@ extension EntityType: AnswerBody {
         writer.member("default_priority", Int64(defaultPriority))
         writer.member("upstream", isForwarded)
         writer.member("on_erase", onErase.rawValue)
+        writer.member("routes", raw: routes?.json)
         writer.member("in_use", isInUse)
     }
 }
 
 extension EntityTypeUpdate {
-    private static let what = "an entity type: id_space, relations, visibility, default_priority, upstream, on_erase"
+    private static let what =
+        "an entity type: id_space, relations, visibility, default_priority, upstream, on_erase, routes"
 
     /// Reads the body of `PUT /admin/organizations/{id}/entity-types/{name}`.
     ///
@@ -92,6 +94,14 @@ extension EntityTypeUpdate {
             case "upstream":
                 let detail = "upstream must be true (forwarded) or false (in the built-in store)"
                 update.isForwarded = report.value(value.bool, at: pointer, detail)
+            case "routes":
+                guard !value.isNull else {
+                    update.routes = .reset
+                    break
+                }
+                var errors: [ProblemDetail] = []
+                update.routes = .set(EntityRoutes(value, at: pointer, &errors).json)
+                for error in errors { report.refuse(error.pointer, error.rule, error.detail) }
             case "relations":
                 report.problems += Self.problems(inRelations: value)
                 update.relations = Array(value.raw)

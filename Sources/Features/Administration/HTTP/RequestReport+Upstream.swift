@@ -49,6 +49,35 @@ extension RequestReport {
         return keep("/erase_endpoint", Rule.range, "erase_endpoint " + problem)
     }
 
+    mutating func outcomes(_ value: JSONValue) -> Change<OutcomeRules> {
+        if value.isNull { return .reset }
+        var errors: [ProblemDetail] = []
+        let rules = OutcomeRules(value, at: "/outcomes", &errors)
+        for error in errors { refuse(error.pointer, error.rule, error.detail) }
+        return .set(rules)
+    }
+
+    mutating func requestsPerSecond(_ value: JSONValue) -> Change<Int64?> {
+        if value.isNull { return .reset }
+        if let number = value.int64, (1...1_000_000).contains(number) { return .set(number) }
+        let detail = "requests_per_second must be an integer, 1 to 1000000"
+        return keep("/requests_per_second", Rule.range, detail)
+    }
+
+    /// Whether the upstream is paused.
+    mutating func pause(_ value: JSONValue) -> Change<Bool> {
+        if value.isNull { return .reset }
+        if value.stringEquals("paused") { return .set(true) }
+        if value.stringEquals("active") { return .set(false) }
+        return keep("/status", Rule.range, "status must be active or paused")
+    }
+
+    mutating func pausedUntil(_ value: JSONValue) -> Change<Timestamp?> {
+        if value.isNull { return .reset }
+        if let moment = value.string.flatMap(Timestamp.init(rfc3339:)) { return .set(moment) }
+        return keep("/paused_until", Rule.timestamp, "paused_until must be a date-time like 2026-11-27T18:00:00Z")
+    }
+
     mutating func headers(_ value: JSONValue) -> Change<[ByteExactString: String]> {
         if value.isNull { return .reset }
         guard let members = value.members else {

@@ -20,6 +20,7 @@ struct UpstreamEndpoints: Sendable {
         let organization = try exchange.uuid(at: 0)
         return try await bodies.withBody(of: exchange) { body in
             let update = try UpstreamUpdate(body: body, rules: rules)
+            if case .set(let isPaused) = update.isPaused { exchange.act?.record("paused", isPaused) }
             return try .written(await store.administration.putUpstream(of: organization, update))
         }
     }
@@ -49,6 +50,10 @@ extension UpstreamRow: AnswerBody {
         writer.member("allowed_headers", settings.allowedHeaders)
         writer.member("erase_endpoint", settings.eraseEndpoint)
         writer.member("send_weak_etags", settings.sendsWeakETags)
+        writer.member("outcomes", raw: settings.outcomes.json)
+        writer.member("requests_per_second", settings.requestsPerSecond)
+        writer.member("status", settings.pause == nil ? "active" : "paused")
+        writer.member("paused_until", settings.pause?.until?.rfc3339)
         writer.member("updated_at", updatedAt.rfc3339)
     }
 }
@@ -56,7 +61,7 @@ extension UpstreamRow: AnswerBody {
 extension UpstreamUpdate {
     private static let what =
         "an upstream: base_url, credential, timeout_seconds, max_concurrency, id_pointer, headers, allowed_headers, "
-        + "erase_endpoint, send_weak_etags"
+        + "erase_endpoint, send_weak_etags, outcomes, requests_per_second, status, paused_until"
 
     /// Reads the body of `PUT /admin/organizations/{id}/upstream`. No detail of a problem repeats a credential.
     ///
@@ -74,6 +79,10 @@ extension UpstreamUpdate {
             case "allowed_headers": update.allowedHeaders = report.allowedHeaders(value)
             case "erase_endpoint": update.eraseEndpoint = report.eraseEndpoint(value)
             case "send_weak_etags": update.sendsWeakETags = report.flag(value, member)
+            case "outcomes": update.outcomes = report.outcomes(value)
+            case "requests_per_second": update.requestsPerSecond = report.requestsPerSecond(value)
+            case "status": update.isPaused = report.pause(value)
+            case "paused_until": update.pausedUntil = report.pausedUntil(value)
             default: return false
             }
             return true
