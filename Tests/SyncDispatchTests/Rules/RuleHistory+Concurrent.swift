@@ -72,7 +72,7 @@ extension RuleHistory {
                 if generator.oneIn(20) {
                     story.append((tenant, "its worker is lost with \(flights.count) in flight"))
                     tenants[tenant].people[person].flying =
-                        (flights.map(\.mutation.entry.id), world.now.adding(seconds: 120))
+                        (flights.map { $0.mutation.entry.id }, world.now.adding(seconds: 120))
                     return
                 }
                 let ended = flights.remove(at: Int.random(in: 0..<flights.count, using: &generator))
