@@ -18,6 +18,11 @@ public struct EntityType: Sendable, Hashable {
     public var isInUse: Bool
     /// How its documents are treated when their owner is erased.
     public var onErase: OnErase
+    /// How its entities are in channels, and grant them; used only with `visibility: "channels"`, except for grants of
+    /// forwarded types.
+    public var channels = ChannelRules()
+    /// The visibility before the type got channels.
+    public var formerVisibility: Visibility?
 
     public init(
         name: String,
@@ -38,6 +43,11 @@ public struct EntityType: Sendable, Hashable {
         self.isInUse = isInUse
         self.onErase = onErase
     }
+
+    /// The rules of a type with channels; nil for others.
+    ///
+    /// A type that is not in channels may still grant them.
+    public var channelRules: ChannelRules? { visibility == .channels ? channels : nil }
 
     /// An unknown type at its first use (product rule 16).
     ///
@@ -106,6 +116,8 @@ public enum Visibility: String, Sendable, Hashable, CaseIterable {
     case organization
     /// The creator alone; to others the entity does not exist.
     case user
+    /// Those who hold one of the entity's channels.
+    case channels
 }
 
 /// What a lane does when one of its mutations fails or conflicts.
