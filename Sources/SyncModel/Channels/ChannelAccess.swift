@@ -90,32 +90,31 @@ extension EntityState {
     /// - Parameter rules: of its type; nil for a type without channels.
     public func placed(by rules: ChannelRules?, _ key: EntityKey) -> EntityState {
         var next = self
-        guard let rules else {
+        if let rules {
+            let id = ServerID(text: key.id, isInteger: isIntegerID)
+            // a tombstone stays in the channels of the last document
+            if !isDeleted { next.channels = rules.ids(document: document, id: id, owner: owner) }
+            if isDeleted, channels == nil { next.channels = [] }
+            next.grants = rules.grants.isEmpty ? nil : rules.granted(document: document, id: id, owner: owner)
+        } else {
             (next.channels, next.grants) = (nil, nil)
-            return next
         }
-        let id = ServerID(text: key.id, isInteger: isIntegerID)
-        // a tombstone stays in the channels of the last document
-        if !isDeleted { next.channels = rules.ids(document: document, id: id, owner: owner) }
-        if isDeleted, channels == nil { next.channels = [] }
-        next.grants = rules.grants.isEmpty ? nil : rules.granted(document: document, id: id, owner: owner)
+        let (before, after) = (channelsBefore(rules?.former, next.channels), next.channels ?? [])
+        next.stays = StayChanges(
+            moved: after.filter(before.contains),
+            joined: after.filter { !before.contains($0) },
+            left: before.filter { !after.contains($0) }
+        )
         return next
     }
 
-    /// The stays that a write changes, at the position of the write.
-    public func stayChanges(former: Visibility?) -> StayChanges {
-        var changes = StayChanges()
-        let before = stored?.channels ?? (isStored && channels != nil ? [formerChannel(former)] : [])
-        let after = channels ?? []
-        changes.moved = after.filter(before.contains)
-        changes.joined = after.filter { !before.contains($0) }
-        changes.left = before.filter { !after.contains($0) }
-        return changes
-    }
-
-    /// The channel that stands for the visibility of the type before it had channels.
-    private func formerChannel(_ former: Visibility?) -> ChannelID {
-        former == .organization ? .everyone : .of(user: owner)
+    /// The channels that the entity was in when it was read.
+    ///
+    /// One of a type that had no channels then was in the channel that stands for the type's visibility.
+    private func channelsBefore(_ former: Visibility?, _ after: [ChannelID]?) -> [ChannelID] {
+        if let channels = stored?.channels { return channels }
+        guard isStored, after != nil else { return [] }
+        return [former == .organization ? .everyone : .of(user: owner)]
     }
 }
 

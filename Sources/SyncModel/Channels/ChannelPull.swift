@@ -5,9 +5,9 @@
 public struct ChannelPull: Sendable {
     /// Nil at the beginning of a first pull.
     public let cursor: FeedCursor?
-    /// The feed's end, of the same moment as the grants and the rows.
-    let end: Int64
-    private let epoch: Int64
+    /// The feed's position as of which the grants were read.
+    private let end: Int64
+    public let epoch: Int64
     private let history: GrantHistory
     private let filter: UInt64
     /// The channels that the request names; nil for all.
@@ -34,7 +34,7 @@ public struct ChannelPull: Sendable {
     public init(
         after cursor: FeedCursor?,
         epoch: Int64,
-        end: Int64,
+        asOf end: Int64,
         _ history: GrantHistory,
         filter: UInt64,
         requested: Set<ChannelID>?
@@ -96,6 +96,12 @@ public struct ChannelPull: Sendable {
         }
     }
 
+    /// Whether the cursor is of another user, whose grants were applied to the device.
+    public var isOfOtherReader: Bool {
+        guard let reader = cursor?.reader, reader != 0 else { return false }
+        return reader != history.reader
+    }
+
     // MARK: - What to read
 
     /// The channels whose stays are read.
@@ -117,7 +123,7 @@ public struct ChannelPull: Sendable {
     /// Open stays are read up to this position.
     public var upTo: Int64 {
         if case .apply(let application) = step, application.isGain { return cursor?.position ?? 0 }
-        return end
+        return .max
     }
 
     /// Ended stays are read behind this position; nil for none.
@@ -195,9 +201,12 @@ public struct ChannelPull: Sendable {
 
     /// The cursor after the step's rows up to a position were judged.
     ///
-    /// - Parameter examined: nil if there are no further rows.
-    public func next(examined: Int64?) -> FeedCursor {
-        var next = FeedCursor(epoch: epoch, position: 0, head: 0, filter: filter, grants: grants)
+    /// - Parameters:
+    ///   - examined: nil if there are no further rows.
+    ///   - end: the feed's end when the rows were read; since ``init(after:epoch:asOf:_:filter:requested:)`` the
+    ///     user's grants have not changed.
+    public func next(examined: Int64?, end: Int64) -> FeedCursor {
+        var next = FeedCursor(epoch: epoch, position: 0, head: 0, filter: filter, grants: grants, reader: history.reader)
         switch step {
         case .apply(var application):
             next.position = cursor?.position ?? 0
@@ -206,16 +215,18 @@ public struct ChannelPull: Sendable {
             application.position = examined ?? .max
             next.application = application
         case .changes:
-            let position = examined ?? end
+            let position = min(examined ?? end, end)
             let started = cursor?.head ?? end
             let isFirstPull = cursor.map { $0.position < $0.head } ?? true
             next.position = position
             next.head = max(isFirstPull ? started : position, position)
-            next.grants = max(grants, position)
+            next.grants = max(grants, end)
         }
         return next
     }
 
     /// Whether the cursor is at the end of the feed.
-    public func isUpToDate(at next: FeedCursor) -> Bool { next.application == nil && next.position >= end }
+    public static func isUpToDate(_ next: FeedCursor, end: Int64) -> Bool {
+        next.application == nil && next.position >= end
+    }
 }

@@ -122,6 +122,8 @@ public struct ChannelRules: Sendable, Hashable {
 
     public var channels: [ChannelTemplate]
     public var grants: [ContentGrant]
+    /// The visibility of the type before it had channels; nil if it always had.
+    var former: Visibility?
 
     public init(channels: [ChannelTemplate] = [], grants: [ContentGrant] = []) {
         self.channels = channels

@@ -27,14 +27,15 @@ public struct GrantHistory: Sendable {
     /// Held without a grant, at all times.
     private let always: Set<ChannelID>
     private let grants: [ChannelID: [ChannelGrant]]
+    /// A hash of the user, for cursors.
+    let reader: UInt64
 
     public init(of user: UUID, _ grants: [ChannelGrant]) {
-        self.init(always: [.everyone, .of(user: user)], grants)
-    }
-
-    init(always: Set<ChannelID>, _ grants: [ChannelGrant]) {
-        self.always = always
+        let own = ChannelID.of(user: user)
+        always = [.everyone, own]
         self.grants = Dictionary(grouping: grants, by: \.channel)
+        let bytes = own.uuid.uuid
+        reader = [bytes.0, bytes.1, bytes.2, bytes.3].reduce(1) { $0 << 8 | UInt64($1) }
     }
 
     /// The channels that the user held at a position.

@@ -42,6 +42,8 @@ public struct EntityState: Sendable {
     public var grants: [GrantedChannel]?
     /// What the database has of its channels; nil for a new entity.
     public var stored: StoredPlace?
+    /// What the write of this state changes in the entity's channels.
+    public var stays = StayChanges()
 
     public init(
         isIntegerID: Bool,
@@ -159,6 +161,7 @@ public struct EntityTable: Sendable {
     mutating func setDocument(_ document: [UInt8], of key: EntityKey) {
         guard let place = places[key] else { return }
         slots[place].state.document = document
+        if let rules = rules[key.type] { slots[place].state = slots[place].state.placed(by: rules, key) }
     }
 
     private mutating func set(_ key: EntityKey, _ state: EntityState, lastWrite: Int?) {

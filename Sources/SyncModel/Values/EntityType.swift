@@ -18,8 +18,7 @@ public struct EntityType: Sendable, Hashable {
     public var isInUse: Bool
     /// How its documents are treated when their owner is erased.
     public var onErase: OnErase
-    /// How its entities are in channels, and grant them; used only with `visibility: "channels"`, except for grants of
-    /// forwarded types.
+    /// How its entities are in channels, and grant them; used only with `visibility: "channels"`.
     public var channels = ChannelRules()
     /// The visibility before the type got channels.
     public var formerVisibility: Visibility?
@@ -45,9 +44,12 @@ public struct EntityType: Sendable, Hashable {
     }
 
     /// The rules of a type with channels; nil for others.
-    ///
-    /// A type that is not in channels may still grant them.
-    public var channelRules: ChannelRules? { visibility == .channels ? channels : nil }
+    public var channelRules: ChannelRules? {
+        guard visibility == .channels else { return nil }
+        var rules = channels
+        rules.former = formerVisibility
+        return rules
+    }
 
     /// An unknown type at its first use (product rule 16).
     ///

@@ -19,6 +19,10 @@ public struct FeedCursor: Sendable, Hashable {
     public var grants: Int64
     /// The change of grants that is being applied.
     public var application: Application?
+    /// A hash of the user whose grants were applied; 0 where none were.
+    ///
+    /// A user who was joined into another has other grants from then on, and starts over.
+    public var reader: UInt64
 
     /// A channel that the user lost or gained, while its entities are listed.
     public struct Application: Sendable, Hashable {
@@ -45,7 +49,8 @@ public struct FeedCursor: Sendable, Hashable {
         filter: UInt64 = 0,
         page: Int64 = 0,
         grants: Int64? = nil,
-        application: Application? = nil
+        application: Application? = nil,
+        reader: UInt64 = 0
     ) {
         self.epoch = epoch
         self.position = position
@@ -54,13 +59,14 @@ public struct FeedCursor: Sendable, Hashable {
         self.page = page
         self.grants = grants ?? position
         self.application = application
+        self.reader = reader
     }
 
     /// Nil for an invalid cursor.
     public init?(_ text: String) {
         let parts = text.split(separator: "-", omittingEmptySubsequences: false)
         guard text.utf8.count <= 200, let form = parts.first,
-            form == "f1" ? (5...6).contains(parts.count) : form == "f2" && [7, 11].contains(parts.count),
+            form == "f1" ? (5...6).contains(parts.count) : form == "f2" && [8, 12].contains(parts.count),
             let epoch = Int64(parts[1], radix: 36), let position = Int64(parts[2], radix: 36), position >= 0,
             let head = Int64(parts[3], radix: 36), head >= 0, let filter = UInt64(parts[4], radix: 36)
         else { return nil }
@@ -69,25 +75,26 @@ public struct FeedCursor: Sendable, Hashable {
             guard let number = Int64(parts[5], radix: 36), number >= (form == "f1" ? 1 : 0) else { return nil }
             page = number
         }
-        if parts.count >= 7 {
-            guard let number = Int64(parts[6], radix: 36), number >= position else { return nil }
-            grants = number
-        }
-        if parts.count == 11 {
-            guard let target = Int64(parts[7], radix: 36), target > grants, ["g", "l"].contains(parts[8]),
-                let channel = ChannelID(hex: parts[9]), let listed = Int64(parts[10], radix: 36), listed >= 0
+        if parts.count >= 8 {
+            guard let number = Int64(parts[6], radix: 36), number >= position, let hash = UInt64(parts[7], radix: 36)
             else { return nil }
-            application = Application(target: target, isGain: parts[8] == "g", channel: channel, position: listed)
+            (grants, reader) = (number, hash)
+        }
+        if parts.count == 12 {
+            guard let target = Int64(parts[8], radix: 36), target > grants, ["g", "l"].contains(parts[9]),
+                let channel = ChannelID(hex: parts[10]), let listed = Int64(parts[11], radix: 36), listed >= 0
+            else { return nil }
+            application = Application(target: target, isGain: parts[9] == "g", channel: channel, position: listed)
         }
     }
 
     public var text: String {
         var parts = [epoch, position, head].map { String($0, radix: 36) } + [String(filter, radix: 36)]
-        guard grants != position || application != nil else {
+        guard grants != position || application != nil || reader != 0 else {
             if page > 0 { parts.append(String(page, radix: 36)) }
             return "f1-" + parts.joined(separator: "-")
         }
-        parts += [page, grants].map { String($0, radix: 36) }
+        parts += [page, grants].map { String($0, radix: 36) } + [String(reader, radix: 36)]
         if let application {
             parts += [String(application.target, radix: 36), application.isGain ? "g" : "l", application.channel.hex]
             parts.append(String(application.position, radix: 36))

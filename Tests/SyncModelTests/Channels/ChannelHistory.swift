@@ -11,8 +11,6 @@ struct ChannelHistory {
         var cursor: FeedCursor?
         /// The version of each entity.
         var contents: [Int: Int] = [:]
-        /// Users whose grants the device was given.
-        var owner: Int
     }
 
     private var random: SeededRandom
@@ -26,9 +24,9 @@ struct ChannelHistory {
     init(_ random: SeededRandom) {
         self.random = random
         for user in 0..<ChannelWorld.users {
-            devices.append(Device(user: user, requested: nil, owner: user))
-            devices.append(Device(user: user, requested: nil, owner: user))
-            devices.append(Device(user: user, requested: Set(ChannelWorld.shared.prefix(2)), owner: user))
+            devices.append(Device(user: user, requested: nil))
+            devices.append(Device(user: user, requested: nil))
+            devices.append(Device(user: user, requested: Set(ChannelWorld.shared.prefix(2))))
         }
     }
 
@@ -90,10 +88,6 @@ struct ChannelHistory {
     private mutating func pull(_ index: Int, isLost: Bool) -> Bool {
         var device = devices[index]
         let user = world.owners[device.user]
-        // the devices of a user who was joined into another start over
-        if device.owner != user {
-            (device.owner, device.cursor, device.contents) = (user, nil, [:])
-        }
         defer { devices[index] = device }
         let limit = Int.random(in: 1...4, using: &random)
         let room = Int.random(in: 1...3, using: &random)

@@ -210,11 +210,12 @@ struct ChannelWorld {
         let pull = ChannelPull(
             after: cursor,
             epoch: epoch,
-            end: end,
+            asOf: end,
             GrantHistory(of: Self.userIDs[user], grants[user].map(\.row)),
             filter: 0,
             requested: requested
         )
+        if pull.isOfOtherReader { return nil }
         var (rows, bound) = rows(of: pull, for: user, room: room)
         var examined: Int64? = bound == .max ? nil : bound
         let positions = Set(rows.map(\.position)).sorted()
@@ -222,8 +223,8 @@ struct ChannelWorld {
             examined = positions[limit - 1]
             rows.removeAll { $0.position > positions[limit - 1] }
         }
-        let next = pull.next(examined: examined)
-        var page = Page(isUpToDate: pull.isUpToDate(at: next), next: next)
+        let next = pull.next(examined: examined, end: end)
+        var page = Page(isUpToDate: ChannelPull.isUpToDate(next, end: end), next: next)
         for (_, rows) in Dictionary(grouping: rows, by: \.position).sorted(by: { $0.key < $1.key }) {
             let entity = rows[0].entity
             let verdicts = rows.map { row -> ChannelPull.Verdict in

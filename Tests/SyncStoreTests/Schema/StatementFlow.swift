@@ -49,8 +49,9 @@ struct StatementFlow {
             "pull",
             PullStatements.all,
             DeviceRegistry.statements,
-            [PendingFeedChanges.statement, FeedReader.statement]
+            [PendingFeedChanges.statement, PendingFeedChanges.readersStatement, FeedReader.statement]
         ),
+        Self("channels", ChannelStatements.all, ChannelFeedReader.statements),
         Self("events", EventReader.statements, ChangeNotifier.statements, ReplicaHints.statements),
         Self(
             "reading",

@@ -439,7 +439,18 @@ package struct UserErasing: Sendable {
                 no_user: UUID.least,
                 now: moment
             )
-            _ = try await connection.run(write)
+            let follow = ChannelStatements.follow(
+                organization: lane.organization,
+                types: found.map(\.key.type),
+                ids: found.map(\.key.id),
+                feed_end: try raised.int64(0, 0)
+            )
+            let endGrants = ChannelStatements.endGrantsOfDeleted(
+                organization: lane.organization,
+                sources: found.filter(\.goes).map { GrantSource.entity($0.key).text },
+                feed_end: try raised.int64(0, 0)
+            )
+            _ = try await connection.run([follow, write, endGrants])
             return found.count
         }
     }
