@@ -40,11 +40,11 @@ public struct ChannelID: Sendable, Hashable, Comparable {
     public static let everyone = ChannelID(named: "")
 
     /// The channel that a user holds without a grant.
-    public static func of(user: UUID) -> ChannelID { ChannelID(named: Channel.name(ofUser: user)) }
+    public static func of(user: UUID) -> ChannelID { ChannelID(named: ChannelName.name(ofUser: user)) }
 }
 
 /// The names of channels.
-public enum Channel {
+public enum ChannelName {
     public static let maximumBytes = 200
     /// Channels that an entity may be in.
     public static let limitOfEntity = 32

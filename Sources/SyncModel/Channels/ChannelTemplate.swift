@@ -91,7 +91,7 @@ public struct ChannelTemplate: Sendable, Hashable {
             names = next
             if names.isEmpty { break }
         }
-        return names.filter(Channel.isValid)
+        return names.filter(ChannelName.isValid)
     }
 }
 
@@ -135,7 +135,7 @@ public struct ChannelRules: Sendable, Hashable {
     /// One more than an entity may be in, if there are more.
     public func names(document: [UInt8]?, id: ServerID, owner: UUID) -> [String] {
         guard !channels.isEmpty, let subject = Self.subject(document, id, owner) else { return [] }
-        let limit = Channel.limitOfEntity + 1
+        let limit = ChannelName.limitOfEntity + 1
         var seen: Set<ByteExactString> = []
         var names: [String] = []
         for template in channels {
@@ -149,7 +149,7 @@ public struct ChannelRules: Sendable, Hashable {
 
     /// The channels of an entity; the first 32 if there are more.
     func ids(document: [UInt8]?, id: ServerID, owner: UUID) -> [ChannelID] {
-        names(document: document, id: id, owner: owner).prefix(Channel.limitOfEntity).map(ChannelID.init(named:))
+        names(document: document, id: id, owner: owner).prefix(ChannelName.limitOfEntity).map(ChannelID.init(named:))
     }
 
     /// The grants that a living entity makes, each user and channel once with the stronger role.
@@ -157,7 +157,7 @@ public struct ChannelRules: Sendable, Hashable {
         guard !grants.isEmpty, let subject = Self.subject(document, id, owner) else { return [] }
         var granted: [GrantedChannel] = []
         for grant in grants {
-            let names = grant.channels.flatMap { $0.names(of: subject, limit: Channel.limitOfEntity) }
+            let names = grant.channels.flatMap { $0.names(of: subject, limit: ChannelName.limitOfEntity) }
             for user in subject.values(at: grant.user, limit: Self.limitOfGrants).compactMap(UUID.init(parsing:)) {
                 for name in names {
                     let known = granted.firstIndex { $0.user == user && $0.channel == name }

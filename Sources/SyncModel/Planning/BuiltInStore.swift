@@ -302,7 +302,7 @@ extension BuiltInStore.Write {
     ) -> BuiltInStore.Outcome? {
         if operation == .create {
             let names = channelRules?.names(document: payload, id: id, owner: stored?.owner ?? writer.user) ?? []
-            guard names.count <= Channel.limitOfEntity else { return Self.tooManyChannels }
+            guard names.count <= ChannelName.limitOfEntity else { return Self.tooManyChannels }
             guard access.role(of: writer.user, on: names.map(ChannelID.init(named:))) == .write else {
                 return .forbidden("you may not write to any channel of the new entity")
             }
@@ -316,10 +316,10 @@ extension BuiltInStore.Write {
             return nil
         }
         let names = channelRules?.names(document: document, id: id, owner: next.owner) ?? []
-        return names.count > Channel.limitOfEntity ? Self.tooManyChannels : nil
+        return names.count > ChannelName.limitOfEntity ? Self.tooManyChannels : nil
     }
 
     private static var tooManyChannels: BuiltInStore.Outcome {
-        .refused(status: 422, "\(Rule.channelLimit): an entity may be in at most \(Channel.limitOfEntity) channels")
+        .refused(status: 422, "\(Rule.channelLimit): an entity may be in at most \(ChannelName.limitOfEntity) channels")
     }
 }

@@ -67,8 +67,10 @@ final class ChannelFeedReader: Sendable {
                 filter: request.filter,
                 requested: request.channels.map { Set($0.map(ChannelID.init(named:))) }
             )
-            let results = try await pool.readByIndex([Self.query(request, pull, asOf: grants.position)] + others)
-            switch try Self.page(results[0], pull, request) {
+            // each source is read in the order of its index
+            let query = [Query(Pool.orderShape), Self.query(request, pull, asOf: grants.position)]
+            let results = try await pool.readByIndex(query + others).dropFirst()
+            switch try Self.page(results[results.startIndex], pull, request) {
             case .outdated:
                 attempts += 1
                 guard attempts < Self.attempts else { throw Problem.overloaded("the user's channels are changing") }
@@ -278,8 +280,8 @@ final class ChannelFeedReader: Sendable {
         LEFT JOIN LATERAL (
             SELECT p.*, p.bytes_to > :bytes OR p.place = :limit AS is_cut
             FROM (
-                SELECT r.*, sum(r.bytes) OVER (ORDER BY r.position) AS bytes_to,
-                    sum(r.bytes) OVER (PARTITION BY r.position) AS bytes_at
+                -- a position has one row with a document: others at a cut are not needed
+                SELECT r.*, sum(r.bytes) OVER (ORDER BY r.position) AS bytes_to
                 FROM (
                     SELECT d.position, d.place, d.channel, d.joined_at, d.is_ended, e.id IS NOT NULL AS is_stored,
                         e.channels, coalesce(e.channels IS NULL AND e.entity_type <> ALL (coalesce(t.in_channels, '{}'))
@@ -342,7 +344,7 @@ final class ChannelFeedReader: Sendable {
                     WHERE d.place <= :limit
                 ) r
             ) p
-            WHERE p.bytes_to - p.bytes_at <= :bytes
+            WHERE p.bytes_to - p.bytes <= :bytes
         ) q ON NOT g.is_stale
         WHERE f.organization_id = :organization
         ORDER BY q.position, q.is_ended, q.channel

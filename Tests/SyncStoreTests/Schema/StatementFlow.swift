@@ -97,6 +97,7 @@ struct StatementFlow {
             Administration.typeStatements,
             Administration.readerStatements,
             Administration.externalIDStatements,
+            Administration.channelStatements,
             Administration.upstreamStatements,
             [Administration.closeStatement]
         ),

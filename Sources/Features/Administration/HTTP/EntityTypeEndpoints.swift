@@ -58,6 +58,10 @@ extension EntityType: AnswerBody {
             }
         }
         writer.member("visibility", visibility.rawValue)
+        writer.name("channels")
+        channels.writeChannels(to: &writer)
+        writer.name("grants")
+        channels.writeGrants(to: &writer)
         writer.member("default_priority", Int64(defaultPriority))
         writer.member("upstream", isForwarded)
         writer.member("on_erase", onErase.rawValue)
@@ -66,7 +70,8 @@ extension EntityType: AnswerBody {
 }
 
 extension EntityTypeUpdate {
-    private static let what = "an entity type: id_space, relations, visibility, default_priority, upstream, on_erase"
+    private static let what =
+        "an entity type: id_space, relations, visibility, channels, grants, default_priority, upstream, on_erase"
 
     /// Reads the body of `PUT /admin/organizations/{id}/entity-types/{name}`.
     ///
@@ -81,7 +86,15 @@ extension EntityTypeUpdate {
                 update.idSpace = report.value(space, at: pointer, "id_space must be mapped, device or shared")
             case "visibility":
                 let visibility = value.string.flatMap(Visibility.init(rawValue:))
-                update.visibility = report.value(visibility, at: pointer, "visibility must be organization or user")
+                update.visibility = report.value(visibility, at: pointer, "visibility must be organization, user or channels")
+            case "channels":
+                let (templates, problems) = ChannelRules.readChannels(value)
+                report.problems += problems
+                update.channels = templates
+            case "grants":
+                let (grants, problems) = ChannelRules.readGrants(value)
+                report.problems += problems
+                update.grants = grants
             case "on_erase":
                 let choice = value.string.flatMap(OnErase.init(rawValue:))
                 update.onErase = report.value(choice, at: pointer, "on_erase must be delete or blank_owner")
