@@ -61,6 +61,11 @@ extension Store {
         }
     }
 
+    /// Evaluates the templates of types that got channels.
+    package var channelEvaluation: ChannelEvaluation {
+        ChannelEvaluation(pool: pool, catalog: catalog, notifier: notifier, now: now, failure: failure)
+    }
+
     /// Reads the changes of a user's mutations and ids.
     package var events: EventReader { EventReader(pool: pool, catalog: catalog, failure: failure) }
 

@@ -51,7 +51,7 @@ struct StatementFlow {
             DeviceRegistry.statements,
             [PendingFeedChanges.statement, PendingFeedChanges.readersStatement, FeedReader.statement]
         ),
-        Self("channels", ChannelStatements.all, ChannelFeedReader.statements),
+        Self("channels", ChannelStatements.all, ChannelFeedReader.statements, ChannelEvaluation.statements),
         Self("events", EventReader.statements, ChangeNotifier.statements, ReplicaHints.statements),
         Self(
             "reading",

@@ -8,7 +8,7 @@ import SyncStore
 struct ChannelsCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "channels",
-        abstract: "Grant, revoke and list the channels of users.",
+        abstract: "Grant, revoke and list the channels of users, and evaluate the channels of entities.",
         discussion: """
             EXAMPLES
               sluice channels grant project/42 --role write \\
@@ -22,7 +22,10 @@ struct ChannelsCommand: AsyncParsableCommand {
             A user sees the entities of the channels that the user holds. Devices receive
             or remove them with their next pull.
             """,
-        subcommands: [GrantChannelCommand.self, RevokeChannelCommand.self, ListChannelsCommand.self]
+        subcommands: [
+            GrantChannelCommand.self, RevokeChannelCommand.self, ListChannelsCommand.self,
+            EvaluateChannelsCommand.self,
+        ]
     )
 }
 
@@ -179,6 +182,56 @@ struct ListChannelsCommand: AsyncParsableCommand {
                 writer.endObject()
             }
             writer.endArray()
+        }
+    }
+}
+
+struct EvaluateChannelsCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "evaluate",
+        abstract: "Put the existing entities of a type into the channels of its templates.",
+        discussion: """
+            EXAMPLE
+              sluice channels evaluate visit --organization 0192f0c1-0000-7abc-8def-0123456789ab
+
+            Run it after the channels or grants of a type in use were changed, once all
+            gateways have the settings (5 seconds). An interrupted run can be repeated.
+            """
+    )
+
+    @Argument(help: "The entity type.")
+    var type: String
+
+    @Option(help: "The UUID of the organization.", transform: uuidArgument)
+    var organization: UUID
+
+    @OptionGroup var options: AdministrationOptions
+
+    func run() async throws {
+        let (type, organization) = (type, organization)
+        let act = CommandAct("evaluateChannels", of: organization, ["entity_type": type])
+        let missing = CommandFailure.notFound("no entity type \(TerminalText.of(type)) with visibility: channels")
+        let total = try await options.withStore(
+            act,
+            orElse: missing,
+            recording: { (total: (examined: Int, written: Int), outcome: inout AuditOutcome) in
+                outcome.record("written", Int64(total.written))
+            }
+        ) { store, _ throws(Problem) -> (examined: Int, written: Int)? in
+            var total = (examined: 0, written: 0)
+            var last: String? = ""
+            while let after = last {
+                let found = try await store.channelEvaluation.step(of: type, in: organization, after: after)
+                guard let step = found else { return nil }
+                total.examined += step.examined
+                total.written += step.written
+                last = step.next
+            }
+            return total
+        }
+        options.output("examined \(total.examined) entities, wrote \(total.written)") { writer in
+            writer.member("examined", Int64(total.examined))
+            writer.member("written", Int64(total.written))
         }
     }
 }
