@@ -92,8 +92,9 @@ package enum UserMoves {
         """
         WITH raised AS (
             UPDATE feeds AS f SET last_position = f.last_position + 1
-            WHERE f.organization_id = :organization AND EXISTS (
-                SELECT FROM entity_types t WHERE t.organization_id = :organization AND t.visibility = 'channels')
+            WHERE f.organization_id = :organization AND (\(hasChannels) OR EXISTS (
+                SELECT FROM channel_grants x
+                WHERE x.organization_id = :organization AND x.user_id = :user AND x.until IS NULL))
             RETURNING f.last_position AS position
         ), moved AS (
             UPDATE channel_grants AS g
@@ -106,8 +107,12 @@ package enum UserMoves {
             'user ' || :user::uuid, r.position, n.name, 'write', r.position
         FROM raised r
         CROSS JOIN (SELECT 'user/' || :user::uuid AS name) n
+        WHERE \(hasChannels)
         """
     )
+
+    private static let hasChannels =
+        "EXISTS (SELECT FROM entity_types t WHERE t.organization_id = :organization AND t.visibility = 'channels')"
 
     /// A merge provisions no user: if an operator provisions users, a user who is blocked in the meantime stays blocked.
     static let isNotProvisioned =

@@ -144,7 +144,8 @@ struct TableRows {
         "webhook_deliveries.data": #"'{"user_id":"USER"}'"#, "operations.kind": "'retry'",
         "operations.state": "'done'", "operations.ended_at": "now()", "audit.scope": "'admin'",
         "webhook_endpoints.previous_until": "now()", "sources.previous_until": "now()", "mutations.position": "1",
-        "mutations.change_position": "1", "user_keys.master_key": "'first:00000000'",
+        "mutations.change_position": "1", "channel_grants.role": "'read'", "entity_types.channels": "'[]'",
+        "entity_types.grants": "'[]'", "user_keys.master_key": "'first:00000000'",
     ]
 
     // MARK: - Reading
