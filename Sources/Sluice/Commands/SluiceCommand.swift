@@ -23,7 +23,8 @@ struct SluiceCommand: AsyncParsableCommand {
     /// The commands of the gateway and of its features, in the order of the help text.
     private static let subcommands: [any ParsableCommand.Type] = {
         let order = [
-            "serve", "dev", "migrate", "organizations", "users", "channels", "import", "export", "tokens", "sources", "keys",
+            "serve", "dev", "migrate", "organizations", "users", "channels", "import", "export", "tokens", "sources",
+            "keys",
             "token", "webhooks", "retention", "audit", "after-restore", "doctor", "healthcheck",
         ]
         let own: [any ParsableCommand.Type] = [

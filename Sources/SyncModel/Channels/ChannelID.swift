@@ -30,7 +30,7 @@ public struct ChannelID: Sendable, Hashable, Comparable {
         self.uuid = uuid
     }
 
-    var hex: String { uuid.lowercased.filter { $0 != "-" } }
+    var hex: String { uuid.lowercased.replacing("-", with: "") }
 
     public static func < (left: ChannelID, right: ChannelID) -> Bool { left.uuid < right.uuid }
 

@@ -206,7 +206,14 @@ public struct ChannelPull: Sendable {
     ///   - end: the feed's end when the rows were read; since ``init(after:epoch:asOf:_:filter:requested:)`` the
     ///     user's grants have not changed.
     public func next(examined: Int64?, end: Int64) -> FeedCursor {
-        var next = FeedCursor(epoch: epoch, position: 0, head: 0, filter: filter, grants: grants, reader: history.reader)
+        var next = FeedCursor(
+            epoch: epoch,
+            position: 0,
+            head: 0,
+            filter: filter,
+            grants: grants,
+            reader: history.reader
+        )
         switch step {
         case .apply(var application):
             next.position = cursor?.position ?? 0

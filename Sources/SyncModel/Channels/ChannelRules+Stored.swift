@@ -130,7 +130,7 @@ extension EntityType {
             return ProblemDetail(pointer: "/visibility", rule: Rule.range, detail: detail)
         }
         if visibility != .channels, !channels.grants.isEmpty {
-            let detail = "a type has grants only with visibility: \"channels\": others could grant themselves any channel"
+            let detail = "grants need visibility: \"channels\", else all users could grant themselves any channel"
             return ProblemDetail(pointer: "/grants", rule: Rule.range, detail: detail)
         }
         return nil

@@ -247,7 +247,8 @@ struct IngestEventPlanner {
 
     private func checkChannels(_ next: EntityState) throws(Problem) {
         guard let rules = type.channelRules, let document = next.document else { return }
-        guard rules.names(document: document, id: event.entityID, owner: next.owner).count > ChannelName.limitOfEntity else {
+        guard rules.names(document: document, id: event.entityID, owner: next.owner).count > ChannelName.limitOfEntity
+        else {
             return
         }
         let detail = "the document puts the entity in more than \(ChannelName.limitOfEntity) channels"

@@ -235,7 +235,8 @@ final class ChannelFeedReader: Sendable {
     static let statement = Statement(
         "changes_page_of_channels",
         [
-            "organization", "owner", "as_of", "channels", "after", "up_to", "ended_after", "scan", "entity_types", "room",
+            "organization", "owner", "as_of", "channels", "after", "up_to", "ended_after", "scan", "entity_types",
+            "room",
             "limit", "bytes",
         ],
         """

@@ -210,7 +210,8 @@ package enum ChannelStatements {
     )
 
     static let all = [
-        moveStays, beginStays, recordEnds, endStays, follow, endGrants, beginGrants, endGrantsOfDeleted, access, history,
+        moveStays, beginStays, recordEnds, endStays, follow, endGrants, beginGrants, endGrantsOfDeleted, access,
+        history,
         pruneStays, pruneGrants,
     ]
 }

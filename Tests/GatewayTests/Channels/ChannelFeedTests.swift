@@ -133,8 +133,10 @@ import Testing
             (#"{"visibility":"channels"}"#, "/channels member_required"),
             (#"{"channels":["a"]}"#, "/visibility member_range"),
             (#"{"visibility":"channels","channels":["{a}"]}"#, "/channels/0 channel_name"),
-            (#"{"visibility":"channels","channels":["a"],"grants":[{"user":"/a","role":"read"}]}"#,
-             "/grants/0/channels member_required"),
+            (
+                #"{"visibility":"channels","channels":["a"],"grants":[{"user":"/a","role":"read"}]}"#,
+                "/grants/0/channels member_required"
+            ),
         ] {
             let reply = try await fixture.operate(.PUT, path, body)
             #expect(reply.status == 422 && reply.errors == [pointer], "\(body): \(reply.text)")

@@ -323,7 +323,9 @@ struct OperatorGuess: Sendable {
         }
         + [
             OperatorGuess("GET \(root)/channels#id", [.user]) { path, _ in path + "/channels?channel=a" },
-            OperatorGuess("GET \(root)/channels#channel", [.user]) { path, name in path + "/channels?channel=user/\(name)" },
+            OperatorGuess("GET \(root)/channels#channel", [.user]) { path, name in
+                path + "/channels?channel=user/\(name)"
+            },
             OperatorGuess("GET \(root)/channels#cursor", [.user]) { path, name in
                 path + "/channels?channel=a&cursor=\(name)"
             },

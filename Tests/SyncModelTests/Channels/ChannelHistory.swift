@@ -116,7 +116,8 @@ struct ChannelHistory {
         if page.isUpToDate {
             let visible = world.visible(to: user, only: device.requested)
             if device.contents != visible {
-                failure = "user \(user) (\(device.requested == nil ? "all" : "part")) has \(device.contents) and sees \(visible)"
+                failure =
+                    "user \(user) has \(device.contents) and sees \(visible), requested \(device.requested as Any)"
             }
         }
         return page.isUpToDate

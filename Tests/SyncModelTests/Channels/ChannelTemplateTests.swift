@@ -51,7 +51,9 @@ import Testing
         let rules = ChannelRules(storedChannels: channels, storedGrants: grants)
         var writer = JSONWriter()
         rules.writeGrants(to: &writer)
-        #expect(String(decoding: writer.bytes, as: UTF8.self) == #"[{"user":"/a","channels":["v/{id}"],"role":"write"}]"#)
+        #expect(
+            String(decoding: writer.bytes, as: UTF8.self) == #"[{"user":"/a","channels":["v/{id}"],"role":"write"}]"#
+        )
         #expect(ChannelRules.readChannels(channels).problems.isEmpty)
         #expect(ChannelRules.readGrants(grants).problems.isEmpty)
         let wrong = try JSONTree(parsing: Array(#"[{"user":"a","channels":["{x}"],"role":"own","b":1}]"#.utf8)).root
@@ -61,7 +63,8 @@ import Testing
 
     @Test func `sources are stored and read back`() {
         let sources: [GrantSource] = [
-            .operator, .user(Self.owner), .issuer("https://a.example/x y"), .entity(EntityKey(type: "visit", id: "a b")),
+            .operator, .user(Self.owner), .issuer("https://a.example/x y"),
+            .entity(EntityKey(type: "visit", id: "a b")),
         ]
         for source in sources { #expect(GrantSource(source.text) == source) }
     }

@@ -203,7 +203,8 @@ struct ChannelWorld {
     /// Reads a page as the store does; nil for an expired cursor.
     ///
     /// - Parameter room: rows that are read of each source.
-    func page(for user: Int, after cursor: FeedCursor?, only requested: Set<ChannelID>?, limit: Int, room: Int) -> Page? {
+    func page(for user: Int, after cursor: FeedCursor?, only requested: Set<ChannelID>?, limit: Int, room: Int) -> Page?
+    {
         if let cursor {
             guard cursor.epoch == epoch, cursor.position <= end, horizon <= cursor.reach else { return nil }
         }

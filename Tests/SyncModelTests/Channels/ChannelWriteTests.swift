@@ -36,7 +36,9 @@ import Testing
         return state
     }
 
-    private func write(_ operation: SyncModel.Operation, _ payload: String, into table: inout EntityTable) -> BuiltInStore.Result {
+    private func write(_ operation: SyncModel.Operation, _ payload: String, into table: inout EntityTable)
+        -> BuiltInStore.Result
+    {
         let write = BuiltInStore.Write(
             operation: operation,
             id: ServerID(7),
@@ -54,7 +56,9 @@ import Testing
 
     @Test(arguments: [SyncModel.Operation.update, .replace, .delete])
     func `a write needs a grant to write`(operation: SyncModel.Operation) {
-        for (role, status) in [(nil, operation == .delete ? 204 : 404), (.read, 403), (.write, nil)] as [(ChannelRole?, Int16?)] {
+        for (role, status) in [(nil, operation == .delete ? 204 : 404), (.read, 403), (.write, nil)]
+            as [(ChannelRole?, Int16?)]
+        {
             var table = table(role)
             table.load(Self.key, stored())
             let result = write(operation, #"{"team":"b"}"#, into: &table)
@@ -80,7 +84,9 @@ import Testing
             var (known, unknown) = (table(nil), table(nil))
             known.load(Self.key, stored())
             for operation in [SyncModel.Operation.create, .update, .replace, .delete] {
-                let (first, second) = (write(operation, payload, into: &known), write(operation, payload, into: &unknown))
+                let (first, second) = (
+                    write(operation, payload, into: &known), write(operation, payload, into: &unknown)
+                )
                 #expect(first.error == second.error && first.version == second.version, "\(operation)")
                 #expect(first.responseStatus == second.responseStatus)
             }
@@ -107,7 +113,9 @@ import Testing
         var former = stored()
         (former.channels, former.stored) = (nil, StoredPlace(position: 3, channels: nil))
         var rules = rules
-        for (visibility, channel) in [(.organization, .everyone), (.user, .of(user: owner))] as [(Visibility, ChannelID)] {
+        for (visibility, channel) in [(.organization, .everyone), (.user, .of(user: owner))]
+            as [(Visibility, ChannelID)]
+        {
             rules.former = visibility
             let placed = former.placed(by: rules, Self.key)
             #expect(placed.stays.left == [channel] && placed.stays.joined == [ChannelID(named: "team/a")])

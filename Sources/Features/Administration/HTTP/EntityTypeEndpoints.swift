@@ -86,7 +86,11 @@ extension EntityTypeUpdate {
                 update.idSpace = report.value(space, at: pointer, "id_space must be mapped, device or shared")
             case "visibility":
                 let visibility = value.string.flatMap(Visibility.init(rawValue:))
-                update.visibility = report.value(visibility, at: pointer, "visibility must be organization, user or channels")
+                update.visibility = report.value(
+                    visibility,
+                    at: pointer,
+                    "visibility must be organization, user or channels"
+                )
             case "channels":
                 let (templates, problems) = ChannelRules.readChannels(value)
                 report.problems += problems

@@ -150,7 +150,9 @@ extension Administration {
         """
     )
 
-    static let typeStatements = [lockTypeStatement, getTypeStatement, listTypesStatement, makeTypeStatement, changeTypeStatement]
+    static let typeStatements = [
+        lockTypeStatement, getTypeStatement, listTypesStatement, makeTypeStatement, changeTypeStatement,
+    ]
 }
 
 extension EntityTypeUpdate {

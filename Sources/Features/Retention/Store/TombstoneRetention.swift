@@ -177,5 +177,7 @@ struct TombstoneRetention: Retention {
         "UPDATE feeds AS f SET horizon = greatest(f.horizon, :position) WHERE f.organization_id = :organization"
     )
 
-    static let statements = [pageStatement, deleteStaysStatement, deleteStatement, deleteMappingsStatement, horizonStatement]
+    static let statements = [
+        pageStatement, deleteStaysStatement, deleteStatement, deleteMappingsStatement, horizonStatement,
+    ]
 }
