@@ -51,6 +51,12 @@ func channelArgument(_ text: String) throws -> String {
     return text
 }
 
+/// Reads a role.
+func roleArgument(_ text: String) throws -> ChannelRole {
+    guard let role = ChannelRole(rawValue: text) else { throw ValidationError("--role must be read or write.") }
+    return role
+}
+
 struct GrantChannelCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "grant",
@@ -69,11 +75,6 @@ struct GrantChannelCommand: AsyncParsableCommand {
 
     @Option(help: "read or write.", transform: roleArgument)
     var role = ChannelRole.read
-
-    static func roleArgument(_ text: String) throws -> ChannelRole {
-        guard let role = ChannelRole(rawValue: text) else { throw ValidationError("--role must be read or write.") }
-        return role
-    }
 
     func run() async throws {
         let (channel, user, organization) = (arguments.channel, arguments.user, arguments.organization)

@@ -1,7 +1,7 @@
 package import Foundation
 import Postgres
 package import SyncModel
-import SyncStore
+package import SyncStore
 
 /// A grant of a channel that lasts.
 package struct ChannelGrantRow: Sendable {
