@@ -14,8 +14,9 @@ ALTER TABLE entity_types ADD COLUMN former_visibility text CHECK (former_visibil
 
 -- The channels that an entity is in; null in types without channels, and until the templates were evaluated.
 ALTER TABLE entities ADD COLUMN channels uuid[];
--- The feed of entities without channels, so that a page never reads those of channels that its user does not hold.
-CREATE UNIQUE INDEX entities_outside_channels ON entities (organization_id, feed_position) WHERE channels IS NULL;
+-- The feed of entities without channels, so that a page never reads those of channels that its user does not hold. By
+-- an expression: no plan that was made on a small table can take the index of all entities instead.
+CREATE UNIQUE INDEX entities_outside_channels ON entities (organization_id, (feed_position + 0)) WHERE channels IS NULL;
 
 -- A row for each channel that an entity is in, found by the position of the entity's last change.
 CREATE TABLE entity_channels (
@@ -38,7 +39,8 @@ CREATE TABLE ended_stays (
     id_is_integer    boolean NOT NULL,
     PRIMARY KEY (organization_id, channel, left_at)
 ) PARTITION BY HASH (organization_id);
-CREATE INDEX ended_stays_by_end ON ended_stays (organization_id, left_at);
+-- By an expression, so that no plan of a page takes it in place of the key.
+CREATE INDEX ended_stays_by_end ON ended_stays (organization_id, (left_at + 0));
 
 -- Who holds which channel, from which source. A grant that ended remains while cursors may reach back to it.
 CREATE TABLE channel_grants (

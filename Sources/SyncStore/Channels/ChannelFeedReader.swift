@@ -273,8 +273,8 @@ final class ChannelFeedReader: Sendable {
                 UNION ALL
                 SELECT (
                     SELECT y.feed_position FROM entities y
-                    WHERE y.organization_id = :organization AND y.channels IS NULL AND y.feed_position > :after
-                    ORDER BY y.feed_position OFFSET greatest(:scan::int8 - 1, 0) LIMIT 1)
+                    WHERE y.organization_id = :organization AND y.channels IS NULL AND y.feed_position + 0 > :after
+                    ORDER BY y.feed_position + 0 OFFSET greatest(:scan::int8 - 1, 0) LIMIT 1)
                 WHERE :scan::int8 > 0
             ) c
         ) b ON NOT g.is_stale
@@ -322,8 +322,9 @@ final class ChannelFeedReader: Sendable {
                             SELECT x.feed_position, NULL, NULL, false, NULL, NULL, NULL
                             FROM (
                                 SELECT y.feed_position, y.entity_type, y.owner_id FROM entities y
-                                WHERE y.organization_id = :organization AND y.channels IS NULL AND y.feed_position > :after
-                                ORDER BY y.feed_position LIMIT :scan
+                                WHERE y.organization_id = :organization AND y.channels IS NULL
+                                    AND y.feed_position + 0 > :after
+                                ORDER BY y.feed_position + 0 LIMIT :scan
                             ) x
                             WHERE x.entity_type <> ALL (coalesce(t.in_channels, '{}'))
                                 AND (x.owner_id = :owner OR x.entity_type <> ALL (coalesce(t.private, '{}')))

@@ -175,8 +175,8 @@ package enum ChannelStatements {
         USING (
             SELECT x.organization_id, x.channel, x.left_at FROM ended_stays x
             WHERE x.organization_id = :organization
-                AND x.left_at <= (SELECT f.horizon FROM feeds f WHERE f.organization_id = :organization)
-            ORDER BY x.left_at LIMIT :limit
+                AND x.left_at + 0 <= (SELECT f.horizon FROM feeds f WHERE f.organization_id = :organization)
+            ORDER BY x.left_at + 0 LIMIT :limit
         ) k
         WHERE s.organization_id = :organization AND s.channel = k.channel AND s.left_at = k.left_at
         """

@@ -265,8 +265,8 @@ struct PendingFeedChanges: Sendable {
             UNION
             SELECT x.channel FROM (
                 SELECT y.channel FROM ended_stays y
-                WHERE y.organization_id = :organization AND y.left_at > :after
-                ORDER BY y.left_at LIMIT :limit
+                WHERE y.organization_id = :organization AND y.left_at + 0 > :after
+                ORDER BY y.left_at + 0 LIMIT :limit
             ) x
         )
         SELECT k.user_id
