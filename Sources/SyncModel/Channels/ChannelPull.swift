@@ -73,8 +73,11 @@ public struct ChannelPull: Sendable {
             let before = counting(history.held(at: grants), requested)
             let after = counting(history.held(at: target), requested)
             let lost = before.subtracting(after).sorted().map { (isGain: false, channel: $0) }
+            // one that was lost in between may have been left out before, because it was not held when its turn came
+            let again = before.intersection(after).filter { !history.holds($0, throughout: grants...target) }
             // one that was lost again since then is not shown
-            let gained = after.subtracting(before).intersection(held).sorted().map { (isGain: true, channel: $0) }
+            let gained = after.subtracting(before).union(again).intersection(held).sorted()
+                .map { (isGain: true, channel: $0) }
             let due = (lost + gained).first { change in
                 guard let application else { return true }
                 if change.isGain != application.isGain { return change.isGain }

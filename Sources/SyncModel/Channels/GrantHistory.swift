@@ -47,6 +47,17 @@ public struct GrantHistory: Sendable {
         return held
     }
 
+    /// Whether the user held a channel at all positions of a range.
+    func holds(_ channel: ChannelID, throughout range: ClosedRange<Int64>) -> Bool {
+        if always.contains(channel) { return true }
+        var position = range.lowerBound
+        while let grant = grants[channel]?.first(where: { $0.lasts(at: position) }) {
+            guard let until = grant.until, until <= range.upperBound else { return true }
+            position = until
+        }
+        return false
+    }
+
     /// Whether the user held the channel at some time while an entity was in it.
     ///
     /// - Parameter leftAt: nil while the entity is in it.
