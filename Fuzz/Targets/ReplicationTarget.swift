@@ -86,7 +86,7 @@ enum ReplicationTarget {
             do throws(SourceFailure) {
                 try reader.relation(relation.id, name, columns)
             } catch {
-                expect(!error.words.isEmpty, "no text")
+                expect(!error.userMessage.isEmpty, "no text")
                 expect(reader.name(of: relation.id) == nil, "an invalid table is followed")
             }
         case .insertion(let table, let new):
