@@ -33,12 +33,17 @@ enum BodiesTarget {
     /// An organization's settings without problems are stored and read unchanged.
     private static func settings(_ body: [UInt8]) {
         guard let tree = try? JSONTree(parsing: body) else { return }
-        let settings = OrganizationSettings(stored: tree.root)
+        var report = MemberReport()
+        let settings = OrganizationSettings(tree.root, at: "/settings", &report)
+        guard report.count == 0 else { return }
         var writer = JSONWriter()
         settings.write(to: &writer)
         guard let stored = try? JSONTree(parsing: writer.bytes) else {
             return expect(false, "settings are stored as \(show(writer.bytes))")
         }
-        expect(OrganizationSettings(stored: stored.root) == settings, "settings decode to different ones")
+        let read = OrganizationSettings(stored.root, at: "", &report)
+        expect(report.count == 0, "stored: \(show(writer.bytes))")
+        expect(read == settings, "settings decode to different ones")
+        expect(OrganizationSettings(stored: stored.root) == settings, "stored settings decode to different ones")
     }
 }
