@@ -17,11 +17,11 @@ import Testing
         let tour = try Program(shell: command, environment: environment)
         let result = try await tour.result(within: Self.timeout)
         #expect(result.status == 0, "\(result.output)\(result.complaint)")
-        let told = [
+        let reported = [
             "Both lose the network.", "Kari decides: her number.", "In the end both phones show the same.",
             "Nothing is left to send, to retry or to settle.",
         ]
-        for line in told { #expect(result.output.contains(line), "\(line)") }
+        for line in reported { #expect(result.output.contains(line), "\(line)") }
     }
 
     /// Like `make phones`, and into the same folder. It needs no network, because its dependencies are the checkouts of

@@ -80,8 +80,8 @@ import Testing
         #expect(commands.count == 6)
         // A person is slower than the start of the stream and the outcome of a push. Events report a mutation's current
         // state, not its earlier ones.
-        func waiting(for told: String, _ command: String) -> String {
-            "until grep -q '\(told)' events.txt; do sleep 0.1; done\n" + command
+        func waiting(for output: String, _ command: String) -> String {
+            "until grep -q '\(output)' events.txt; do sleep 0.1; done\n" + command
         }
         var steps = commands
         steps[1] = waiting(for: "id: ", steps[1])
@@ -255,13 +255,13 @@ import Testing
                 || stuck.filter { $0 != "succeeded" }.sorted() == ["conflict", "failed", "pending"]
         }
         // the colleague's edit belongs to the user who owns the expense
-        let told = try await first.screen(with: "notified the gateway of expense 1, version 2")
+        let output = try await first.screen(with: "notified the gateway of expense 1, version 2")
         // parked if the replay that created the expense is not committed yet; the conflict above proves that it was applied
         let results = ["applied", "parked"].filter {
-            told.contains("notified the gateway of expense 1, version 2 → \($0)\n")
+            output.contains("notified the gateway of expense 1, version 2 → \($0)\n")
         }
-        #expect(results.count == 1, "\(told)")
-        #expect(!told.contains("refused"), "\(told)")
+        #expect(results.count == 1, "\(output)")
+        #expect(!output.contains("refused"), "\(output)")
         // the built-in demo is unchanged
         #expect(try await first.paste("/v1/mutations").results.map { $0["status"]?.string } == Self.allSucceeded)
 
@@ -300,8 +300,8 @@ import Testing
         let document = page.changes.first?["document"]
         #expect(document?["city"]?.string == "Bergen" && document?["phone"]?.string == "+47 22 11 11 11")
         // parked, and applied soon, if the gateway has not yet recognized the echo of the replay
-        let told = try await run.screen(with: "upstream: notified the gateway of contact 1, version 3 → ")
-        #expect(["applied", "parked"].contains { told.contains("contact 1, version 3 → \($0)\n") }, "\(told)")
+        let output = try await run.screen(with: "upstream: notified the gateway of contact 1, version 3 → ")
+        #expect(["applied", "parked"].contains { output.contains("contact 1, version 3 → \($0)\n") }, "\(output)")
         #expect(try await run.end(with: SIGINT) == 0)
         place.remove()
     }

@@ -116,9 +116,9 @@ import Tokens
             attemptCount: 0,
             triedSince: Timestamp(microseconds: 0)
         )
-        let told = try JSONTree(parsing: delivery.body(of: UUID())).root
+        let reported = try JSONTree(parsing: delivery.body(of: UUID())).root
         let members = try Contract().value(at: "/components/schemas/WebhookMessage/properties")
-        #expect(members?.names == told.names)
+        #expect(members?.names == reported.names)
     }
 
     /// `RECORD_EXAMPLES=1` writes the responses into the document instead, for a review before the commit.

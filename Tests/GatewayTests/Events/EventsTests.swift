@@ -103,14 +103,14 @@ import Testing
         let conflicting = fixture.ada.change(server: server, base: 1)
         let waiting = fixture.ada.create()
         _ = try await fixture.ada.push([conflicting, waiting])
-        let told = try await ada.next(3)
+        let reported = try await ada.next(3)
         #expect(
-            told.map(\.summary).prefix(2) == ["\(conflicting.id) conflict", "\(waiting.id) pending"],
+            reported.map(\.summary).prefix(2) == ["\(conflicting.id) conflict", "\(waiting.id) pending"],
             "a conflict halts its lane"
         )
-        #expect(told[0].data?.errorCode == "conflict")
-        #expect(told[0].data?["error"]?["current"]?["version"]?.int64 == 2)
-        #expect(told[2].data?["status"]?.string == "pending")
+        #expect(reported[0].data?.errorCode == "conflict")
+        #expect(reported[0].data?["error"]?["current"]?["version"]?.int64 == 2)
+        #expect(reported[2].data?["status"]?.string == "pending")
         let resolved = try await fixture.ada.post(
             "/v1/mutations/\(conflicting.id)/resolve",
             #"{"strategy":"server_wins"}"#
@@ -228,8 +228,8 @@ import Testing
         try await fixture.reaches(#"sluice_event_streams_ended_total{reason="slow"} 1"#)
         #expect(try await fixture.metrics().contains("sluice_event_stream_held_bytes 0"))
         let (again, _) = try await fixture.ada.listen(after: start)
-        let told = try await again.next(drafts.count)
-        #expect(told.map { $0.data?["id"]?.string } == drafts.map(\.id))
+        let reported = try await again.next(drafts.count)
+        #expect(reported.map { $0.data?["id"]?.string } == drafts.map(\.id))
         _ = slow
     }
 

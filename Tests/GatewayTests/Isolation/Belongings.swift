@@ -65,8 +65,8 @@ struct Belongings {
         )
         names[.pull] = pulled.next
 
-        let told = try await fixture.operate(.GET, "\(fixture.admin)/webhooks/\(webhook)/deliveries")
-        names[.delivery] = told.json?.value(at: "/deliveries/0/id")?.string
+        let reported = try await fixture.operate(.GET, "\(fixture.admin)/webhooks/\(webhook)/deliveries")
+        names[.delivery] = reported.json?.value(at: "/deliveries/0/id")?.string
 
         names[.organization] = ada.organization.lowercased
         names[.user] = ada.user.lowercased

@@ -193,13 +193,13 @@ struct Load {
         #expect(rows.count == Int(outbox.count))
         for row in 0..<rows.count {
             let id = try rows.read(row, 0, as: UUID.self).lowercased
-            let told = acknowledged[id]
+            let acknowledgement = acknowledged[id]
             #expect(
                 try rows.read(row, 1, as: Int64.self) == Int64(row) + 1,
                 "position and sequence disagree, seed \(seed)"
             )
-            #expect(try rows.read(row, 2, as: String.self) == told?.serverID, "\(id), seed \(seed)")
-            #expect(try rows.read(row, 3, as: Int64.self) == told?.version, "\(id), seed \(seed)")
+            #expect(try rows.read(row, 2, as: String.self) == acknowledgement?.serverID, "\(id), seed \(seed)")
+            #expect(try rows.read(row, 3, as: Int64.self) == acknowledgement?.version, "\(id), seed \(seed)")
             #expect(try rows.read(row, 4, as: Int32.self) == 1)
             #expect(try rows.read(row, 5, as: String.self) == "succeeded")
         }

@@ -71,7 +71,7 @@ import Testing
         ]
         let gateway = try await GatewayProcess.start(database: uri, settings: settings)
         let organization = UUID()
-        var told: [String] = []
+        var reported: [String] = []
         func ask(_ method: String, _ path: String, _ body: String?, _ token: String) async throws -> Reply {
             let reply = try await send(
                 .RAW(value: method),
@@ -79,7 +79,7 @@ import Testing
                 token: token,
                 body: body.map { Array($0.utf8) }
             )
-            told.append(reply.headers.description + reply.text)
+            reported.append(reply.headers.description + reply.text)
             return reply
         }
         let admin = "\(gateway.operations)/admin/organizations/\(organization.lowercased)"
@@ -135,7 +135,7 @@ import Testing
         #expect([200, 503].contains(away.status))
         for path in ["/readyz", "/livez", "/metrics"] { _ = try await ask("GET", gateway.operations + path, nil, "x") }
         #expect(try await gateway.terminate() == 0)
-        for text in told { Self.expectNothing(in: text, "an answer") }
+        for text in reported { Self.expectNothing(in: text, "an answer") }
         Self.expectNothing(in: gateway.log, "the log")
         let key = signingKey.split(separator: "\n")[1]
         #expect(!gateway.log.contains(token) && !gateway.log.contains(other) && !gateway.log.contains(key))

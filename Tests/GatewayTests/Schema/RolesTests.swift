@@ -189,7 +189,7 @@ import Testing
             )
             #expect(sought == [], "\(table)")
             // a leaking function receives no rows of other organizations
-            let told = try await place.ask(
+            let reported = try await place.ask(
                 "SELECT \(column)::text FROM \(table) WHERE pg_temp.tell(\(column))",
                 as: place.analyst,
                 after: """
@@ -197,7 +197,7 @@ import Testing
                         IF id = '\(others)' THEN RAISE EXCEPTION 'seen'; END IF; RETURN true; END $$
                     """
             )
-            #expect(Set(told) == [own], "\(table)")
+            #expect(Set(reported) == [own], "\(table)")
         }
 
         var forbidden = [

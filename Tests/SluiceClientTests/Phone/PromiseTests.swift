@@ -317,8 +317,8 @@ import Testing
         copy.name = "Kari N."
         try await theirs.update(copy)
         await theirs.sync()
-        async let told: Void = { for try await name in rows where name == "Kari N." { return } }()
+        async let reported: Void = { for try await name in rows where name == "Kari N." { return } }()
         await mine.sync()
-        try await told
+        try await reported
     }
 }

@@ -21,8 +21,8 @@ import Testing
         try await lab.pool.write { try Outbox.reopen(above: 0, $0, now: Date()) }
         #expect(try #require(try lab.batch()).rows.map(\.id) == [other])
         // the phone asks about each, and the gateway has no record of them
-        let told = Set(try lab.strings("SELECT mutation_id FROM sluice_intents"))
-        #expect(told == [create.wire, visit.wire])
+        let reported = Set(try lab.strings("SELECT mutation_id FROM sluice_intents"))
+        #expect(reported == [create.wire, visit.wire])
     }
 
     @Test func `a create that is sent again asks for the id that its entity had`() async throws {

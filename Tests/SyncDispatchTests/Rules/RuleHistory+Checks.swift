@@ -55,12 +55,12 @@ extension RuleHistory {
         _ shown: JSONValue,
         _ wrong: (String) -> String
     ) throws {
-        let told = Set(shown.blockedBy)
-        guard mutation.status == .blocked else { return try expect(told.isEmpty, wrong("blocked by nothing")) }
+        let reported = Set(shown.blockedBy)
+        guard mutation.status == .blocked else { return try expect(reported.isEmpty, wrong("blocked by nothing")) }
         let states = tenants.lazy.flatMap(\.model.users.values)
         guard let state = states.first(where: { $0.lane.contains { $0 === mutation } }) else { return }
         let unmet = state.unmet(mutation.dependsOn)
-        let isSo = !told.isEmpty && unmet.isSubset(of: told) && told.isSubset(of: state.chain(of: mutation))
+        let isSo = !reported.isEmpty && unmet.isSubset(of: reported) && reported.isSubset(of: state.chain(of: mutation))
         try expect(isSo, wrong("blocked by \(unmet)"))
     }
 
@@ -83,7 +83,7 @@ extension RuleHistory {
         for person in tenants[tenant].people {
             let phone = Phone(world.replicas.base, tenants[tenant].organization, user: person.id)
             let changes = try await phone.pull(types: [RuleType.note.rawValue])
-            let told = changes.map { change in
+            let reported = changes.map { change in
                 let members = change["document"]?.namedTexts.map { "\($0.name)=\($0.text)" }.sorted() ?? []
                 return "\(change["id"]?.text ?? "") \(change.version ?? 0) \(members)"
             }
@@ -93,8 +93,8 @@ extension RuleHistory {
                 }
             }
             try expect(
-                told == expected,
-                "the feed is\n\(told.joined(separator: "\n"))\nnot\n\(expected.joined(separator: "\n"))"
+                reported == expected,
+                "the feed is\n\(reported.joined(separator: "\n"))\nnot\n\(expected.joined(separator: "\n"))"
             )
         }
     }

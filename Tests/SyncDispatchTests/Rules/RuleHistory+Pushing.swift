@@ -170,10 +170,13 @@ extension RuleHistory {
         var trial = tenants[tenant].model.copy()
         let verdicts = trial.push(batch, device: device, user: user, isStrict: false) ?? []
         let refused = Set(verdicts.indices.filter { verdicts[$0].isRejected })
-        let told = Set(
+        let reported = Set(
             problem.errors.compactMap { $0.pointer.split(separator: "/").dropFirst().first.flatMap { Int($0) } }
         )
-        try expect(refused == told, "strict: \(refused.sorted()) should be refused, not \(told.sorted()): \(problem)")
+        try expect(
+            refused == reported,
+            "strict: \(refused.sorted()) should be refused, not \(reported.sorted()): \(problem)"
+        )
     }
 
     /// Stores the id that the gateway created.
@@ -205,13 +208,13 @@ extension RuleHistory {
                 touched.insert("\(key.type.rawValue) \(key.id.lowercased) \(server)")
             }
         }
-        let told = Set(
+        let reported = Set(
             answer.list("id_mappings").map { mapping in
                 "\(mapping["entity_type"]?.string ?? "") \(mapping["client_id"]?.string ?? "")"
                     + " \(mapping["server_id"]?.text ?? "")"
             }
         )
-        try expect(told == touched, "mappings are \(told.sorted()), not \(touched.sorted())")
+        try expect(reported == touched, "mappings are \(reported.sorted()), not \(touched.sorted())")
     }
 
     private mutating func tell(

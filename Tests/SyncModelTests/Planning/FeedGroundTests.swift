@@ -216,9 +216,9 @@ import Testing
         #expect(adopted == Effect(version: 4, feed: "4 " + answer, etag: "e9"))
         #expect(outcome.currentVersion == 4 && outcome.current == answer)
         // another user wrote while the request was in flight
-        let (late, told) = try effect(sample, Self.stored(by: Self.colleague, version: 5), 412, answer)
+        let (late, reported) = try effect(sample, Self.stored(by: Self.colleague, version: 5), 412, answer)
         #expect(late == Effect(version: 5, feed: #"5 {"id":7,"n":"theirs"}"#, etag: "e3"))
-        #expect(told.currentVersion == 5 && told.current == #"{"id":7,"n":"theirs"}"#)
+        #expect(reported.currentVersion == 5 && reported.current == #"{"id":7,"n":"theirs"}"#)
         // a document that the feed already has is no new version
         let same = try effect(sample, Self.stored(by: Self.colleague), 412, #"{"id":7,"n":"theirs"}"#)
         #expect(same.0.version == 3)
@@ -254,7 +254,7 @@ import Testing
     // MARK: - Private entities
 
     /// The part of an outcome that the client receives, as text.
-    private func told(_ effect: Effect, _ outcome: Outcome) -> String {
+    private func reported(_ effect: Effect, _ outcome: Outcome) -> String {
         let error = outcome.error.map { String(decoding: $0, as: UTF8.self) } ?? "-"
         let version = effect.version.map(String.init) ?? "-"
         return "\(outcome.status) \(version) \(outcome.etag ?? "-") \(outcome.resolution?.rawValue ?? "-") \(error)"
@@ -274,7 +274,10 @@ import Testing
                         let hidden = Self.stored(by: Self.colleague, document: document)
                         let (theirs, first) = try effect(sample, hidden, status, json, etag: "e")
                         let (never, second) = try effect(sample, EntityTable(), status, json, etag: "e")
-                        #expect(told(theirs, first) == told(never, second), "\(operation) \(strategy) \(status)")
+                        #expect(
+                            reported(theirs, first) == reported(never, second),
+                            "\(operation) \(strategy) \(status)"
+                        )
                         #expect(theirs.feed == (tombstone ? "3 -" : Self.theirs), "\(operation) \(strategy) \(status)")
                         // only a create makes a user the owner of a private entity
                         #expect(never.feed == nil || operation == .create, "\(operation) \(strategy) \(status)")

@@ -151,8 +151,8 @@ import Testing
             let bob = Phone(ada.gateway, ada.organization)
             try await Self.put(ada, by: bob, version: 3, #"{"id":7,"n":3}"#)
             let document = #"{"id":7,"n":9}"#
-            let told = #"{"id":7,"version":null,"etag":"e9","deleted":false,"document":\#(document)}"#
-            let conflict = try await pending(ada, current: told)
+            let reported = #"{"id":7,"version":null,"etag":"e9","deleted":false,"document":\#(document)}"#
+            let conflict = try await pending(ada, current: reported)
             ada.gateway.clock.advance(seconds: 5)
             if isLate { try await Self.put(ada, by: bob, version: 4, #"{"id":7,"n":4}"#) }
             let result = try #require(try await ada.resolve(conflict.id, "server_wins"))
@@ -172,13 +172,13 @@ import Testing
             let ada = try await Phone.forwarding(visibility: "organization")
             let bob = Phone(ada.gateway, ada.organization)
             try await Self.put(ada, by: bob, version: 4, #"{"id":7,"n":4,"o":4}"#)
-            let told = #"{"id":7,"version":null,"feed_version":\#(seen),"etag":"e9","deleted":false,"document":"#
+            let reported = #"{"id":7,"version":null,"feed_version":\#(seen),"etag":"e9","deleted":false,"document":"#
             // nor are overwritten values sent again with the client's changes
             let carl = Phone(ada.gateway, ada.organization)
-            let winning = try await pending(carl, current: told + #"{"id":7,"n":9}}"#)
+            let winning = try await pending(carl, current: reported + #"{"id":7,"n":9}}"#)
             _ = try await carl.resolve(winning.id, "client_wins")
             #expect(try await carl.column("sent_method", of: winning.id) == (seen == 4 ? "PUT" : "PATCH"))
-            let conflict = try await pending(ada, current: told + #"{"id":7,"n":9}}"#)
+            let conflict = try await pending(ada, current: reported + #"{"id":7,"n":9}}"#)
             let result = try #require(try await ada.resolve(conflict.id, "server_wins"))
             #expect(Self.current(result) == (seen == 4 ? #"5 {"id":7,"n":9}"# : #"4 {"id":7,"n":4,"o":4}"#))
             #expect(try await ada.disorder() == [])
@@ -201,8 +201,8 @@ import Testing
         let ada = try await Phone.forwarding()
         let bob = Phone(ada.gateway, ada.organization)
         try await Self.put(ada, by: bob, version: 3, #"{"id":7,"secret":"s3cr3t"}"#)
-        let told = #"{"entity_type":"task","id":7,"version":null,"etag":null,"deleted":false,"document":{"id":7}}"#
-        for current in [nil, told] {
+        let reported = #"{"entity_type":"task","id":7,"version":null,"etag":null,"deleted":false,"document":{"id":7}}"#
+        for current in [nil, reported] {
             let phone = Phone(ada.gateway, ada.organization)
             let resolved = try await phone.resolve(pending(phone, current: current).id, "server_wins")
             #expect(Self.current(resolved) == (current == nil ? "-" : #"null {"id":7}"#) && resolved?.version == nil)

@@ -112,8 +112,8 @@ import Testing
         #expect(try await fixture.ada.get("/v1/changes").changes.isEmpty)
         #expect(try await put(fixture, "crm", mapping.replacing("REV", with: "rev")).status == 200)
         #expect(try await send(fixture, body).status == 200)
-        let mended = try await fixture.operate(.GET, fixture.admin + "/sources/crm")
-        #expect(mended.json?["failure_count"]?.int64 == 0 && mended.json?["last_error"]?.isNull == true)
+        let corrected = try await fixture.operate(.GET, fixture.admin + "/sources/crm")
+        #expect(corrected.json?["failure_count"]?.int64 == 0 && corrected.json?["last_error"]?.isNull == true)
     }
 
     /// Earlier, the sender got 500 or 413 for days, and the source counted as working.
@@ -127,8 +127,8 @@ import Testing
         #expect(failing.json?["failure_count"]?.int64 == 1 && failing.json?["last_error"]?.string != nil)
         try await fixture.execute("ALTER TABLE ingested_events DROP CONSTRAINT broken")
         #expect(try await send(fixture, body).status == 200)
-        let mended = try await fixture.operate(.GET, fixture.admin + "/sources/crm")
-        #expect(mended.json?["failure_count"]?.int64 == 0 && mended.json?["last_error"]?.isNull == true)
+        let corrected = try await fixture.operate(.GET, fixture.admin + "/sources/crm")
+        #expect(corrected.json?["failure_count"]?.int64 == 0 && corrected.json?["last_error"]?.isNull == true)
     }
 
     @Test func `accepts the valid part of a message, and the sender repeats it for the rest`() async throws {

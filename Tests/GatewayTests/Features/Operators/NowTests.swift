@@ -180,7 +180,7 @@ import Testing
             (ada, .PUT, "/entity-types/contact", #"{"visibility":"user"}"#),
             (ada, .PUT, "/users/\(UUID().lowercased)", nil), (ada, .POST, "/service-tokens", #"{"source":"crm"}"#),
             (ada, .PUT, "/sources/crm", #"{"kind":"webhook","settings":{"mapping":\#(mapping)}}"#),
-            (ada, .POST, "/webhooks", #"{"url":"https://hooks.example/told"}"#),
+            (ada, .POST, "/webhooks", #"{"url":"https://hooks.example/events"}"#),
         ]
         var parts = response.body.makeAsyncIterator()
         var all = ""

@@ -75,8 +75,8 @@ import Testing
         #expect(try place.text("out.ndjson").contains(#""n":7.50}"#))
 
         let second = try await place.run("import", of: place.south, "--json", "\(place.folder)/out.ndjson")
-        let told = try JSONTree(parsing: Array(second.output.utf8)).root
-        #expect(second.status == 0 && told["applied"]?.int64 == 3_000 && second.complaint.isEmpty)
+        let reported = try JSONTree(parsing: Array(second.output.utf8)).root
+        #expect(second.status == 0 && reported["applied"]?.int64 == 3_000 && second.complaint.isEmpty)
         // on standard output, the summary is written to standard error
         let out = try await place.run("export", of: place.south, "--type", "task")
         #expect(out.output.split(separator: "\n").count == 3_000 && out.complaint.contains("3000 entities"))
@@ -103,8 +103,10 @@ import Testing
         let before = try await place.number(taken)
         #expect(before < count, "it was killed during the import")
         let last = try await place.run("import", of: place.north, "--rate", "100000", "--json", file)
-        let told = try JSONTree(parsing: Array(last.output.utf8)).root
-        #expect(last.status == 0 && told["duplicates"]?.int64 == before && told["applied"]?.int64 == count - before)
+        let reported = try JSONTree(parsing: Array(last.output.utf8)).root
+        #expect(
+            last.status == 0 && reported["duplicates"]?.int64 == before && reported["applied"]?.int64 == count - before
+        )
         #expect(try await place.number("SELECT count(*) FROM entities WHERE version = 1") == count)
         #expect(try await place.number("SELECT last_position FROM feeds WHERE last_position > 0") == count)
         let again = try await place.run("import", of: place.north, file)
@@ -169,10 +171,10 @@ import Testing
         #expect(result.status == 1 && result.output.hasPrefix("2 applied, 0 stale, 0 duplicates, 31 rejected"))
         #expect(result.complaint.contains("sluice: line 3: /document: document is required"))
         #expect(result.complaint.split(separator: "\n").count == 21 && !result.complaint.contains("\u{1b}"))
-        let told = try place.text("errors.ndjson").split(separator: "\n")
+        let reported = try place.text("errors.ndjson").split(separator: "\n")
             .map { try JSONTree(parsing: Array($0.utf8)).root }
-        #expect(told.compactMap { $0["line"]?.int64 } == Array(3...33))
-        #expect(told[0].value(at: "/errors/0/pointer")?.string == "/document")
+        #expect(reported.compactMap { $0["line"]?.int64 } == Array(3...33))
+        #expect(reported[0].value(at: "/errors/0/pointer")?.string == "/document")
         // the input must not be overwritten
         let input = try place.text("in.ndjson")
         let same = try await place.run("import", of: place.north, "--errors", "\(place.folder)/./in.ndjson", file)

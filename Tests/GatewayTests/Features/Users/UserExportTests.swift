@@ -68,7 +68,7 @@ import Testing
         let hook = try await fixture.operate(
             .POST,
             fixture.admin + "/webhooks",
-            #"{"url":"https://hooks.example/told"}"#
+            #"{"url":"https://hooks.example/events"}"#
         )
         try #require(hook.status == 201, "\(hook.text)")
         for worker in [fixture.ada, fixture.bob] {
@@ -88,7 +88,7 @@ import Testing
 
     @Test func `an export contains webhook messages about users merged into its user`() async throws {
         let fixture = try await TwoTenantFixture { $0.joinTimeout = .zero }
-        _ = try await fixture.operate(.POST, fixture.admin + "/webhooks", #"{"url":"https://hooks.example/told"}"#)
+        _ = try await fixture.operate(.POST, fixture.admin + "/webhooks", #"{"url":"https://hooks.example/events"}"#)
         let (ada, bob) = (fixture.ada, fixture.bob)
         let server = try #require(try await ada.push([ada.create()]).results.first?["server_id"]?.string)
         #expect(try await bob.push([bob.change(server: server)]).statuses == ["succeeded"])
@@ -155,7 +155,7 @@ import Testing
     @Test func `each kind of line has the members that the OpenAPI document lists`() async throws {
         let fixture = try await TwoTenantFixture()
         let (ada, bob) = (fixture.ada, fixture.bob)
-        _ = try await fixture.operate(.POST, fixture.admin + "/webhooks", #"{"url":"https://hooks.example/told"}"#)
+        _ = try await fixture.operate(.POST, fixture.admin + "/webhooks", #"{"url":"https://hooks.example/events"}"#)
         var bad = ada.create()
         bad["priority"] = "-1"
         let pushed = try await ada.push([ada.create(), ada.create("note"), bad])
@@ -259,10 +259,10 @@ import Testing
         // pending events belong to the source until they are evaluated, seconds later; operators' actions belong to the
         // operators
         let others = ["parked_events.", "audit.", "operations."]
-        let told = missing.filter { column in
+        let reported = missing.filter { column in
             !Self.ofTheGateway.contains(column) && !others.contains { column.hasPrefix($0) }
         }
-        #expect(told == [])
+        #expect(reported == [])
     }
 
     /// Columns about the gateway's processing, without personal data that another column does not contain.

@@ -147,8 +147,8 @@ import Testing
         let refusal = await #expect(throws: Problem.self) { try await retry("{}") }
         #expect(refusal?.code == .validationFailed && refusal?.errors.first?.pointer == "/payload")
         try await retry(#"{"payload":{"b":2}}"#)
-        let mended = try await harness.mutation(entries[1].id, is: .succeeded)
-        #expect(mended["payload"]?.text == #"{"b":2}"# && mended["unreadable"] == nil)
+        let corrected = try await harness.mutation(entries[1].id, is: .succeeded)
+        #expect(corrected["payload"]?.text == #"{"b":2}"# && corrected["unreadable"] == nil)
     }
 
     /// Its worker was lost, and its mutation in flight was damaged since: it fails, and the lane is claimed like any

@@ -240,8 +240,8 @@ import Testing
         #expect(results == ["parked", "parked"])
         gate.open()
         try await settled(harness)
-        let mended = event("late", version: 11, #"{"city":"Oslo"}"#)
-        let again = [mended, event("gone", "delete", version: 10, "{}")]
+        let corrected = event("late", version: 11, #"{"city":"Oslo"}"#)
+        let again = [corrected, event("gone", "delete", version: 10, "{}")]
         #expect(try await source.results(again) == ["applied", "duplicate"])
         #expect(try await harness.phone.pull().first?["document"]?.text == #"{"city":"Oslo"}"#)
     }

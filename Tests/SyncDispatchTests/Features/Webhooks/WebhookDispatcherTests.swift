@@ -320,10 +320,10 @@ import Testing
         try await phone.push(entries)
         let running = dispatcher(gateway, receiver)
         try await waitUntil("all are delivered") { receiver.deliveries.count == 20 }
-        let told = try receiver.deliveries.sorted { $0.sequence < $1.sequence }.map {
+        let reported = try receiver.deliveries.sorted { $0.sequence < $1.sequence }.map {
             try JSONTree(parsing: $0.data).root["mutation_id"]?.string
         }
-        #expect(told == entries.map(\.id.lowercased))
+        #expect(reported == entries.map(\.id.lowercased))
         await running.group.triggerGracefulShutdown()
         await running.run.value
     }

@@ -22,7 +22,7 @@ import Testing
         return WebhookKey(organization: harness.organization.id, id: try #require(row).id)
     }
 
-    private func told(_ harness: DispatcherHarness, _ endpoint: WebhookKey) async throws -> [WebhookDeliveryRow] {
+    private func reported(_ harness: DispatcherHarness, _ endpoint: WebhookKey) async throws -> [WebhookDeliveryRow] {
         let page = try await harness.gateway.store.webhookAdministration
             .deliveries(of: endpoint, nil, limit: 100, after: nil)
         return (page?.deliveries ?? []).reversed()
@@ -37,13 +37,13 @@ import Testing
         let (good, bad) = (harness.create(), harness.create(payload: #"{"title":"bad"}"#))
         try await harness.phone.push([good, bad])
         try await harness.mutation(bad.id, is: .failed)
-        let told = try await told(harness, endpoint)
-        #expect(told.map(\.event) == [.mutationFailed, .laneHalted])
-        let data = try JSONTree(parsing: told[0].data).root
+        let reported = try await reported(harness, endpoint)
+        #expect(reported.map(\.event) == [.mutationFailed, .laneHalted])
+        let data = try JSONTree(parsing: reported[0].data).root
         #expect(data["mutation_id"]?.uuid == bad.id && data["user_id"]?.uuid == harness.phone.user)
         #expect(data["response_status"]?.int64 == 422 && data["attempt_count"]?.int64 == 1)
         #expect(data["code"]?.string == "upstream_rejected")
-        #expect(!String(decoding: told[0].data, as: UTF8.self).contains("bad"))
+        #expect(!String(decoding: reported[0].data, as: UTF8.self).contains("bad"))
     }
 
     /// The tables are locked, so a read of them would hang.

@@ -116,8 +116,8 @@ import Testing
         let again = try #require(try await gateway.store.sources.claim(key, .webhook))
         let success = SourceOutcome.succeeded(state: nil, hasEvents: true, nextRunAt: gateway.clock.now)
         _ = try await gateway.store.sources.finish(again, success)
-        let mended = try #require(try await gateway.store.sourceAdministration.source(key))
-        #expect(mended.failureCount == 0 && mended.failingSince == nil && mended.lastError == nil)
+        let corrected = try #require(try await gateway.store.sourceAdministration.source(key))
+        #expect(corrected.failureCount == 0 && corrected.failingSince == nil && corrected.lastError == nil)
         #expect(try await gateway.store.sources.stats()[.webhook]?.ok == 1)
     }
 
@@ -225,8 +225,8 @@ import Testing
         }
         let receiver = try #require(try await gateway.store.receivers.receiver(key))
         await gateway.store.receivers.succeeded(receiver)
-        let mended = try #require(try await gateway.store.sourceAdministration.source(key))
-        #expect(mended.failureCount == 0 && mended.lastError == nil)
+        let corrected = try #require(try await gateway.store.sourceAdministration.source(key))
+        #expect(corrected.failureCount == 0 && corrected.lastError == nil)
     }
 
     @Test func `caches a receiver for five seconds and accepts an earlier secret for its overlap`() async throws {

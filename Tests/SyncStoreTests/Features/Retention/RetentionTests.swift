@@ -99,11 +99,11 @@ import Testing
         #expect(try await gateway.retain()?.report[.unsettled] == 1)
         let events = try await gateway.store.events.page(after: cursor, of: lane).events
         #expect(events.count == 1)
-        let told = try #require(
+        let reported = try #require(
             events.first.flatMap { if case .mutation(let record) = $0.subject { record } else { nil } }
         )
-        #expect(told.id == update.id && told.status == .discarded)
-        #expect(try JSONTree(parsing: #require(told.error)).root["code"]?.string == "upstream_rejected")
+        #expect(reported.id == update.id && reported.status == .discarded)
+        #expect(try JSONTree(parsing: #require(reported.error)).root["code"]?.string == "upstream_rejected")
         let detail = try await phone.read(update.id)
         #expect(detail["payload"]?.isNull == true)
         #expect(detail["last_error"]?.string?.hasPrefix("discarded by retention") == true)

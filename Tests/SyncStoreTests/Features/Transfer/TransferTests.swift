@@ -126,18 +126,18 @@ import Testing
             {"entity_type":"task","id":5,"document":{}}
             """
         let (report, refusals) = try await gateway.imported("\u{feff}" + text, into: organization.id)
-        let told = refusals.sorted { $0.line < $1.line }
+        let reported = refusals.sorted { $0.line < $1.line }
             .map { "\($0.line) \($0.problem.code.rawValue) \($0.problem.errors.map(\.pointer))" }
         #expect(
-            told == [
+            reported == [
                 #"1 validation_failed ["/owner"]"#, "2 invalid_json []", #"4 validation_failed ["/entity_type"]"#,
                 #"5 validation_failed ["/version"]"#, #"6 validation_failed ["/operation"]"#,
                 #"8 payload_too_large [""]"#,
             ]
         )
         #expect(report.lines == 8 && report.applied == 2 && report.refused == 6)
-        let mended = text.replacing(#","version":-1"#, with: "")
-        let again = try await gateway.imported(mended, into: organization.id).report
+        let corrected = text.replacing(#","version":-1"#, with: "")
+        let again = try await gateway.imported(corrected, into: organization.id).report
         #expect(again.applied == 1 && again.duplicates == 2 && again.refused == 5)
     }
 

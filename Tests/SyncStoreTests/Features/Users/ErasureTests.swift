@@ -547,11 +547,11 @@ import Testing
         )
         try await one.erase()
         try await one.erase()
-        let told = try await gateway.rows(
+        let reported = try await gateway.rows(
             "SELECT event || ' ' || coalesce(data ->> 'user_id', data ->> 'updated_by') FROM webhook_deliveries"
         )
         #expect(
-            Dictionary(grouping: told) { $0 }.mapValues(\.count) == [
+            Dictionary(grouping: reported) { $0 }.mapValues(\.count) == [
                 "mutation.failed \(other.user.lowercased)": 3_000, "user.erased \(one.user.lowercased)": 1,
             ]
         )

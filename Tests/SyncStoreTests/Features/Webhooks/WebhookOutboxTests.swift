@@ -18,19 +18,19 @@ import Testing
         let endpoint = try await gateway.webhook(phone.organization)
         let failing = phone.failing()
         #expect(try await phone.push([failing]).results[0].status == "failed")
-        let told = try await gateway.told(endpoint)
-        #expect(told.map(\.event) == [.mutationFailed, .laneHalted])
-        #expect(told.allSatisfy { $0.status == .waiting && $0.sequence == nil && $0.attemptCount == 0 })
-        let data = try told[0].json
+        let reported = try await gateway.reported(endpoint)
+        #expect(reported.map(\.event) == [.mutationFailed, .laneHalted])
+        #expect(reported.allSatisfy { $0.status == .waiting && $0.sequence == nil && $0.attemptCount == 0 })
+        let data = try reported[0].json
         #expect(data["mutation_id"]?.uuid == failing.id)
         #expect(data["user_id"]?.uuid == phone.user)
         #expect(data["device_id"]?.uuid == phone.device)
         #expect(data["operation"]?.string == "update" && data["entity_type"]?.string == "task")
         #expect(data["code"]?.string != nil)
-        #expect(try told[1].json["mutation_id"]?.uuid == failing.id)
+        #expect(try reported[1].json["mutation_id"]?.uuid == failing.id)
         // a repeat announces nothing
         try await phone.push([failing])
-        #expect(try await gateway.told(endpoint).count == 2)
+        #expect(try await gateway.reported(endpoint).count == 2)
     }
 
     @Test func `announces a conflict without the documents' content`() async throws {
@@ -43,10 +43,10 @@ import Testing
         try await other.push([other.entry("update", server: #""\#(id)""#, payload: #"{"title":"unsayable"}"#)])
         let stale = phone.entry("update", server: #""\#(id)""#, extra: ["base_version": "1"])
         #expect(try await phone.push([stale]).results[0].status == "conflict")
-        let told = try await gateway.told(endpoint)
-        #expect(told.map(\.event) == [.mutationConflict])
-        #expect(try told[0].json["server_id"]?.string == id)
-        #expect(!String(decoding: told[0].data, as: UTF8.self).contains("unsayable"))
+        let reported = try await gateway.reported(endpoint)
+        #expect(reported.map(\.event) == [.mutationConflict])
+        #expect(try reported[0].json["server_id"]?.string == id)
+        #expect(!String(decoding: reported[0].data, as: UTF8.self).contains("unsayable"))
     }
 
     @Test func `ignores successes, unsubscribed events and other organizations`() async throws {
@@ -60,12 +60,12 @@ import Testing
         _ = try await gateway.store.webhookAdministration.change(disabled, update)
         let foreign = try await gateway.webhook(stranger.organization)
         try await phone.push([phone.create(), phone.failing()])
-        #expect(try await gateway.told(endpoint).isEmpty)
-        #expect(try await gateway.told(disabled).isEmpty)
-        #expect(try await gateway.told(foreign).isEmpty)
+        #expect(try await gateway.reported(endpoint).isEmpty)
+        #expect(try await gateway.reported(disabled).isEmpty)
+        #expect(try await gateway.reported(foreign).isEmpty)
         try await stranger.push([stranger.failing()])
-        #expect(try await gateway.told(foreign).map(\.event).first == .mutationFailed)
-        #expect(try await gateway.told(endpoint).isEmpty)
+        #expect(try await gateway.reported(foreign).map(\.event).first == .mutationFailed)
+        #expect(try await gateway.reported(endpoint).isEmpty)
     }
 
     @Test func `each subscribed endpoint receives a message once, with the same id`() async throws {
@@ -74,8 +74,8 @@ import Testing
         var endpoints: [WebhookKey] = []
         for _ in 0..<3 { endpoints.append(try await gateway.webhook(phone.organization)) }
         try await phone.push([phone.failing(), phone.failing()])
-        let told = try await endpoints.asyncMap { try await gateway.told($0).map(\.id) }
-        #expect(told[0].count == 2 && Set(told).count == 1)
+        let reported = try await endpoints.asyncMap { try await gateway.reported($0).map(\.id) }
+        #expect(reported[0].count == 2 && Set(reported).count == 1)
     }
 
     /// The hot path pays nothing: successes do not read the tables, which are locked here.
@@ -106,13 +106,13 @@ import Testing
                 throw Undone()
             }
         }
-        #expect(try await gateway.told(endpoint).isEmpty)
+        #expect(try await gateway.reported(endpoint).isEmpty)
         try await gateway.store.pool.transaction { connection in
             _ = try await connection.run(WebhookOutbox.query([record], at: gateway.clock.now))
         }
-        let told = try await gateway.told(endpoint)
-        #expect(told.map(\.event) == [.userErased] && told.map(\.id) == [record.id])
-        #expect(try told[0].json["user_id"]?.uuid == user)
+        let reported = try await gateway.reported(endpoint)
+        #expect(reported.map(\.event) == [.userErased] && reported.map(\.id) == [record.id])
+        #expect(try reported[0].json["user_id"]?.uuid == user)
     }
 
     @Test func `an upstream's outage and recovery are announced once over all replicas`() async throws {
@@ -121,7 +121,7 @@ import Testing
         let endpoint = try await gateway.webhook(organization, [.upstreamDown, .upstreamUp])
         let webhooks = gateway.store.webhooks
         try await webhooks.record(upstream: organization.id, isDown: true, reason: "unreachable")
-        #expect(try await gateway.told(endpoint).isEmpty, "it has no upstream")
+        #expect(try await gateway.reported(endpoint).isEmpty, "it has no upstream")
         try await gateway.execute(
             """
             INSERT INTO upstreams (organization_id, base_url, timeout_seconds, max_concurrency, id_pointer, headers,
@@ -138,8 +138,8 @@ import Testing
             gateway.clock.advance(seconds: 1)
             try await webhooks.record(upstream: organization.id, isDown: false, reason: nil)
         }
-        let told = try await gateway.told(endpoint)
-        #expect(told.map(\.event) == [.upstreamDown, .upstreamUp])
-        #expect(try told[0].json["reason"]?.string == "unreachable")
+        let reported = try await gateway.reported(endpoint)
+        #expect(reported.map(\.event) == [.upstreamDown, .upstreamUp])
+        #expect(try reported[0].json["reason"]?.string == "unreachable")
     }
 }

@@ -39,10 +39,10 @@ import Testing
         #expect(lease.secrets == ["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"] && lease.url == "https://hooks.example/")
         let first = try #require(try await gateway.step(lease))
         #expect(first.deliveries.map(\.sequence) == [1, 2, 3])
-        #expect(try await gateway.told(endpoint).map(\.sequence) == [1, 2, 3])
+        #expect(try await gateway.reported(endpoint).map(\.sequence) == [1, 2, 3])
         let last = try await gateway.step(lease, first.deliveries, answering: .status(500, retryAt: nil))
         #expect(try #require(last).deliveries.isEmpty)
-        #expect(try await gateway.told(endpoint).allSatisfy { $0.status == .waiting && $0.attemptCount == 1 })
+        #expect(try await gateway.reported(endpoint).allSatisfy { $0.status == .waiting && $0.attemptCount == 1 })
         #expect(try await webhooks.due(after: nil).due.isEmpty)
         gateway.clock.advance(seconds: 6)
         try await phone.push([phone.failing()])
@@ -52,8 +52,8 @@ import Testing
         #expect(again.deliveries.prefix(3).map(\.id) == first.deliveries.map(\.id))
         #expect(again.deliveries.map(\.attemptCount) == [1, 1, 1, 0])
         _ = try await gateway.step(lease, again.deliveries)
-        let told = try await gateway.told(endpoint)
-        #expect(told.allSatisfy { $0.status == .delivered && $0.settledAt != nil && $0.lastStatus == 200 })
+        let reported = try await gateway.reported(endpoint)
+        #expect(reported.allSatisfy { $0.status == .delivered && $0.settledAt != nil && $0.lastStatus == 200 })
         #expect(try await webhooks.due(after: nil).due.isEmpty)
         let row = try #require(try await gateway.store.webhookAdministration.endpoint(endpoint))
         #expect(row.lastSequence == 4 && row.failureCount == 0)
@@ -74,9 +74,9 @@ import Testing
         let again = try #require(try await other.step(lease)).deliveries
         #expect(again.map(\.id) == taken.map(\.id) && again.map(\.sequence) == taken.map(\.sequence))
         #expect(try await gateway.step(lost, taken, answering: .status(410, retryAt: nil)) == nil)
-        #expect(try await gateway.told(endpoint)[0].status == .waiting)
+        #expect(try await gateway.reported(endpoint)[0].status == .waiting)
         _ = try await other.step(lease, again)
-        #expect(try await gateway.told(endpoint)[0].status == .delivered)
+        #expect(try await gateway.reported(endpoint)[0].status == .delivered)
         #expect(try await gateway.store.webhookAdministration.endpoint(endpoint)?.status == .enabled)
     }
 
@@ -94,8 +94,8 @@ import Testing
         #expect(try #require(step).deliveries.isEmpty)
         #expect(try await gateway.store.webhookAdministration.endpoint(endpoint)?.status == .gone)
         try await phone.push([phone.failing()])
-        let told = try await gateway.told(endpoint)
-        #expect(told.map(\.status) == [.dead, .waiting], "no new event is announced")
+        let reported = try await gateway.reported(endpoint)
+        #expect(reported.map(\.status) == [.dead, .waiting], "no new event is announced")
         gateway.clock.advance(seconds: 86_400)
         #expect(try await gateway.store.webhooks.due(after: nil).due.isEmpty)
         #expect(try await gateway.store.webhooks.claim(endpoint) == nil)
@@ -121,7 +121,7 @@ import Testing
             UPDATE webhook_deliveries SET status = 'dead', settled_at = tried_since, attempt_count = 10, last_error = 'x'
             """
         )
-        let dead = try await gateway.told(endpoint, .dead)
+        let dead = try await gateway.reported(endpoint, .dead)
         #expect(dead.count == 3)
         let stranger = WebhookKey(organization: try await gateway.organization().id, id: endpoint.id)
         #expect(try await administration.retry(dead[0].id, of: stranger) == .notFound)
@@ -129,11 +129,11 @@ import Testing
         #expect(try await administration.retry(UUID(), of: endpoint) == .notFound)
         #expect(try await administration.retry(dead[0].id, of: endpoint) == .retried)
         #expect(try await administration.retry(dead[0].id, of: endpoint) == .notDead)
-        #expect(try await gateway.told(endpoint, .waiting).map(\.id) == [dead[0].id])
-        #expect(try await gateway.told(endpoint, .waiting)[0].attemptCount == 0)
+        #expect(try await gateway.reported(endpoint, .waiting).map(\.id) == [dead[0].id])
+        #expect(try await gateway.reported(endpoint, .waiting)[0].attemptCount == 0)
         #expect(try await administration.retryAll(of: endpoint) == 2)
         #expect(try await administration.retryAll(of: endpoint) == 0)
-        #expect(try await gateway.told(endpoint, .dead).isEmpty)
+        #expect(try await gateway.reported(endpoint, .dead).isEmpty)
     }
 
     @Test func `an integer id of the API is an integer in messages`() async throws {
@@ -160,7 +160,7 @@ import Testing
         let id = try #require(created[0].serverID)
         try await phone.push([phone.entry("update", server: #""\#(id)""#)])
         #expect(try await webhooks.behind(after: nil).due == [endpoint])
-        #expect(try await gateway.told(endpoint).isEmpty)
+        #expect(try await gateway.reported(endpoint).isEmpty)
         let lease = try #require(try await webhooks.claim(endpoint))
         let step = try #require(try await gateway.step(lease))
         #expect(step.deliveries.map(\.event) == [.entityChanged, .entityChanged])
@@ -243,7 +243,7 @@ import Testing
         try await phone.push([phone.failing()])
         #expect(try await gateway.store.administration.purge(phone.organization.id))
         #expect(try await gateway.database.mentions(of: phone.organization.id.lowercased) == [:])
-        #expect(try await gateway.told(kept).count == 1)
+        #expect(try await gateway.reported(kept).count == 1)
     }
 
     /// A push that read the endpoint before its deletion can still add deliveries for it afterwards.
@@ -258,7 +258,7 @@ import Testing
     @Test func `keeps delivered messages for a week, and all others for a month`() async throws {
         let (gateway, phone, endpoint) = try await stage(4)
         let kept = try await stage(2, in: gateway)
-        let ids = try await gateway.told(endpoint).map(\.id)
+        let ids = try await gateway.reported(endpoint).map(\.id)
         try await gateway.execute(
             """
             UPDATE webhook_deliveries SET settled_at = occurred_at,
@@ -271,12 +271,12 @@ import Testing
         gateway.clock.advance(seconds: 120)
         #expect(try await gateway.retain(isDryRun: true)?.report[.deliveries] == 2)
         #expect(try await gateway.retain()?.report[.deliveries] == 2)
-        #expect(try await gateway.told(endpoint).map(\.id) == [ids[2], ids[3]])
+        #expect(try await gateway.reported(endpoint).map(\.id) == [ids[2], ids[3]])
         try await phone.push([phone.failing()])
         gateway.clock.advance(seconds: 23 * 86_400)
         #expect(try await gateway.retain()?.report[.deliveries] == 4)
-        #expect(try await gateway.told(endpoint).count == 1)
-        #expect(try await gateway.told(kept.endpoint).isEmpty)
+        #expect(try await gateway.reported(endpoint).count == 1)
+        #expect(try await gateway.reported(kept.endpoint).isEmpty)
     }
 
     @Test func `limits the endpoints of an organization`() async throws {

@@ -32,7 +32,7 @@ extension Gateway {
     struct NoWebhook: Error {}
 
     /// The messages stored for an endpoint, oldest first.
-    func told(_ endpoint: WebhookKey, _ status: WebhookOutcome.Status? = nil) async throws -> [WebhookDeliveryRow] {
+    func reported(_ endpoint: WebhookKey, _ status: WebhookOutcome.Status? = nil) async throws -> [WebhookDeliveryRow] {
         let page = try await store.webhookAdministration.deliveries(of: endpoint, status, limit: 1_000, after: nil)
         return (page?.deliveries ?? []).reversed()
     }

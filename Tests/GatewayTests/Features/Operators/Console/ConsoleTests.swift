@@ -217,9 +217,9 @@ struct ConsoleTests {
         try await page.press("p")
         try await page.open(console.mutation("upstream"))
         let facts = "[...document.querySelectorAll('.facts')].map(each => each.textContent).join(' ')"
-        let told = try await page.evaluate(facts)
-        #expect(told.contains("hidden"), "\(told)")
-        #expect(!told.contains("/contacts/0/x"), "\(told)")
+        let answer = try await page.evaluate(facts)
+        #expect(answer.contains("hidden"), "\(answer)")
+        #expect(!answer.contains("/contacts/0/x"), "\(answer)")
         try await page.open("/console/failures")
         let offered = try await page.evaluate(buttons)
         #expect(!["Retry", "Resolve", "Discard"].contains(where: offered.contains), "\(offered)")

@@ -69,7 +69,7 @@ import Testing
     private struct Poller {
         let planner: PollPlanner
         var stored: [UInt8]?
-        var told: [String: Int64] = [:]
+        var reported: [String: Int64] = [:]
 
         /// A worker's turn, interrupted at any point.
         ///
@@ -96,7 +96,7 @@ import Testing
                     if random.chance(trouble) { return false }
                     for entry in page.events?.entries ?? [] {
                         guard case .success(let event) = entry.event, let version = event.mark.version else { continue }
-                        told[event.entityID.text] = max(told[event.entityID.text] ?? 0, version)
+                        reported[event.entityID.text] = max(reported[event.entityID.text] ?? 0, version)
                     }
                     if random.chance(trouble) { return false }
                     switch planner.state(after: page, PollTally(), in: state, askedAt: askedAt, now: clock) {
@@ -150,7 +150,10 @@ import Testing
         }
         #expect(ends == 2, "the pass ends; SLUICE_TEST_SEED=\(seed), round \(round)")
         for (id, document) in api.documents {
-            #expect(poller.told["\(id)"] == document.version, "\(way) \(id); SLUICE_TEST_SEED=\(seed), round \(round)")
+            #expect(
+                poller.reported["\(id)"] == document.version,
+                "\(way) \(id); SLUICE_TEST_SEED=\(seed), round \(round)"
+            )
         }
     }
 
