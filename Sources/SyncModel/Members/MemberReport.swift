@@ -31,8 +31,11 @@ package struct MemberReport: Sendable {
         _ objection: String? = nil
     ) {
         let isSuggesting = problems.count < UnknownMember.suggestions
-        let detail = UnknownMember.detail(member, of: what, objection, isSuggesting: isSuggesting)
-        refuse(JSONPointer(pointer).appending(member: member).text, Rule.unknownMember, detail)
+        refuse(
+            JSONPointer(pointer).appending(member: member).text,
+            Rule.unknownMember,
+            UnknownMember.detail(member, of: what, objection, isSuggesting: isSuggesting)
+        )
     }
 
     /// Returns the value, and refuses the member if it is nil.
