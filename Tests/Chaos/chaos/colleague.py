@@ -99,13 +99,13 @@ class Colleague:
             if taken not in ("applied", "stale"):
                 self._complain("an event about an entity that no phone writes was neither applied nor stale", one)
             if one["result"] == "duplicate" and not is_known:
-                self._complain("a new event was treated as a known one", one)
+                self._complain("a new event was treated as a known one", one, "found")
             if again and one["result"] != "duplicate":
                 self._complain("a repeated event was treated as a new one", one)
         self._log.write("taken", organization=self._organization, ids=[one["event_id"] for one in events])
 
-    def _complain(self, what: str, answer: Any) -> None:
-        self._log.write("complaint", organization=self._organization, what=what, answer=answer)
+    def _complain(self, what: str, answer: Any, kind: str = "complaint") -> None:
+        self._log.write(kind, organization=self._organization, what=what, answer=answer)
 
 
 class Receiver:
