@@ -1,4 +1,4 @@
-package import Foundation
+package import FoundationEssentials
 package import SyncModel
 
 /// An organization of `sluice dev` with one user. All ids are fixed, so that a command pasted twice does the same.

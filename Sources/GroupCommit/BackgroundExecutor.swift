@@ -1,6 +1,9 @@
 import DequeModule
-import Foundation
+import Dispatch
+import FoundationEssentials
 import Glibc
+import Postgres
+import Synchronization
 
 /// Runs long computations on separate threads.
 ///
@@ -21,52 +24,42 @@ package enum BackgroundExecutor {
 
 /// Runs tasks on separate threads, where they may block or compute for long.
 ///
-/// `@unchecked`: the jobs are touched under the condition's lock alone, and the threads are private.
-final class ThreadExecutor: TaskExecutor, @unchecked Sendable {
+final class ThreadExecutor: TaskExecutor {
     /// The same stack size as on the shared threads, because reading JSON recurses as deep as the JSON is nested.
     private static let stackSize = 8 << 20
 
-    private let condition = NSCondition()
-    private var jobs: Deque<UnownedJob> = []
-    private var hasEnded = false
+    private let threads: Int
+    private let jobs = Mutex<Deque<UnownedJob>>([])
+    /// Is raised once for each job, and at the end once for each thread.
+    private let signals = DispatchSemaphore(value: 0)
 
     /// - Parameter niceness: how much the priority of the threads is lowered (nice(1)).
     init(_ name: String, threads: Int = 1, niceness: Int32 = 0) {
+        self.threads = threads
         for _ in 0..<threads {
-            let thread = Thread { [self] in
+            let hasStarted = DedicatedThread.start(name, stackSize: Self.stackSize) { [self] in
                 // on Linux 0 is the calling thread
                 if niceness != 0 { setpriority(__priority_which_t(PRIO_PROCESS.rawValue), 0, niceness) }
                 while let job = nextJob() { job.runSynchronously(on: asUnownedTaskExecutor()) }
             }
-            thread.name = name
-            thread.stackSize = Self.stackSize
-            thread.start()
+            precondition(hasStarted, "the system has no more threads")
         }
     }
 
     func enqueue(_ job: consuming ExecutorJob) {
         let job = UnownedJob(job)
-        condition.withLock {
-            jobs.append(job)
-            condition.signal()
-        }
+        jobs.withLock { $0.append(job) }
+        signals.signal()
     }
 
     /// Ends the threads when their work is done. No task must use them any more.
     func end() {
-        condition.withLock {
-            hasEnded = true
-            condition.broadcast()
-        }
+        for _ in 0..<threads { signals.signal() }
     }
 
+    /// Waits for the next job; nil at the end, when all jobs are done.
     private func nextJob() -> UnownedJob? {
-        condition.withLock {
-            while true {
-                if let job = jobs.popFirst() { return job }
-                if hasEnded { return nil }
-                condition.wait()
-            }
-        }
+        signals.wait()
+        return jobs.withLock { $0.popFirst() }
     }
 }

@@ -123,6 +123,16 @@ extension StringProtocol {
         return last
     }
 
+    /// The text without white space and newlines at both ends.
+    ///
+    /// Foundation's function for it would link all of Foundation with its Unicode data, 43 MB. FoundationEssentials has
+    /// everything else that the gateway uses.
+    var trimmed: String {
+        let start = drop(while: \.isWhitespace)
+        let end = start.lastIndex { !$0.isWhitespace }.map(start.index(after:)) ?? start.startIndex
+        return String(start[..<end])
+    }
+
     /// The part before the first of some characters; all of it without a match.
     func before(_ delimiters: Character...) -> Substring {
         let text = Substring(self)

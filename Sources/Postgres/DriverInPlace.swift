@@ -44,11 +44,11 @@ final class DriverInPlace: Sendable {
 }
 
 /// Runs blocking work on a separate thread, away from Swift's cooperative pool.
-enum DedicatedThread {
-    /// The size of a thread's stack.
+package enum DedicatedThread {
+    /// The size of the stack of a thread for libpq.
     ///
     /// libpq and the callbacks have shallow stacks; the default of 8 MiB per thread would only reserve address space.
-    private static let stackSize = 512 * 1024
+    package static let shallowStack = 512 * 1024
 
     private final class Work {
         let body: @Sendable () -> Void
@@ -56,7 +56,11 @@ enum DedicatedThread {
     }
 
     /// Starts a detached thread; returns `false` if the system has no more threads.
-    static func start(_ name: String, _ body: @escaping @Sendable () -> Void) -> Bool {
+    package static func start(
+        _ name: String,
+        stackSize: Int = shallowStack,
+        _ body: @escaping @Sendable () -> Void
+    ) -> Bool {
         var attributes = pthread_attr_t()
         guard pthread_attr_init(&attributes) == 0 else { return false }
         defer { pthread_attr_destroy(&attributes) }

@@ -1,6 +1,6 @@
 import CMalloc
 import CommandSupport
-import Foundation
+import FoundationEssentials
 import Glibc
 
 /// The process's limit of open files, and so of connections.

@@ -1,5 +1,5 @@
 import AsyncHTTPClient
-package import Foundation
+package import FoundationEssentials
 import JSONText
 package import Logging
 import NIOCore

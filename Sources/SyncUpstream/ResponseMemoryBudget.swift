@@ -1,5 +1,5 @@
 import AsyncHTTPClient
-package import Foundation
+package import FoundationEssentials
 package import NIOCore
 import SyncModel
 import Synchronization

@@ -251,12 +251,6 @@ extension TokenKeySource {
     }
 }
 
-extension Substring {
-    fileprivate var trimmed: String {
-        String(drop(while: \.isWhitespace).reversed().drop(while: \.isWhitespace).reversed())
-    }
-}
-
 extension String {
     fileprivate func between(_ prefix: String, _ suffix: String) -> String? {
         guard hasPrefix(prefix), hasSuffix(suffix), count > prefix.count + suffix.count else { return nil }

@@ -1,5 +1,6 @@
-import Foundation
 import FoundationEssentials
+import FoundationEssentials
+import Glibc
 import JSONText
 package import Logging
 package import StandardWebhooks
@@ -229,9 +230,8 @@ extension Settings {
         } catch {
             reader.record("\(variable) names \(masterKeyFile), which cannot be used: \(error).")
         }
-        let attributes = try? FileManager.default.attributesOfItem(atPath: masterKeyFile)
-        let mode = (attributes?[.posixPermissions] as? NSNumber)?.intValue ?? 0
-        if mode & 0o007 != 0 {
+        var attributes = stat()
+        if stat(masterKeyFile, &attributes) == 0, attributes.st_mode & 0o007 != 0 {
             warnings.append("\(variable) names \(masterKeyFile), which every user can read; run chmod 600.")
         }
     }

@@ -1,5 +1,5 @@
 package import ArgumentParser
-package import Foundation
+package import FoundationEssentials
 package import JSONText
 import SyncHTTP
 package import SyncModel

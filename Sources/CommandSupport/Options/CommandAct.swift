@@ -1,5 +1,6 @@
 package import ArgumentParser
-package import Foundation
+package import FoundationEssentials
+import Glibc
 import JSONText
 package import SyncModel
 
@@ -36,7 +37,8 @@ package struct CommandAct: Sendable {
 
     /// The user at the terminal, also behind sudo.
     private static var systemUser: String {
-        let names = [ProcessInfo.processInfo.environment["SUDO_USER"], NSUserName()].compactMap(\.self)
+        let account = getpwuid(geteuid()).map { String(cString: $0.pointee.pw_name) }
+        let names = [ProcessInfo.processInfo.environment["SUDO_USER"], account].compactMap(\.self)
         let name = names.first { !$0.isEmpty && !ExternalName.hasControls($0) }
         return name ?? "unknown"
     }

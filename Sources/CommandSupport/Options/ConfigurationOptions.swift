@@ -1,5 +1,5 @@
 package import ArgumentParser
-package import Foundation
+package import FoundationEssentials
 import JSONText
 package import SyncModel
 import SyncStore

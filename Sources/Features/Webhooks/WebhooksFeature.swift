@@ -1,6 +1,6 @@
 package import ArgumentParser
 import CommandSupport
-package import Foundation
+package import FoundationEssentials
 import HTTPTypes
 package import ServiceLifecycle
 import SyncDispatch

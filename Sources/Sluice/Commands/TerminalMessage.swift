@@ -1,5 +1,5 @@
 import ArgumentParser
-import Foundation
+import FoundationEssentials
 import JSONText
 
 /// The error message about invalid arguments, without the arguments.

@@ -1,6 +1,6 @@
 import ArgumentParser
 import CommandSupport
-import Foundation
+import FoundationEssentials
 import SyncHTTP
 import SyncModel
 import SyncStore
@@ -213,12 +213,11 @@ struct ExplainTokenCommand: AsyncParsableCommand {
     private func bareToken() throws -> String {
         var text = token
         if token == "-" {
-            let data = try FileHandle.standardInput.read(upToCount: Self.maximumBytes) ?? Data()
-            text = String(decoding: data, as: UTF8.self)
+            text = String(decoding: try InputFile.standardInput.bytes(upTo: Self.maximumBytes), as: UTF8.self)
         }
-        text = text.trimmingCharacters(in: .whitespacesAndNewlines)
+        text = text.trimmed
         for prefix in ["authorization:", "bearer "] where text.lowercased().hasPrefix(prefix) {
-            text = String(text.dropFirst(prefix.count)).trimmingCharacters(in: .whitespaces)
+            text = text.dropFirst(prefix.count).trimmed
         }
         guard !text.isEmpty, text.lowercased() != "bearer" else {
             throw Terminal.failure("the token is empty; check that the variable is set", ExitCode.validationFailure)

@@ -1,5 +1,5 @@
 import CommandSupport
-import Foundation
+import FoundationEssentials
 import ServiceLifecycle
 import Subprocess
 import SyncHTTP

@@ -1,4 +1,4 @@
-package import Foundation
+package import FoundationEssentials
 import SyncModel
 package import SyncStore
 import Synchronization

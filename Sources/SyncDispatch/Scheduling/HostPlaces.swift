@@ -1,4 +1,4 @@
-package import Foundation
+package import FoundationEssentials
 
 /// The measured response time of an organization's host, as a class.
 package enum HostPace: Sendable, Hashable {

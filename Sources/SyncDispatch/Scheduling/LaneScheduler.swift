@@ -1,5 +1,5 @@
 import DequeModule
-import Foundation
+import FoundationEssentials
 import SyncModel
 
 /// Selects the lane that runs next: organizations take turns, each with a limit of running lanes.

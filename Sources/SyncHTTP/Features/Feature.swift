@@ -1,4 +1,4 @@
-package import Foundation
+package import FoundationEssentials
 package import Logging
 package import ServiceLifecycle
 package import StandardWebhooks

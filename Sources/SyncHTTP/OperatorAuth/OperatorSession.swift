@@ -1,5 +1,5 @@
 import Crypto
-package import Foundation
+package import FoundationEssentials
 package import HTTPTypes
 package import SyncModel
 

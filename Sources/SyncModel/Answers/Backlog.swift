@@ -1,4 +1,4 @@
-public import Foundation
+public import FoundationEssentials
 
 /// A user's mutations that are not final, and the head of the lane.
 ///

@@ -1,4 +1,4 @@
-public import Foundation
+public import FoundationEssentials
 
 /// Finds blocked mutations that only a person can unblock.
 ///

@@ -1,4 +1,4 @@
-public import Foundation
+public import FoundationEssentials
 
 /// The answer to a push.
 public struct PushAnswer: Sendable {

@@ -1,4 +1,4 @@
-public import Foundation
+public import FoundationEssentials
 public import JSONText
 
 /// An operator's action, or read access, as stored in the audit log.

@@ -1,5 +1,5 @@
 import Crypto
-public import Foundation
+public import FoundationEssentials
 public import JSONText
 
 /// The id of an entity on one device, for types with device ids (specification 002 (docs/spec)).

@@ -1,4 +1,4 @@
-import Foundation
+import FoundationEssentials
 import JSONText
 
 /// The route of a create's request, to identify the entity in a `Location`.
@@ -42,7 +42,7 @@ struct CreatedLocation {
     ///   differ only in these bytes must not become one.
     func finding(in location: String) -> Finding {
         guard !location.unicodeScalars.contains("\u{fffd}") else { return .unreadable }
-        let text = location.trimmingCharacters(in: .whitespaces).before("?", "#")
+        let text = location.trimmed.before("?", "#")
         guard !text.contains("\\"), let reference = reference(text) else { return .elsewhere }
         let findings = reference.map { id(in: $0) }
         return findings.first { $0 != .elsewhere } ?? .elsewhere

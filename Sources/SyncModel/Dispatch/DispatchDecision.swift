@@ -1,5 +1,5 @@
 import Crypto
-public import Foundation
+public import FoundationEssentials
 import JSONText
 
 /// A mutation at the head of a lane, and its surroundings.

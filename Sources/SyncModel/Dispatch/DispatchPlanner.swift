@@ -1,4 +1,4 @@
-public import Foundation
+public import FoundationEssentials
 
 /// Decides about the mutation at the head of a lane. Pure.
 ///

@@ -1,4 +1,4 @@
-public import Foundation
+public import FoundationEssentials
 import JSONText
 
 /// A stored mutation as the worker of its lane needs it.

@@ -1,4 +1,4 @@
-public import Foundation
+public import FoundationEssentials
 import JSONText
 
 /// A mutation's request as the last attempt sent it, or as the next will. Pure.

@@ -1,4 +1,4 @@
-import Foundation
+import FoundationEssentials
 import JSONText
 
 /// Facts that an upstream's response proves about one entity, for the feed.

@@ -1,5 +1,5 @@
 import Crypto
-public import Foundation
+public import FoundationEssentials
 import JSONText
 
 /// The path below an upstream's base URL for the erasure of a user, by `DELETE`.

@@ -1,4 +1,5 @@
-import Foundation
+import FoundationEssentials
+import Glibc
 
 /// The measured cost of organizations' jobs, in microseconds of committers' time.
 ///

@@ -1,4 +1,4 @@
-public import Foundation
+public import FoundationEssentials
 
 /// Bounds of a group that is committed together.
 public struct GroupLimits: Sendable {

@@ -1,4 +1,4 @@
-public import Foundation
+public import FoundationEssentials
 
 /// A capacity, such as bytes of memory, that users share and can wait for.
 ///

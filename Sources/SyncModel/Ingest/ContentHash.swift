@@ -1,5 +1,5 @@
 import Crypto
-import Foundation
+import FoundationEssentials
 import JSONText
 
 /// A hash that is equal for documents with the same content.

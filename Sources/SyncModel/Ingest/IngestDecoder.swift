@@ -1,5 +1,5 @@
 import Crypto
-import Foundation
+import FoundationEssentials
 package import JSONText
 
 /// Reads one event of a batch and checks everything that needs only the event.

@@ -1,4 +1,4 @@
-import Foundation
+import FoundationEssentials
 import JSONText
 
 /// One event, and the decisions about it.

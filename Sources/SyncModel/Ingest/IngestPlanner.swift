@@ -1,4 +1,4 @@
-public import Foundation
+public import FoundationEssentials
 
 /// Decides the outcomes of events that report edits made elsewhere. Pure.
 ///

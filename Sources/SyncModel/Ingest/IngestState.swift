@@ -1,4 +1,4 @@
-public import Foundation
+public import FoundationEssentials
 import JSONText
 
 /// The known state of one organization when events from elsewhere are evaluated.

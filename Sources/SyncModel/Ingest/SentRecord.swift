@@ -1,4 +1,4 @@
-public import Foundation
+public import FoundationEssentials
 
 /// A request that the gateway sent to the organization's API.
 ///

@@ -1,4 +1,4 @@
-import Foundation
+import FoundationEssentials
 import JSONText
 
 /// Compares a second attempt with the content of the first (product rule 5).

@@ -1,5 +1,6 @@
 import Crypto
-public import Foundation
+public import FoundationEssentials
+import Glibc
 import JSONText
 
 /// A mutation's content in a form that is equal for two attempts of it (product rule 5).

@@ -1,4 +1,4 @@
-public import Foundation
+public import FoundationEssentials
 public import JSONText
 
 /// One create, update, replace or delete, captured offline (specification 001 (docs/spec)).

@@ -1,4 +1,4 @@
-import Foundation
+import FoundationEssentials
 import JSONText
 
 /// Reads one entry of a push and checks everything that needs only the entry.

@@ -1,4 +1,4 @@
-public import Foundation
+public import FoundationEssentials
 
 /// The decisions of one step of a lane's worker. Pure.
 ///

@@ -1,4 +1,4 @@
-public import Foundation
+public import FoundationEssentials
 
 /// A lane as its locked row shows it. Its methods are the events of a lane: only they change its counts, its head, its
 /// halt and its lease.

@@ -1,4 +1,4 @@
-public import Foundation
+public import FoundationEssentials
 
 /// One step of a lane's worker: what it writes before it continues.
 public enum LaneStep: Sendable {

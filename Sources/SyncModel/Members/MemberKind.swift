@@ -1,4 +1,4 @@
-package import Foundation
+package import FoundationEssentials
 package import JSONText
 
 /// The form of a member's value: how it is read, and the error about any other value.

@@ -1,4 +1,4 @@
-import Foundation
+import FoundationEssentials
 import JSONText
 
 /// The effect of one mutation on one entity in the built-in document store. Pure.

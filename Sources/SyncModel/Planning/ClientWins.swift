@@ -1,4 +1,4 @@
-import Foundation
+import FoundationEssentials
 public import JSONText
 
 /// How a forwarded mutation overrides the state of another writer. Pure.

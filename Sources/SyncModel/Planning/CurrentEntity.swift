@@ -1,4 +1,4 @@
-public import Foundation
+public import FoundationEssentials
 import JSONText
 
 /// The entity that conflicts with a mutation, as a problem's `current` shows it.

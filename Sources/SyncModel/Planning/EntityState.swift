@@ -1,4 +1,4 @@
-public import Foundation
+public import FoundationEssentials
 
 /// The current state of one entity.
 public struct EntityState: Sendable {

@@ -1,4 +1,4 @@
-public import Foundation
+public import FoundationEssentials
 
 /// The mapping of one user's client id to a server id (specification 000 (docs/spec)).
 public struct IDMapping: Sendable, Hashable {

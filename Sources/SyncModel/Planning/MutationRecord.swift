@@ -1,4 +1,4 @@
-public import Foundation
+public import FoundationEssentials
 
 /// A mutation's row without its content, and with everything else that an answer shows.
 ///

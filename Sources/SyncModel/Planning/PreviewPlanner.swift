@@ -1,4 +1,4 @@
-import Foundation
+import FoundationEssentials
 import JSONText
 
 /// Decides the results that a push would have now, and the requests it would send. Pure.

@@ -1,4 +1,4 @@
-public import Foundation
+public import FoundationEssentials
 
 /// All changes of one push; the store writes them in set-based SQL.
 public struct PushPlan: Sendable {

@@ -1,4 +1,4 @@
-import Foundation
+import FoundationEssentials
 
 /// The results of the whole push, once its entries have run.
 extension PushPlanner {

@@ -1,4 +1,4 @@
-public import Foundation
+public import FoundationEssentials
 
 /// The stored data that a push depends on, read under the lane's lock.
 public struct PushSnapshot: Sendable {

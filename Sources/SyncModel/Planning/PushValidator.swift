@@ -1,4 +1,4 @@
-import Foundation
+import FoundationEssentials
 
 /// Evaluates the entries of a push, in running order. Executes nothing.
 ///

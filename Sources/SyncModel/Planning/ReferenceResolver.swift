@@ -1,5 +1,5 @@
 import Crypto
-public import Foundation
+public import FoundationEssentials
 import JSONText
 
 /// Replaces the client's names by server ids in a mutation's path and payload.

@@ -1,4 +1,4 @@
-import Foundation
+import FoundationEssentials
 
 /// The order in which the entries of a push run (product rule 1).
 ///

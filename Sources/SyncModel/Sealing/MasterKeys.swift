@@ -1,5 +1,5 @@
 import Crypto
-import Foundation
+import FoundationEssentials
 
 /// The master keys of a gateway: the first wraps new data keys, all of them unwrap.
 public struct MasterKeys: Sendable {
@@ -21,7 +21,7 @@ public struct MasterKeys: Sendable {
         var isFirst = true
         var wraps = true
         for (index, line) in text.split(omittingEmptySubsequences: false, whereSeparator: \.isNewline).enumerated() {
-            let line = line.trimmingCharacters(in: .whitespaces)
+            let line = line.trimmed
             if line.isEmpty || line.hasPrefix("#") { continue }
             defer { isFirst = false }
             if line == "-", isFirst {

@@ -1,5 +1,5 @@
 import Crypto
-public import Foundation
+public import FoundationEssentials
 
 /// Seals values of one organization when written, and opens them when read.
 ///

@@ -1,4 +1,4 @@
-public import Foundation
+public import FoundationEssentials
 import JSONText
 
 /// The place of a sealed value: organization, column and row. It is authenticated with the value, so that a ciphertext

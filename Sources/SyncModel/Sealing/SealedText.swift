@@ -1,4 +1,4 @@
-public import Foundation
+public import FoundationEssentials
 import JSONText
 
 /// The written form of a sealed value: `sluice-sealed:1:NUMBER:BASE64`.

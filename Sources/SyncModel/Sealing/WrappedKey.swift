@@ -1,5 +1,5 @@
 import Crypto
-public import Foundation
+public import FoundationEssentials
 
 /// A stored data key of an organization, wrapped by a master key.
 ///

@@ -1,4 +1,4 @@
-public import Foundation
+public import FoundationEssentials
 import JSONText
 
 /// An operator's request to settle mutations of all users of an organization.

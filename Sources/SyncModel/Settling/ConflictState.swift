@@ -1,4 +1,4 @@
-public import Foundation
+public import FoundationEssentials
 public import JSONText
 
 /// The entity that conflicts with a mutation, as stored in the conflict.

@@ -1,4 +1,4 @@
-public import Foundation
+public import FoundationEssentials
 
 /// The dependencies among a lane's open mutations.
 ///

@@ -1,4 +1,4 @@
-public import Foundation
+public import FoundationEssentials
 import JSONText
 
 /// Decides the effects of discarding mutations (product rule 4). Pure.

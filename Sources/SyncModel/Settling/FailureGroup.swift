@@ -1,4 +1,4 @@
-public import Foundation
+public import FoundationEssentials
 
 /// Mutations of an organization that wait for a person for the same reason.
 public struct FailureGroup: Sendable {

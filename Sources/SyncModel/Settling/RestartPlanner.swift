@@ -1,4 +1,4 @@
-public import Foundation
+public import FoundationEssentials
 import JSONText
 
 /// Decides how a mutation that a person settled runs again. Pure.

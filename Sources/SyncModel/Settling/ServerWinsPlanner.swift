@@ -1,4 +1,4 @@
-public import Foundation
+public import FoundationEssentials
 
 /// Decides how a conflict ends by `server_wins` (product rule 12). Pure.
 ///

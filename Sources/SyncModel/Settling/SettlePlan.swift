@@ -1,4 +1,4 @@
-public import Foundation
+public import FoundationEssentials
 
 /// All changes that settling makes in one transaction.
 ///

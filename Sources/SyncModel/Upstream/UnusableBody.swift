@@ -1,4 +1,4 @@
-import Foundation
+import FoundationEssentials
 public import JSONText
 
 /// The reason why the body of an upstream's answer cannot be used.

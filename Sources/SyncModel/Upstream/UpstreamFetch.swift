@@ -1,4 +1,4 @@
-public import Foundation
+public import FoundationEssentials
 
 /// A request that only reads, and does not act for a user.
 public struct UpstreamFetch: Sendable, Hashable {

@@ -1,4 +1,4 @@
-public import Foundation
+public import FoundationEssentials
 import JSONText
 
 /// One request to an upstream, with server ids in place.

@@ -1,4 +1,4 @@
-import Foundation
+import FoundationEssentials
 
 /// The relevant parts of an upstream's answer.
 public struct UpstreamResponse: Sendable {

@@ -1,4 +1,4 @@
-public import Foundation
+public import FoundationEssentials
 import JSONText
 
 /// The names by which a mutation identifies its entity.

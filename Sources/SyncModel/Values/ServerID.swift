@@ -1,4 +1,4 @@
-public import Foundation
+public import FoundationEssentials
 public import JSONText
 
 /// A permanent id as the server gave it: a string of up to 200 bytes or an integer.

@@ -1,4 +1,4 @@
-public import Foundation
+public import FoundationEssentials
 
 /// A request's position in a distributed trace.
 ///

@@ -1,5 +1,6 @@
 import Crypto
-public import Foundation
+public import FoundationEssentials
+import Glibc
 import Synchronization
 
 /// Makes time-ordered UUIDs (RFC 9562, version 7).

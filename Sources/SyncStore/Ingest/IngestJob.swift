@@ -1,4 +1,4 @@
-package import Foundation
+package import FoundationEssentials
 import GroupCommit
 package import SyncModel
 import Synchronization

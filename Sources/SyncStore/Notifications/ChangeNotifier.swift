@@ -1,4 +1,4 @@
-package import Foundation
+package import FoundationEssentials
 import Postgres
 import ServiceLifecycle
 package import SyncModel

@@ -1,4 +1,4 @@
-package import Foundation
+package import FoundationEssentials
 public import Postgres
 public import SyncModel
 

@@ -1,4 +1,4 @@
-package import Foundation
+package import FoundationEssentials
 package import Postgres
 
 /// The roles with fewer rights than the tables' owner.

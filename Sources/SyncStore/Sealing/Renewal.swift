@@ -1,4 +1,4 @@
-package import Foundation
+package import FoundationEssentials
 package import SyncModel
 
 /// Opens stored values and seals them again.

@@ -1,6 +1,6 @@
 import ArgumentParser
 import CommandSupport
-import Foundation
+import FoundationEssentials
 import JSONText
 import StandardWebhooks
 import SyncHTTP
@@ -54,16 +54,11 @@ struct SourceArguments: ParsableArguments {
 
     /// Returns the content of a file, or of standard input for `-`.
     static func bytes(of file: String) throws -> [UInt8] {
-        do {
-            let handle = file == "-" ? FileHandle.standardInput : try FileHandle(forReadingFrom: URL(filePath: file))
-            let data = try handle.read(upToCount: maximumBytes + 1) ?? Data()
-            guard data.count <= maximumBytes else {
-                throw Terminal.failure("\(file) has more than \(maximumBytes) bytes")
-            }
-            return Array(data)
-        } catch let error as CocoaError {
-            throw Terminal.failure("\(file) cannot be read: \(error.localizedDescription)")
+        let bytes = try InputFile(file).bytes(upTo: maximumBytes + 1)
+        guard bytes.count <= maximumBytes else {
+            throw Terminal.failure("\(file) has more than \(maximumBytes) bytes")
         }
+        return bytes
     }
 }
 

@@ -1,4 +1,4 @@
-import Foundation
+import FoundationEssentials
 package import Logging
 package import SyncDispatch
 package import SyncModel

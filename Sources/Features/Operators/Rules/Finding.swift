@@ -1,4 +1,4 @@
-package import Foundation
+package import FoundationEssentials
 package import SyncModel
 
 /// A sentence that explains why a user's write has not arrived, or states that it has.

@@ -1,4 +1,4 @@
-import Foundation
+import FoundationEssentials
 import JSONText
 package import Logging
 package import SyncModel

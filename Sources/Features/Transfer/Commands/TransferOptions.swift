@@ -1,6 +1,6 @@
 import ArgumentParser
 import CommandSupport
-import Foundation
+import FoundationEssentials
 import SyncModel
 
 /// The entities of an import or an export, and its pace.

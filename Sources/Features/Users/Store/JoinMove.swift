@@ -1,4 +1,4 @@
-package import Foundation
+package import FoundationEssentials
 import Postgres
 package import SyncModel
 import SyncStore

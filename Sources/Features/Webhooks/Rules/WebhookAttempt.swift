@@ -1,4 +1,4 @@
-package import Foundation
+package import FoundationEssentials
 package import SyncModel
 
 /// A delivery that a worker sends.

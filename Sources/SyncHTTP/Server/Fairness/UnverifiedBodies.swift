@@ -1,4 +1,4 @@
-package import Foundation
+package import FoundationEssentials
 import Metrics
 package import NIOCore
 package import SyncModel

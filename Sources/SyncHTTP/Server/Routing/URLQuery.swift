@@ -1,4 +1,4 @@
-package import Foundation
+package import FoundationEssentials
 import HTTPTypes
 import HummingbirdCore
 import JSONText

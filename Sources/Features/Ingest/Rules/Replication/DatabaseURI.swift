@@ -1,4 +1,4 @@
-import Foundation
+import FoundationEssentials
 package import SyncModel
 
 /// The URI of an organization's database: `postgresql://user:password@host:port/database`.
