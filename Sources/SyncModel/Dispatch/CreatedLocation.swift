@@ -213,7 +213,7 @@ struct ODataKey {
         return ServerID(pathText: bare)
     }
 
-    /// The text between quotes, in which a doubled quote stands for one quote.
+    /// The text between quotes, in which a doubled quote means one quote.
     ///
     /// Nil unless the text begins and ends with a quote.
     private static func quoted(_ text: ArraySlice<UInt8>) -> String? {

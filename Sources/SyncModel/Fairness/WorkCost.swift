@@ -1,8 +1,8 @@
 /// Bounds on the reads, writes and answer of one unit of work.
 ///
-/// A request has few bytes while each document that it names can have a megabyte, so the size of its body does not
-/// predict its cost. These bounds apply before anything is read. Statements count the bytes of the rows that they would
-/// return, and leave out the columns that do not fit. Planners refuse work that exceeds its bound by itself.
+/// A request can have few bytes while each document that it names has a megabyte, so the size of its body does not
+/// predict its cost. These bounds apply before data are read. Statements count the bytes of the rows that they would
+/// return, and leave out the columns that do not fit. Planners refuse a unit of work that exceeds its bound alone.
 public enum WorkBounds {
     /// Bytes of entities, of upstreams' bodies, of stored errors and of lists of blockers in one answer.
     ///
@@ -14,7 +14,7 @@ public enum WorkBounds {
     public static let small = 2_048
     /// The bytes of an id in a list in JSON.
     public static let listedID = 39
-    /// The number of ids that a shortened list of blockers still has: fewer bytes than ``small``.
+    /// The number of ids in a shortened list of blockers, which has fewer bytes than ``small``.
     public static let blockers = 32
     /// The maximum number of ids that the reason of a held lane and the lane's head name.
     public static let heldBy = 100
@@ -72,7 +72,7 @@ public struct WorkCost: Sendable, Equatable {
     public static func answer(to push: PushRequest) -> Int {
         let mutations = push.entries.lazy.compactMap(\.mutation)
         let named = mutations.reduce(0) { $0 + 1 + $1.references.count + $1.dependencyIDs.count }
-        // count ids that several mutations name once, but only where the difference matters
+        // ids that several mutations name are counted once, but only if the difference matters
         let isLong = named > 4 * push.entries.count
         return answer(entries: push.entries.count, mappings: isLong ? TouchedMappings(push).clientIDs.count : named)
     }
@@ -80,9 +80,9 @@ public struct WorkCost: Sendable, Equatable {
 
 /// The number of workers that share the light jobs.
 ///
-/// Most of a small group's cost does not depend on its jobs, so a small load goes to two workers. One prepares its
-/// group while the database works for the other. With more load, groups are large anyway, and further workers use
-/// further cores of the database.
+/// Most of a small group's cost does not depend on its jobs, so only two workers share a small load. One of them
+/// prepares its group while the database works for the other. With more load, groups are large anyway, and additional
+/// workers use additional cores of the database.
 public struct ActiveWorkerCount: Sendable {
     private let most: Int
     private let weightPerWorker: Int

@@ -22,8 +22,8 @@ public struct IDMapping: Sendable, Hashable {
     public var status: Status
     /// The create that makes the entity; it has no effect once the mapping is resolved.
     public let mutationID: UUID
-    /// Whether nothing will ever resolve the mapping, because its create was discarded. Another create may take over
-    /// the client id.
+    /// Whether the mapping will never be resolved, because its create was discarded. Another create may take over the
+    /// client id.
     public let isAbandoned: Bool
 
     /// Creates a mapping; by default, a mapping whose create has not run yet.
@@ -46,10 +46,9 @@ public struct IDMapping: Sendable, Hashable {
     /// The mapping of a device id.
     ///
     /// - Parameters:
-    ///   - create: the mutation that made the id; nil for an id that a pull assigned, for which the create has no
-    ///     effect.
-    ///   - isAbandoned: whether the create was discarded or deleted; it has an effect only while the id is not
-    ///     resolved.
+    ///   - create: the mutation that creates the entity; nil for an id that a pull assigned, for which the create has
+    ///     no effect.
+    ///   - isAbandoned: whether the create was discarded or deleted; ignored after the id is resolved.
     public init(
         _ id: LocalID,
         on device: UUID,
@@ -74,7 +73,7 @@ public struct IDMapping: Sendable, Hashable {
     /// The device id that the client id represents; nil for other client ids.
     public var localID: LocalID? { client.number.map { LocalID(entityType: entityType, number: $0) } }
 
-    /// The client id under its type: the mapping's key.
+    /// The mapping's key: the client id with its entity type.
     public var reference: ClientReference { ClientReference(clientID: clientID, entityType: entityType) }
 }
 
@@ -87,7 +86,7 @@ public struct NewMapping: Sendable {
     public var replacesAbandoned = false
 }
 
-/// The mappings of a user that the answer to a push shows once they are resolved.
+/// The mappings of a user that the answer to a push contains after they are resolved.
 ///
 /// They are the mappings of the entities' own client ids, each in its entity type. The client ids that endpoints,
 /// payloads and dependencies name are included in any entity type.

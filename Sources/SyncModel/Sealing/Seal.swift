@@ -67,7 +67,7 @@ public struct Seal: Sendable {
     /// An older key that cannot be unwrapped is left out. If the newest key cannot be unwrapped, all values are locked.
     ///
     /// - Parameters:
-    ///   - masters: the configured master keys; nil if there are none.
+    ///   - masters: the configured master keys; nil without configured keys.
     ///   - users: how users' own keys are used; nil if they are not used.
     ///   - observer: called with each value that stays closed, see ``read(json:as:_:)``.
     public init(

@@ -49,7 +49,7 @@ public final class UserKeyRing: Sendable {
         }
     }
 
-    /// Whether the cache knows if the key exists.
+    /// Whether it is known if the key exists.
     public func isKnown(_ user: LaneKey) -> Bool { find(user) != nil }
 
     /// Caches a stored key.

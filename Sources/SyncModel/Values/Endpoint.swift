@@ -1,7 +1,7 @@
 public import Foundation
 import JSONText
 
-/// A relative path to replay a mutation against, with an optional query.
+/// The relative path to which a mutation is replayed, with an optional query.
 ///
 /// Specification 001 (docs/spec), `endpoint_must_be_relative_path`. The path may contain client ids anywhere, and
 /// `{local_id}` represents the mutation's own entity.
@@ -19,7 +19,7 @@ public struct Endpoint: Sendable, Hashable {
 
     /// Creates an endpoint with a path that is not accepted, or no longer accepted.
     ///
-    /// It is only compared with an accepted path.
+    /// The endpoint is used only to compare it with an accepted path.
     init(refused text: String) {
         self.text = text
     }
@@ -142,7 +142,7 @@ public struct Endpoint: Sendable, Hashable {
 extension Endpoint {
     /// A replaced part of a path in the canonical form.
     enum CanonicalPart {
-        /// Represents any UUID; the associated value is the part's length in bytes.
+        /// Any UUID. The associated value is the length of the part in bytes.
         case identifier(length: Int)
         /// A server id, in place of a UUID.
         case serverID(ServerID)

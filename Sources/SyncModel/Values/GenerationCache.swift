@@ -9,7 +9,7 @@ public struct GenerationCache<Key: Hashable, Value> {
     private var young: [Key: Value] = [:]
     private var old: [Key: Value] = [:]
 
-    /// - Parameter capacity: 0 or 1 caches nothing.
+    /// - Parameter capacity: the maximum number of entries. With 0 or 1, nothing is cached.
     public init(capacity: Int) {
         self.generationCapacity = max(0, capacity / 2)
     }

@@ -47,7 +47,7 @@ extension MappingCursor {
         (self.epoch, memo, self.place) = (epoch, filter, place)
     }
 
-    /// A value that represents the requested statuses; 0 for all.
+    /// A value that represents the requested statuses; 0 for all statuses.
     public var filter: UInt64 { memo }
 }
 
@@ -116,10 +116,10 @@ extension UUID {
     }
 }
 
-/// The epoch in cursors of a user's lane: the feed's, mixed with the lane's key.
+/// The epoch in cursors of a user's lane: the feed's epoch, mixed with the lane's key.
 ///
-/// A user who was joined into another user has a lane in which positions refer to other changes. A cursor from before
-/// the join therefore has a different epoch.
+/// After a user is joined into another user, positions of their lane refer to other changes. For this reason, a cursor
+/// from before the join has a different epoch.
 public enum LaneEpoch {
     /// Mixes a user into an epoch; a second call removes the user again.
     public static func mixed(_ epoch: Int64, _ user: UUID) -> Int64 {

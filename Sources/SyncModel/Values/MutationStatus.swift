@@ -1,5 +1,7 @@
-/// The status of a mutation (specification 001 (docs/spec), `status`). `rejected` appears only in answers, never in a
-/// stored mutation. For a rejected entry, the gateway stores a record of the refusal.
+/// The status of a mutation (specification 001 (docs/spec), `status`).
+///
+/// `rejected` appears only in answers, never in a stored mutation. For a rejected entry, the gateway stores a record of
+/// the refusal.
 public enum MutationStatus: String, Sendable, Hashable, CaseIterable {
     /// Accepted; runs when its turn comes.
     case pending
@@ -18,11 +20,14 @@ public enum MutationStatus: String, Sendable, Hashable, CaseIterable {
     /// Not accepted.
     case rejected
 
-    /// Final: no transition leaves this status. Exactly the final statuses have `synced_at`; a CHECK on `mutations`
-    /// enforces it as well.
+    /// Whether the status is final, so that no transition leaves it.
+    ///
+    /// A mutation has `synced_at` if and only if its status is final; a CHECK on `mutations` enforces it as well.
     public var isFinal: Bool { self == .succeeded || self == .discarded }
 
-    /// Settled. A `wait` ends once each mutation is settled, or blocked by a settled one.
+    /// Whether the status is settled.
+    ///
+    /// A `wait` ends when each mutation is settled, or blocked by a settled mutation.
     public var isSettled: Bool {
         switch self {
         case .succeeded, .discarded, .failed, .conflict, .rejected: true

@@ -2,8 +2,8 @@
 ///
 /// They apply to paths in a push, in a person's correction, in a preview, and in a request with replaced ids.
 ///
-/// A path must lead below the base URL in every interpretation. Servers, and proxies before them, interpret paths
-/// differently. Some decode the path first, some more than once; some treat a decoded slash or backslash as a
+/// A path must lead below the base URL in every interpretation. Servers, and the proxies in front of them, interpret
+/// paths differently. Some decode the path first, some more than once; some treat a decoded slash or backslash as a
 /// separator; and some drop the part after a `;`.
 ///
 /// A segment may contain an encoded slash, as in an upstream's id, unless one of these interpretations turns it into
@@ -93,8 +93,9 @@ package enum PercentEncoding {
         return output
     }
 
-    /// The text after decoding until nothing is left to decode. It takes one pass, since a decoded byte may complete an
-    /// escape that began before it.
+    /// The text, decoded until it has no escapes.
+    ///
+    /// One pass is enough, because it also decodes an escape that a decoded byte completes.
     package static func fullyDecoded(_ text: some Sequence<UInt8>) -> [UInt8] {
         var output: [UInt8] = []
         for byte in text {
