@@ -93,7 +93,7 @@ public struct RetryRequest: Sendable {
 
 /// `POST /v1/mutations/{id}/discard`: `{"dependents": "discard" | "keep"}`.
 public struct DiscardRequest: Sendable {
-    /// How dependants are treated; nil if the request does not say.
+    /// How dependants are treated; nil if the request does not contain it.
     public let dependants: DependantsChoice?
 
     public init(dependants: DependantsChoice? = nil) {
