@@ -10,7 +10,7 @@ import Synchronization
 public final class Connection: Sendable {
     /// The additional time that a call may take beyond `statementTimeout` by default.
     ///
-    /// Because of it, the server's own time-out normally comes first.
+    /// Because of this margin, the server's own time-out normally occurs first.
     public static let timeoutMargin: Duration = .seconds(1)
 
     private let mailbox: Mailbox

@@ -6,7 +6,7 @@ public struct ConnectionConfiguration: Sendable {
     ///
     /// The database and the role are the same.
     public var server: ServerAddress?
-    /// Shown in `pg_stat_activity`.
+    /// The application name in `pg_stat_activity`.
     public var applicationName: String
     /// Server settings, SET once after connecting, such as `("lock_timeout", "2s")`.
     public var settings: [(String, String)]
@@ -37,7 +37,7 @@ public struct ConnectionConfiguration: Sendable {
     /// A NOTIFY from another session.
     public struct Notification: Sendable, Equatable {
         public let channel: String
-        /// The payload; empty if the notification lacks one.
+        /// The payload; empty if the notification has no payload.
         public let payload: String
     }
 
@@ -47,7 +47,7 @@ public struct ConnectionConfiguration: Sendable {
     /// URI.
     public static func isURI(_ text: String) -> Bool { LibPQConnection.password(in: text) != nil }
 
-    /// - Parameter connectTimeout: positive.
+    /// - Parameter connectTimeout: must be positive.
     public init(
         uri: String,
         applicationName: String = "sluice",

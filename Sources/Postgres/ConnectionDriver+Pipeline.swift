@@ -179,7 +179,7 @@ extension ConnectionDriver {
                 case .pending: break
                 }
             }
-            // A request in progress must not hit the next job.
+            // A request in progress must not cancel the next job.
             if isDone, interruption?.request.map(\.isSent) ?? true { return (.done, interruption?.kind) }
             let now = ContinuousClock.now
             interrupt(&interruption, limits, at: now, isDone: isDone)

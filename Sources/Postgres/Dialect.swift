@@ -6,8 +6,8 @@ public struct Dialect: Sendable {
     public var detection: Statement
     /// Returns one row with one text, which identifies the server among servers of its kind.
     ///
-    /// It runs if a server other than the URI's is connected to, whose address may lead to a different server from this
-    /// host; see `ServerAddress.identity`.
+    /// It runs after a connection to a server other than the URI's server, because from this host the address may lead
+    /// to a different server; see `ServerAddress.identity`.
     public var identity: Statement
     /// Settings that replace those of the configuration on a server of the kind.
     public var settings: [(String, String)]

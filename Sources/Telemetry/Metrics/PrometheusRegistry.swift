@@ -5,7 +5,7 @@ import Synchronization
 ///
 /// The text is in exposition format 0.0.4. This backend exists because swift-prometheus is not among the packages that
 /// this repository uses, and the format is small. A handler is looked up under a lock. After that it counts without a
-/// lock (or, for histograms, with a lock of its own), so keep references to handlers.
+/// lock (or, for histograms, with a private lock), so keep references to handlers.
 ///
 /// A metric has at most ``seriesLimit`` label sets. Further label sets count in one series labelled `overflow="true"`,
 /// and `sluice_metrics_dropped_series_total` counts how often that happened.
