@@ -58,7 +58,7 @@ package final class CommitterConnection: Sendable {
     /// The usual time limit of a statement.
     var statementTimeout: Duration { configuration.statementTimeout }
 
-    /// The traffic so far, on the open connections and earlier ones.
+    /// The traffic so far, on open and earlier connections.
     var traffic: Traffic {
         state.withLock { state in
             state.lines.values.reduce(state.pastTraffic) { $0 + ($1.connection?.traffic ?? Traffic()) }
@@ -114,7 +114,7 @@ package final class CommitterConnection: Sendable {
         if let failure, .now - failure.at < .milliseconds(250) { throw failure.error }
         var configuration = configuration
         configuration.server = server
-        // distinguishes these sessions from those of the gateway on the configured server
+        // distinguishes these sessions from the gateway's sessions on the configured server
         if server != nil { configuration.applicationName += " direct" }
         do throws(PostgresError) {
             let connection =

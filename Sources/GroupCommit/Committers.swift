@@ -4,8 +4,8 @@ package import SyncModel
 
 /// Accepts jobs and commits them in groups.
 ///
-/// While a committer is busy, arriving jobs queue. When it is free, it takes all waiting jobs. There is no timer, and
-/// therefore no added latency when idle.
+/// While a committer is busy, arriving jobs are queued. When it is free, it takes all waiting jobs. There is no timer,
+/// so an idle committer adds no latency.
 ///
 /// Jobs of an organization always go to the same committer, so two groups of one process never wait for each other.
 /// Jobs of all organizations of a partition go to the same committer, too, because the first row that a statement

@@ -62,7 +62,7 @@ public struct Columns<Row>: Sendable {
         columns.map { others[$0.name] ?? "\(table).\($0.name)" }.joined(separator: ", ")
     }
 
-    /// An upsert's assignments for all columns except the named ones.
+    /// An upsert's assignments for all columns except the columns with the given names.
     ///
     /// `a = excluded.a, b = excluded.b`
     public func overwritten(except keys: Set<String>) -> String {

@@ -23,9 +23,9 @@ public struct ConnectionConfiguration: Sendable {
     /// It sets `target_session_attrs=read-write`, and replaces sessions whose server stops writing. A
     /// `target_session_attrs` in the URI or in `PGTARGETSESSIONATTRS` takes precedence.
     public var requiresWrites = true
-    /// How statements are adapted for servers of another kind.
+    /// The adaptation of statements for servers of another kind.
     ///
-    /// Nil if there is only one kind.
+    /// Nil if there is only one kind of servers.
     public var dialect: Dialect?
     /// Called on the connection's thread for each notice or warning. It must not block.
     public var onNotice: (@Sendable (String) -> Void)?

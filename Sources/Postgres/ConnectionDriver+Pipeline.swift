@@ -118,8 +118,8 @@ extension ConnectionDriver {
                 prepared[query.statement.name] = Prepared(sql: query.statement.sql, types: query.parameters.types)
             case .ignore, .keep, .fail: break
             }
-            // a notice is received before the result of its command, or, for an implicit transaction, after the last
-            // one
+            // a notice is received before the result of its command or, for an implicit transaction, after the last
+            // result
             if handle.takeCommitWarning() { collector.warn() }
         }
         return handle.hasFailed ? .broken : .pending

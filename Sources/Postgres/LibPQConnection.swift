@@ -16,7 +16,7 @@ final class LibPQConnection {
     /// Receives notices; kept alive as long as libpq may call it.
     private final class Listener {
         let onNotice: (@Sendable (String) -> Void)?
-        /// Whether a warning has arrived that a commit was not replicated, since
+        /// Whether a warning that a commit was not replicated has arrived since the last call of
         /// ``LibPQConnection/takeCommitWarning()``.
         var hasCommitWarning = false
         init(_ onNotice: (@Sendable (String) -> Void)?) { self.onNotice = onNotice }
@@ -100,7 +100,7 @@ final class LibPQConnection {
         return password
     }
 
-    /// The value of an option in a URI or keyword string, if it is set there.
+    /// The value of an option in a URI or keyword string; nil if it is not set.
     private static func option(_ name: String, in uri: String) -> String? {
         guard let options = PQconninfoParse(uri, nil) else { return nil }
         defer { PQconninfoFree(options) }

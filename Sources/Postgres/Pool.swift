@@ -6,7 +6,7 @@ import Synchronization
 /// seconds is tested before it is lent. No connection is lent inside a transaction.
 ///
 /// While the server cannot be reached, attempts are made one at a time with back-off. Callers wait during a short
-/// outage, and are refused immediately during a long one.
+/// outage, and are refused immediately during a long outage.
 public final class Pool: Sendable {
     typealias State = PoolState<Connection, CheckedContinuation<Lease, Never>>
 

@@ -89,7 +89,7 @@ public struct Statement: Sendable, Hashable {
 
     /// The query with a value for each parameter, in the order of the list.
     ///
-    /// It is a programming error if the names of the values are not those of the parameters.
+    /// It is a programming error if the names of the values differ from the names of the parameters.
     public func dynamicallyCall(withKeywordArguments values: KeyValuePairs<String, any PostgresEncodable>) -> Query {
         let isBound = values.count == parameters.count && zip(values, parameters).allSatisfy { $0.key == $1 }
         precondition(isBound, "statement '\(name)' has parameters \(parameters), and not \(values.map(\.key))")

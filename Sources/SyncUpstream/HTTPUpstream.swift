@@ -32,7 +32,7 @@ package final class HTTPUpstream: Upstream {
     ///
     /// - Parameters:
     ///   - now: the clock for `Retry-After`.
-    ///   - sign: makes tokens for `signed` credentials; nil if there is no key for them.
+    ///   - sign: creates tokens for `signed` credentials; nil if there is no key for such tokens.
     ///   - names: checks whether names resolve in time.
     ///   - logger: receives failures at level debug, but never contents, credentials or paths.
     package init(

@@ -16,7 +16,7 @@ struct SigningKey: Sendable {
     /// JWTKit's implementation, with the key in it; see ``TokenKey/implementation``.
     let implementation: any JWTAlgorithm
 
-    /// Reads the one private key of a PEM file, PKCS #8 or the older forms.
+    /// Reads the only private key of a PEM file, in PKCS #8 or an older form.
     ///
     /// Other blocks, such as openssl's `EC PARAMETERS`, are skipped.
     ///

@@ -144,7 +144,7 @@ package final class RequestSigner: Sendable {
 
     /// Creates a signer with the private key of a PEM file.
     ///
-    /// EC on P-256 signs with ES256, Ed25519 with EdDSA, RSA of at least 2048 bits with RS256.
+    /// A key on P-256 signs with ES256, an Ed25519 key with EdDSA, and an RSA key of at least 2048 bits with RS256.
     ///
     /// - Throws: ``TokenConfigurationError`` for any other key, and if there is not exactly one key.
     package init(

@@ -56,10 +56,10 @@ struct TokenKeySet: Sendable {
     func knows(_ id: String) -> Bool { keys.contains { $0.id == ByteExactString(id) } }
 }
 
-/// A key that may verify tokens, with its one algorithm.
+/// A key that may verify tokens, with its algorithm.
 struct TokenKey: Sendable {
     let algorithm: TokenAlgorithm
-    /// The key's id, if its source gives it one.
+    /// The key's id; nil if the source of the key contains no id.
     let id: ByteExactString?
 
     /// JWTKit's implementation, which contains the key. It is stored directly because verification then is a plain

@@ -89,7 +89,7 @@ struct SkippedKey: Sendable, Equatable {
     let isSecret: Bool
 }
 
-/// The keys of a published document, and those that were skipped.
+/// The usable keys of a published document, and the keys that were skipped.
 struct PublishedKeys: Sendable {
     var keys: [TokenKey] = []
     var skipped: [SkippedKey] = []

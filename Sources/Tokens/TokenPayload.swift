@@ -14,7 +14,7 @@ struct TokenPayload {
 
     private func claim(_ name: StaticString) -> JSONValue? { claims[name] }
 
-    /// Seconds since 1970, rounded down; RFC 7519 allows fractions.
+    /// The value of a claim in seconds since 1970, rounded down. RFC 7519 allows fractions.
     func seconds(_ name: StaticString) throws(TokenError) -> Int64? {
         guard let value = claim(name) else { return nil }
         // Beyond this limit, seconds are not exact, and sums could overflow.

@@ -170,7 +170,7 @@ public enum ReplicationMessage: Sendable, Hashable {
 public struct ReplicationRelation: Sendable, Hashable {
     public struct Column: Sendable, Hashable {
         public let name: String
-        /// The type's number; those of built-in types are the same on all servers.
+        /// The type's number. Built-in types have the same numbers on all servers.
         public let type: UInt32
         /// Whether the column is part of a row's identity.
         public let isKey: Bool

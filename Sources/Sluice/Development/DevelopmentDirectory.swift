@@ -114,7 +114,7 @@ enum Folder {
 
 /// The settings of `sluice dev`: its own database, addresses and secrets, and all other settings of the environment.
 enum DevelopmentSettings {
-/// Settings that dev determines itself.
+    /// Settings that dev determines itself.
     private static let own: [Setting] = [
         .databaseURL, .publicAddress, .operationsAddress, .jwtSecret, .jwtKeysFile, .jwtJWKSURL, .jwtIssuersFile,
         .jwtIssuer, .jwtAudience, .jwtAudienceClaim, .jwtExclusiveKeys, .jwtUserClaim, .jwtUserIDs,

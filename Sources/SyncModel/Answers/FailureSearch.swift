@@ -9,13 +9,13 @@ public import Foundation
 /// with ``add(_:)``. It visits each dependency once, however many mutations share it. An unknown mutation counts as not
 /// settled. Pure.
 public struct FailureSearch: Sendable {
-    /// A mutation on the path from a mutation in question to those that it waits for.
+    /// A mutation on the path from a mutation in question to the mutations for which it waits.
     public struct Step: Sendable {
         public let id: UUID
         public let status: MutationStatus
         public let position: Int64
         public let entity: EntityName
-        /// Mutations that this one waits for while it is blocked.
+        /// Mutations for which this mutation waits while it is blocked.
         public let dependsOn: [UUID]
 
         public init(id: UUID, status: MutationStatus, position: Int64, entity: EntityName, dependsOn: [UUID]) {
@@ -56,7 +56,7 @@ public struct FailureSearch: Sendable {
         }
     }
 
-    /// Mutations that a blocked mutation waits for and that are not known yet, each once.
+    /// Mutations for which a blocked mutation waits and that are not known yet, without duplicates.
     public var unknown: [UUID] {
         var seen: Set<UUID> = []
         var unknown: [UUID] = []
@@ -88,7 +88,7 @@ public struct FailureSearch: Sendable {
     /// If so, further mutations would change nothing.
     public var isDecided: Bool { stuck.count == asked.count }
 
-    /// The stuck mutations among those in question.
+    /// The stuck mutations among the mutations in question.
     public var stuck: Set<UUID> {
         var dependants: [UUID: [UUID]] = [:]
         for step in steps.values {

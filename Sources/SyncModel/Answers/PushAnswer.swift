@@ -112,7 +112,7 @@ extension PushVerdict {
     /// The status for metrics and logs.
     public var status: MutationStatus { record?.status ?? .rejected }
 
-    /// Whether the answer repeats an earlier one.
+    /// Whether the entry is a repeat, so that the answer contains an earlier outcome.
     public var isReplay: Bool {
         switch self {
         case .replayed, .rejectedBefore: true
@@ -153,7 +153,7 @@ public struct PushPreview: Sendable {
 ///
 /// It does not contain the organization's credential, headers and base URL.
 public struct PreviewedRequest: Sendable, Hashable {
-    /// A header of the mutation, or one that the gateway sets.
+    /// A header of the mutation, or a header that the gateway sets.
     public struct Header: Sendable, Hashable {
         /// The name in lower case.
         @Exact public private(set) var name: String
@@ -166,7 +166,7 @@ public struct PreviewedRequest: Sendable, Hashable {
     @Exact public private(set) var path: String
     /// The gateway's headers first, then the others by name.
     public let headers: [Header]
-    /// JSON; nil for none.
+    /// The body, JSON; nil without a body.
     public let body: [UInt8]?
     /// Client ids and device ids in path and body whose server ids are not known yet.
     public let unresolvedIDs: [ServerID]

@@ -16,7 +16,7 @@ public struct FreeNumbers: Sendable {
     ///   - base: the next number that the device would assign; nil for the number after `highest`.
     ///   - taken: numbers in use from `base` on, ascending.
     ///   - isWhole: whether `taken` contains all numbers in use from `base` on.
-    ///   - highest: the highest number in use; nil for none.
+    ///   - highest: the highest number in use; nil if no number is in use.
     public init(from base: Int64?, taken: [Int64] = [], isWhole: Bool = true, highest: Int64?) {
         self.base = base
         self.taken = taken
@@ -62,7 +62,7 @@ public struct FreeNumbers: Sendable {
         )
     }
 
-    /// The first `count` free numbers; nil if there are fewer.
+    /// The first `count` free numbers; nil if fewer are free.
     public func first(_ count: Int) -> [Int64]? {
         var numbers: [Int64] = []
         numbers.reserveCapacity(count)

@@ -16,7 +16,7 @@ public struct LocalID: Sendable, Hashable, Comparable {
         self.number = number
     }
 
-    /// The UUID that represents this id where the gateway uses client ids.
+    /// The UUID that represents this id wherever the gateway uses client ids.
     ///
     /// The gateway uses it in look-ups, in dependencies, and in the list of mutations that a blocked mutation waits
     /// for. It is a hash of device, type and number, so that every gateway computes the same UUID. No client sees it.
@@ -117,7 +117,7 @@ extension ContentRules {
     }
 }
 
-/// The device ids in a push: those in relations, and those of the entities that the push writes.
+/// The device ids in a push: the ids in relations, and the ids of the entities that the push writes.
 public struct PushLocalIDs: Sendable {
     /// The maximum number of ids in the relations of one push, which limits the size of one look-up.
     public static let limit = 20_000

@@ -130,7 +130,7 @@ public struct PullPlanner: Sendable {
 
     // MARK: - Assigning numbers
 
-    /// Decides which entities get a number, once all numbers of the device are known.
+    /// Decides which entities get a number. Call it after all numbers of the device are known.
     ///
     /// The changed entities come first, in the feed's order. The entities in relations follow in order of appearance,
     /// because their changes may be on a later page. A deletion gives its entity no number.

@@ -6,7 +6,7 @@
 public struct UnconfirmedPages: Sendable {
     public struct Page: Sendable {
         public let number: Int64
-        /// The page from whose cursor the device pulled it; 0 for none.
+        /// The earlier page from whose cursor the device pulled this page; 0 without an earlier page.
         public let base: Int64
         /// The device's counters when it pulled.
         ///
@@ -41,7 +41,7 @@ public struct UnconfirmedPages: Sendable {
     /// Compares a pull with the unconfirmed pages.
     ///
     /// - Parameters:
-    ///   - base: the page from whose cursor the device pulls; 0 for none.
+    ///   - base: the page from whose cursor the device pulls; 0 without such a page.
     ///   - counters: the device's counters.
     public init(of pages: [Page], base: Int64, counters: [ByteExactString: Int64]) {
         for page in pages {
@@ -98,7 +98,7 @@ public enum PageState: Sendable, Hashable {
     case lost
 
     /// - Parameters:
-    ///   - page: the page's number; 0 for none.
+    ///   - page: the page's number; 0 without a page.
     ///   - pages: the known pages of the device. The page that is not outstanding is the last confirmed page.
     public init(of page: Int64, among pages: [(page: Int64, isOutstanding: Bool)]) {
         guard page > 0 else {

@@ -34,7 +34,7 @@ public struct AttemptRecord: Sendable, Hashable {
     public let sentAt: Timestamp?
     /// The duration; nil if the process ended before the measurement.
     public let milliseconds: Int32?
-    /// The HTTP status of the answer; nil for none.
+    /// The HTTP status of the answer; nil without an answer.
     public let status: Int16?
     /// The reason why there was no answer.
     public let error: String?
@@ -60,8 +60,8 @@ public struct AttemptRecord: Sendable, Hashable {
 
     /// The record of a request; nil if there is nothing to record.
     ///
-    /// Two requests are not recorded: a success at the first attempt, which the mutation's row shows, and a request
-    /// that was never sent.
+    /// Two kinds of requests are not recorded: a success at the first attempt, which the mutation's row shows, and a
+    /// request that was never sent.
     ///
     /// - Parameter outcome: the outcome of the answer.
     public init?(

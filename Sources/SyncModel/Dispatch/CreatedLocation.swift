@@ -113,7 +113,7 @@ struct CreatedLocation {
 
     /// The segments of a path, percent-decoded; nil for a path that is not UTF-8.
     ///
-    /// Empty ones are left out, and `.` and `..` are resolved.
+    /// Empty segments are omitted, and `.` and `..` are resolved.
     private static func segments(_ path: String) -> [String]? {
         var segments: [String] = []
         for part in path.utf8.split(separator: UInt8(ascii: "/")) {

@@ -11,7 +11,7 @@ public struct OutcomePlanner: Sendable {
     /// - Parameters:
     ///   - othersSucceeded: whether the upstream has accepted another request since the mutation was first held;
     ///     relevant only if ``UpstreamAnswer/mayNeedOperator`` is true for the answer.
-    ///   - jitter: 0 to 1, drawn for each attempt.
+    ///   - jitter: a random number from 0 to 1, new for each attempt.
     public func outcome(
         of answer: UpstreamAnswer,
         to dispatch: Dispatch,

@@ -78,7 +78,7 @@ public struct QueuedMutation: EntityWrite, Sendable {
         self.conflictResolution = conflictResolution
     }
 
-    /// A new mutation that will wait for its turn.
+    /// Creates a queued mutation from a new mutation.
     init(_ new: NewMutation) {
         let mutation = new.mutation
         self.init(
@@ -128,7 +128,7 @@ public final class Dispatch: Sendable {
     /// Its `attemptCount` does not count the request about to be sent.
     public let mutation: QueuedMutation
     public let type: EntityType
-    /// The entity's permanent id; nil for a create without one.
+    /// The entity's permanent id; nil for a create whose id is not known yet.
     public let serverID: ServerID?
     /// The entity's version in the feed when the mutation's turn came.
     ///

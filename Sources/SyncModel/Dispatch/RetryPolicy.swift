@@ -23,8 +23,8 @@ public struct RetryPolicy: Sendable, Hashable {
     /// The time of the next attempt.
     ///
     /// - Parameters:
-    ///   - attempts: the number of requests sent, including the one that just failed; 1 or more.
-    ///   - notBefore: the time that the upstream asked for (`Retry-After`).
+    ///   - attempts: the number of requests sent, including the request that just failed; 1 or more.
+    ///   - notBefore: the earliest time that the upstream allows (`Retry-After`).
     ///   - jitter: 0 to 1; adds up to a fifth of the pause.
     public func nextTry(
         after attempts: Int16,

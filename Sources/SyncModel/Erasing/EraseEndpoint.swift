@@ -8,7 +8,7 @@ public enum EraseEndpoint {
     public static let placeholder = "{user}"
     public static let maximumBytes = 1_000
 
-    /// The error in an operator's endpoint; nil for a valid one.
+    /// The error in an operator's endpoint; nil for a valid endpoint.
     ///
     /// The text completes "erase_endpoint …".
     public static func problem(_ text: String) -> String? {

@@ -17,7 +17,7 @@ struct CostLedger: Sendable {
     static let memory = 1_000_000.0
     /// The work after which organizations with small shares count as absent.
     static let presence = 2_000_000.0
-    /// The maximum number of organizations in memory. If there are more, those that used least are removed.
+    /// The maximum number of organizations in memory. Above it, the organizations that used least are removed.
     static let capacity = 8_192
     /// The weight of a new measurement.
     private static let learning = 0.25
@@ -191,7 +191,7 @@ struct CostOrderedQueue: Sendable {
         if due.count > Self.capacity { due = due.filter { $0.value > present } }
     }
 
-    /// Replaces an expected cost by the actual one.
+    /// Corrects an organization's moment by the difference between actual and expected cost.
     mutating func correct(_ organization: UUID, by difference: Double) {
         guard let moment = due[organization] else { return }
         due[organization] = max(present - Self.portion, moment + difference)

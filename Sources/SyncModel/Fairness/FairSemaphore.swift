@@ -10,7 +10,7 @@ public struct FairSemaphore: Sendable {
 
     /// The waiters that are admitted or refused.
     public struct Decision: Sendable, Equatable {
-        /// Waiters that now hold the capacity that they asked for.
+        /// Waiters that now hold the requested capacity.
         public var admitted: [Ticket] = []
         /// Waiters that have waited too long.
         public var refused: [Ticket] = []
@@ -233,11 +233,11 @@ public struct FairShares: Sendable {
 
 /// A reservation of memory that lasts as long as a copy of it exists.
 ///
-/// All reservations are equal, so that the values that contain them compare as if they had none.
+/// All reservations are equal, so that they do not affect the comparison of the values that contain them.
 public final class MemoryReservation: Sendable, Hashable {
     private let release: @Sendable () -> Void
 
-    /// - Parameter release: returns the reserved memory; called once.
+    /// - Parameter release: called once to return the reserved memory.
     public init(release: @escaping @Sendable () -> Void) {
         self.release = release
     }

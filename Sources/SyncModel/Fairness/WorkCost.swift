@@ -20,9 +20,9 @@ public enum WorkBounds {
     public static let heldBy = 100
     /// Bytes of documents that a group of pushes reads together.
     public static let groupDocuments = 16_777_216
-    /// Bytes of documents that one push may read.
+    /// The maximum number of bytes of documents that one push reads.
     ///
-    /// The database writes that many bytes within a statement's time limit.
+    /// The database can write this number of bytes within a statement's time limit.
     public static let pushDocuments = 33_554_432
     /// Bytes of large stored records that a group of pushes reads together.
     ///
@@ -98,7 +98,7 @@ public struct ActiveWorkerCount: Sendable {
         weightPerWorker = limits.weightPerWorker
     }
 
-    /// The workers that take part: at least one.
+    /// The number of workers that share the jobs; at least one.
     public var count: Int { min(most, 2 + Int(smoothedLoad) / weightPerWorker) }
 
     public mutating func add(_ weight: Int) {

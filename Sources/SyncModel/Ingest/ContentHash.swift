@@ -43,7 +43,7 @@ public struct ContentHash: Sendable, Hashable {
 
 /// Writes numbers in one notation, so that equal values have equal text.
 ///
-/// One system may write `1.0`, another one `1` or `1e0`.
+/// For example, `1.0`, `1` and `1e0` are equal values.
 enum ContentNumbers {
     /// The maximum number of digits of a whole number that is written without an exponent.
     private static let plainDigits = 40

@@ -153,7 +153,7 @@ public struct IngestEvent: Sendable, Hashable {
     public var isShallow = false
     /// For a patch: the id that this entity had until now.
     ///
-    /// The patch applies to the document under that id if the feed does not have this one.
+    /// If the feed does not have the entity under its new id, the patch applies to the document under the earlier id.
     public var origin: ServerID?
     /// How its version relates to the versions of the entity before it.
     public var lineage = Lineage.continues

@@ -15,7 +15,7 @@ public struct IngestState: Sendable {
     public internal(set) var changedMarks: Set<EntityKey> = []
     /// The requests whose echo was found.
     public private(set) var usedRequests: Set<UUID> = []
-    /// The gateway's own requests about the entities, and those whose keys events name.
+    /// The gateway's own requests about the entities, and requests whose keys are in events.
     public private(set) var requests: [UUID: SentRecord] = [:]
     private var requestsByEntity: [EntityKey: [UUID]] = [:]
     /// When the first create that is in flight was sent, by entity type.

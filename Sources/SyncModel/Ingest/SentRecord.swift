@@ -14,7 +14,7 @@ public struct SentRecord: Sendable, Hashable {
     /// The gateway's `Idempotency-Key`.
     public let key: UUID
     @Exact public private(set) var entityType: String
-    /// The text of the entity's permanent id; nil until a create has one.
+    /// The text of the entity's permanent id; nil for a create until the id is known.
     @Exact public private(set) var entityID: String?
     /// When the request was last sent.
     public let sentAt: Timestamp
@@ -171,7 +171,7 @@ public struct SourceMark: Sendable, Hashable {
 }
 
 extension SourceMark {
-    /// The part of an event id that distinguishes two moments of one microsecond.
+    /// The part of an event id that distinguishes two moments in the same microsecond.
     ///
     /// Used in ids that are computed from the content. Empty for times without further digits, whose ids do not change.
     package var fractionSuffix: String { fraction == 0 ? "" : ".\(fraction)" }

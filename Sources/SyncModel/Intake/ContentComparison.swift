@@ -242,7 +242,7 @@ struct FirstAttempt {
     let id: UUID
     let device: UUID
     let operation: Operation
-    /// The entity, with its server id once it is known.
+    /// The entity, with its server id if that is known.
     let entity: EntityName
     let fingerprint: Fingerprint
 

@@ -66,7 +66,7 @@ enum ContentRules {
 enum HeaderRules {
     static let maximumCount = 32
 
-    /// Headers that the gateway sets, and those that concern a connection.
+    /// Headers that the gateway sets, and headers that concern a connection.
     private static let refused = HeaderField.hopByHop.union(HeaderField.ours).union(HeaderField.credentials)
 
     /// Reports every error in the headers.

@@ -156,7 +156,7 @@ extension Fingerprint {
 struct IDPlaces: Sendable, Hashable {
     struct Place: Sendable, Hashable {
         let offset: Int
-        /// The device's own id at this place; nil where a UUID was cut out.
+        /// The device's own id at this place; nil if a UUID was removed at this place.
         var number: Int64?
     }
 
@@ -201,7 +201,7 @@ struct IDPlaces: Sendable, Hashable {
         stored.append(UInt8(rest))
     }
 
-    /// Reads the stored form; nil for an invalid one.
+    /// Reads the stored form; nil if it is invalid.
     static func places(_ stored: [UInt8]) -> [Place]? {
         var rest = stored[...]
         func next() -> UInt64? {

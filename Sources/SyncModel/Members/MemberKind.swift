@@ -14,7 +14,7 @@ package struct MemberKind<Value>: Sendable {
     ///
     /// - Parameters:
     ///   - form: the requirement, which follows the member's name in the error: `must be a UUID`.
-    ///   - subject: replaces the member's name in the error, if not nil.
+    ///   - subject: a text that replaces the member's name in the error; nil for the member's name.
     ///   - parse: returns the value, or nil if it does not meet the requirement.
     package init(
         _ form: String,
@@ -109,7 +109,7 @@ extension MemberKind<UUID> {
 }
 
 extension MemberKind<[MutationStatus]> {
-    /// One status, or several in an array.
+    /// One status, or an array of several statuses.
     package static func statuses(_ allowed: [MutationStatus]) -> Self {
         let words = allowed.map(\.rawValue).joined(separator: ", ")
         return Self("must be one or an array of: \(words)", rule: Rule.memberType) { value in

@@ -64,7 +64,7 @@ extension Problem {
     /// The problem of a discarded mutation: its last problem, and the current entity.
     ///
     /// - Parameters:
-    ///   - error: the mutation's last problem; nil for none.
+    ///   - error: the mutation's last problem; nil without a problem.
     ///   - isOutline: whether to omit the entity's document.
     public static func given(
         up error: [UInt8]?,
@@ -135,7 +135,8 @@ public struct CurrentOutline: Sendable {
 
     /// A problem with a pointer or a mark in place of its `current`.
     ///
-    /// - Parameter place: where the same answer shows the entity (RFC 6901); nil if it does not.
+    /// - Parameter place: the JSON Pointer (RFC 6901) to the entity in the same answer; nil if the answer does not
+    ///   contain the entity.
     public static func cut(_ problem: [UInt8], place: String?) -> [UInt8] {
         guard let members = try? JSONTree(parsing: problem, limits: .widest).root.members else { return problem }
         return JSONWriter.object { writer in

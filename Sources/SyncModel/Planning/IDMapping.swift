@@ -20,7 +20,7 @@ public struct IDMapping: Sendable, Hashable {
     /// The server id; nil while it is unknown.
     public var serverID: ServerID?
     public var status: Status
-    /// The create that makes the entity; it has no effect once the mapping is resolved.
+    /// The create of the entity. After the mapping is resolved, this value has no effect.
     public let mutationID: UUID
     /// Whether the mapping will never be resolved, because its create was discarded. Another create may take over the
     /// client id.
@@ -82,7 +82,7 @@ public struct NewMapping: Sendable {
     public var mapping: IDMapping
     /// When the entity was created on the device.
     public var createdAt: Timestamp
-    /// Whether the mapping replaces one whose create was discarded.
+    /// Whether the mapping replaces a mapping whose create was discarded.
     public var replacesAbandoned = false
 }
 

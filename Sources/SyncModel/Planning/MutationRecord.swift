@@ -36,7 +36,7 @@ public final class MutationRecord: EntityWrite, Sendable {
         }
     }
 
-    /// The progress of the mutation; the defaults are those of a new mutation.
+    /// The progress of the mutation. The default values are the values of a new mutation.
     public struct State: Sendable {
         public var status: MutationStatus
         /// The revision: starts at 1, and increases with each new upstream idempotency key.
@@ -45,13 +45,13 @@ public final class MutationRecord: EntityWrite, Sendable {
         public var revision: Int32 = 1
         /// The entity's version after the mutation took effect.
         public var version: Int64?
-        /// The upstream's ETag of the entity after the mutation took effect there.
+        /// The upstream's ETag of the entity after the mutation took effect at the upstream.
         public var etag: String?
         /// Requests sent to an upstream so far; 0 for built-in types.
         public var attemptCount: Int16 = 0
         /// When the next retry is due; nil unless an attempt failed.
         public var nextRetryAt: Timestamp?
-        /// The mutations that block this one.
+        /// The mutations that block this mutation.
         public var dependsOn: [UUID] = []
         /// The resolution, if a strategy or a person settled a conflict.
         public var resolution: ConflictResolution?
@@ -96,7 +96,7 @@ public final class MutationRecord: EntityWrite, Sendable {
     /// The parts of a record, for changes in a copy.
     public struct Parts: Sendable {
         public let origin: Origin
-        /// The entity, with its permanent id once it is known.
+        /// The entity, with its permanent id if that is known.
         public var entity: EntityName
         public var state: State
         public var response = Response()
@@ -171,7 +171,7 @@ public final class MutationRecord: EntityWrite, Sendable {
         parts.gaps[keyPath: member]
     }
 
-    /// Whether a mutation that depends on this one may run.
+    /// Whether a mutation that depends on this mutation may run.
     public var satisfiesDependants: Bool { parts.state.status.satisfiesDependants(settledBy: parts.state.resolution) }
 
     /// The size of the list of blocking mutations in an answer, in bytes.

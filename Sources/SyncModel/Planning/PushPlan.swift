@@ -12,7 +12,7 @@ public struct PushPlan: Sendable {
     public var unresolvedIDs: UnresolvedIDHistory?
     /// The accepted mutations, in running order.
     public var mutations: [NewMutation] = []
-    /// New mappings, one row each, including pending mappings and those of device ids.
+    /// New mappings, one row each, including pending mappings and mappings of device ids.
     public var mappings: [NewMapping] = []
     /// Device ids that a pull assigned and that this push uses for the first time.
     ///

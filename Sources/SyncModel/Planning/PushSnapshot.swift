@@ -20,8 +20,8 @@ public struct PushSnapshot: Sendable {
     public var unresolvedIDs = UnresolvedIDHistory()
     /// Whether every name in the push was looked up.
     ///
-    /// If not, rows that are missing from this snapshot may exist. The snapshot then suffices to accept an entry, since
-    /// unique indexes catch an existing row. It never suffices to refuse an entry (product rule 5).
+    /// If not, rows that are missing from this snapshot may exist. Such a snapshot is sufficient to accept an entry,
+    /// because unique indexes detect an existing row. It is never sufficient to refuse an entry (product rule 5).
     public var isComplete = false
     /// Known mutations by idempotency key.
     public var knownByKey: [UUID: MutationRecord] = [:]

@@ -2,8 +2,8 @@ import Foundation
 
 /// Evaluates the entries of a push, in running order. It does not execute them.
 ///
-/// It decides which entries are repeats, which are refused and why, and which are accepted with which dependencies
-/// (product rules 1, 3, 5, 9).
+/// It decides which entries are repeats, which entries are refused for which reason, and which entries are accepted
+/// with which dependencies (product rules 1, 3, 5, 9).
 struct PushValidator {
     let snapshot: PushSnapshot
     let types: (String) -> EntityType?

@@ -72,7 +72,7 @@ public struct UnresolvedIDHistory: Sendable, Hashable {
     /// The stored form, oldest first.
     public let stored: [UInt8]
 
-    /// - Parameter stored: the stored form; nil for none.
+    /// - Parameter stored: the stored form; nil for an empty history.
     public init(stored: [UInt8]? = nil) {
         self.stored = stored ?? []
     }

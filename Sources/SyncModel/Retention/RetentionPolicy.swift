@@ -130,7 +130,7 @@ public struct RetentionReport: Sendable, Hashable {
 
     public init() {}
 
-    /// The number of items of a kind; 0 if none were processed.
+    /// The number of processed items of a kind.
     public subscript(kind: RetentionKind) -> Int {
         get { counts[kind] ?? 0 }
         set { counts[kind] = newValue }

@@ -9,11 +9,11 @@ public struct MasterKeys: Sendable {
     /// The key that wraps new data keys; nil if no new data keys may be created.
     ///
     /// With nil, sealed values can be opened, and organizations with a data key continue to use it. Organizations
-    /// without a data key get none.
+    /// without a data key do not get a data key.
     public let wrapping: MasterKey?
     private let keys: [ByteExactString: MasterKey]
 
-    /// Reads lines `NAME:64 HEX DIGITS`; a first line `-` means no wrapping key.
+    /// Reads lines of the form `NAME:64 HEX DIGITS`. If the first line is `-`, there is no wrapping key.
     ///
     /// Empty lines and lines that begin with `#` are ignored.
     public init(parsing text: String) throws(MasterKeyError) {

@@ -78,7 +78,7 @@ public enum SealedText {
         return bytes
     }
 
-    /// The parts of a value that begins like a sealed one.
+    /// The parts of a value that begins like a sealed value.
     typealias Parts = (number: Int32, user: UUID?, sealed: Data)
 
     /// Reads a value that begins like a sealed value; nil if the rest is malformed.

@@ -132,7 +132,7 @@ public struct SettledContent: Sendable {
         localReferences = subject.type.localReferences(in: payload, on: subject.record.deviceID)
     }
 
-    /// Distinct device ids: those in the payload's relations, and the entity's own.
+    /// Distinct device ids: the ids in the payload's relations, and the entity's own id.
     public var localIDs: [LocalID] {
         Set(localReferences.map(\.id) + [entity.localID].compactMap { $0 }).sorted()
     }

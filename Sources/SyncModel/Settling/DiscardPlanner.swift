@@ -57,7 +57,7 @@ public struct DiscardPlanner {
     /// Other statuses cannot be discarded: a mutation in flight may take effect, and a final mutation has its outcome.
     public static let statuses: [MutationStatus] = [.pending, .blocked, .failed, .conflict]
 
-    /// Kept mutations that this plan changes. The caller reads what ``Knowledge`` needs about them.
+    /// Kept mutations that this plan changes. The caller reads the data about them for ``Knowledge``.
     public var kept: [DependencyNode] { choice == .keep ? Array(direct.prefix(limit)) : [] }
 
     /// All dependencies of the kept and the discarded mutations.

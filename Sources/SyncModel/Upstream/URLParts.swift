@@ -19,7 +19,7 @@ struct URLParts {
         self.path = path
     }
 
-    /// The error in the URL; nil for none.
+    /// The error in the URL; nil for a valid URL.
     var problem: String? {
         guard ["http", "https"].contains(scheme.lowercased()) else { return "must start with http:// or https://" }
         if path.contains("?") || authority.contains("?") { return "must not have a query" }
@@ -155,7 +155,7 @@ public struct WebhookURL: Sendable, Hashable {
         isTLS = base.isTLS
         let authority = base.text.from(":").dropFirst(3).before("/")
         let rest = base.text[authority.endIndex...]
-        // a path with a slash at its end is another path than the one without
+        // a path with a slash at its end differs from the path without the slash
         self.text = base.text + (rest.isEmpty || path.hasSuffix("/") ? "/" : "") + query
         if authority.hasPrefix("["), let end = authority.firstIndex(of: "]") {
             host = String(authority[..<end].dropFirst())

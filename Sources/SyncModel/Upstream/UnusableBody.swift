@@ -48,7 +48,7 @@ public struct UnusableBody: Sendable, Hashable {
         }
     }
 
-    /// The content coding, by the header or by the first bytes; nil for none.
+    /// The content coding, by the header or by the first bytes; nil if the body has no coding.
     private static func coding(_ bytes: [UInt8], _ encoding: String?) -> String? {
         if bytes.starts(with: [0x1f, 0x8b]) { return "gzip" }
         let named = encoding?.lowercased().unicodeScalars.split(whereSeparator: { [",", " ", "\t"].contains($0) })

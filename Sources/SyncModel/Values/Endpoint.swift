@@ -36,7 +36,7 @@ public struct Endpoint: Sendable, Hashable {
 
     /// Every UUID-shaped run in the path and query, in order.
     ///
-    /// These are the places where a client id may be.
+    /// These are the possible places of client ids.
     public var uuids: [UUID] {
         var found: [UUID] = []
         scan { uuid, _ in found.append(uuid) }

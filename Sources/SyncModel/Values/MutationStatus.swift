@@ -43,9 +43,9 @@ public enum MutationStatus: String, Sendable, Hashable, CaseIterable {
     /// Whether the status is in ``forAPerson``.
     public var isForAPerson: Bool { self == .failed || self == .conflict }
 
-    /// Whether the lane will run the mutation without further action.
+    /// Whether the lane runs the mutation without further action.
     ///
-    /// The mutation does not wait for a person or another mutation.
+    /// If so, the mutation does not wait for a person or for another mutation.
     public var isQueued: Bool { self == .pending || self == .inFlight }
 
     /// Whether a mutation that depends on a mutation with this status may run (product rule 3).

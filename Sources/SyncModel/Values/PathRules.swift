@@ -108,7 +108,7 @@ package enum PercentEncoding {
         return output
     }
 
-    /// The encoded text: all characters except unreserved ones (RFC 3986, 2.3) are encoded.
+    /// The encoded text. All characters except unreserved characters (RFC 3986, 2.3) are encoded.
     package static func encoded(_ text: String) -> [UInt8] {
         text.utf8.flatMap { byte -> [UInt8] in
             switch byte {

@@ -111,7 +111,7 @@ extension Problem {
 
 /// One error, and its place.
 public struct ProblemDetail: Sendable, Hashable {
-    /// RFC 6901 pointer into the request body. A long one is cut and ends with "…" (``ErrorBounds``).
+    /// The RFC 6901 pointer into the request body. A long pointer is truncated and ends with "…" (``ErrorBounds``).
     @Exact public var pointer: String
     /// The broken rule, by its name in docs/spec if it has one.
     @Exact public var rule: String

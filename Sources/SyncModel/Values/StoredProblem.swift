@@ -39,9 +39,9 @@ struct RedactedProblem {
     private static let slash = UInt8(ascii: "/")
 
     private let problem: JSONValue
-    /// Pointers that lead into the payload, which sentences quote.
+    /// Pointers into the payload, which the problem's sentences quote.
     ///
-    /// The longest pointer is first, as a pointer may begin with another pointer.
+    /// The longest pointer is first, because a pointer may begin with another pointer.
     private let pointers: [String]
 
     init(of problem: JSONValue) {

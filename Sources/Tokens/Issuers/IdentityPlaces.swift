@@ -14,7 +14,7 @@ package struct IdentityPlaces: Sendable, Equatable {
 
         /// The name of the top-level claim that contains the organization's name.
         ///
-        /// Nil if there is no such claim, or its place is deeper.
+        /// Nil if there is no such claim, or if it is nested in another claim.
         package var claimName: String? {
             if case .claim(let place) = self { return place.plainName }
             return nil
