@@ -27,7 +27,7 @@ public struct JSONFold: Sendable {
     }
 
     private struct Object: Sendable {
-        /// Nil for a removed member.
+        /// The members in document order; nil for a removed member.
         var members: [Member?] = []
         var places: [[UInt8]: Int] = [:]
         /// White space before the closing brace.

@@ -122,7 +122,7 @@ extension Columns {
         }
     }
 
-    /// UTF-8 text, stored unchanged.
+    /// A column of UTF-8 text, which is stored unchanged.
     @inlinable
     public static func json<Text: Collection<UInt8> & SendableMetatype>(
         _ name: String,

@@ -7,7 +7,7 @@ public enum ConnectFailure: String, Sendable, CaseIterable {
     case loginForbidden
     /// 28P01, or 28000 from `peer`, `ident`, `cert` and similar methods.
     case authentication
-    /// The server asks for a password, and none is configured.
+    /// The server requires a password, and no password is configured.
     case passwordMissing
     /// 28000: no line of `pg_hba.conf` admits this host, role and database.
     case notAdmitted

@@ -14,7 +14,7 @@ public final class Connection: Sendable {
     public static let timeoutMargin: Duration = .seconds(1)
 
     private let mailbox: Mailbox
-    /// Nil if a separate thread drives the session.
+    /// The driver of the session; nil if a separate thread drives it.
     private let driver: DriverInPlace?
     private let defaultTimeout: Duration?
     private let statements = Atomic(0)

@@ -1,6 +1,6 @@
 /// The adaptation of statements for servers of another kind.
 ///
-/// Each connection asks its server once whether it is of that kind, in the round trip that applies the settings.
+/// Each connection queries once whether its server is of that kind, in the round trip that applies the settings.
 public struct Dialect: Sendable {
     /// Returns one row with one boolean: whether the server is of the kind.
     public var detection: Statement

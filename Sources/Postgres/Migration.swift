@@ -1,8 +1,8 @@
 /// One forward step of a schema.
 public struct Migration: Sendable, Hashable {
-    /// Its name, such as `0001_tables`. Migrations run in the order of their names.
+    /// The migration's name, such as `0001_tables`. Migrations run in the order of their names.
     public let name: String
-    /// Its statements, without BEGIN and COMMIT.
+    /// The migration's statements, without BEGIN and COMMIT.
     public let sql: String
 
     public init(name: String, sql: String) {

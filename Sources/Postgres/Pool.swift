@@ -248,17 +248,17 @@ extension Pool {
 
 extension Pool {
     public struct Statistics: Sendable, Equatable {
-        /// Connections that exist, lent or idle.
+        /// The number of open connections, lent or idle.
         public let open: Int
-        /// Connections not in use.
+        /// The number of idle connections.
         public let idle: Int
         public let connecting: Int
         public let waiting: Int
-        /// Connections made since the pool's creation.
+        /// The number of connections made since the pool's creation.
         public let created: Int
         /// The maximum number of connections.
         public let maximum: Int
-        /// Callers refused since the pool's creation.
+        /// The number of callers that were refused since the pool's creation.
         ///
         /// A caller is refused if all connections stay in use, or if too many callers already wait.
         public let exhausted: Int

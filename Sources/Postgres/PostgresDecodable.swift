@@ -187,7 +187,7 @@ struct ArrayReader {
     let count: Int
     private var rest: UnsafeRawBufferPointer
 
-    /// Nil if the bytes are not such an array.
+    /// Begins to read an array; nil if the bytes are not an array of at most one dimension.
     init?(_ bytes: UnsafeRawBufferPointer) {
         rest = bytes
         guard let dimensions = Self.integer(&rest), Self.integer(&rest) != nil, let type = Self.integer(&rest) else {

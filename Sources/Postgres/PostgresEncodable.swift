@@ -167,8 +167,8 @@ extension Array: PostgresEncodable where Element: PostgresEncodable {
     }
 }
 
-// The binary form: dimensions, a flag for NULLs, the element type; for each dimension its length and lower bound; then
-// each element's length (-1 for NULL) and bytes.
+// The binary form has these parts: the number of dimensions, a flag for NULLs and the element type; for each dimension
+// its length and lower bound; and for each element its length (-1 for NULL) and bytes.
 extension PostgresEncodable {
     @inlinable
     public static func postgresSize(of values: [Self]) -> Int {

@@ -48,7 +48,7 @@ public struct PostgresError: Error, Sendable, Equatable, CustomStringConvertible
         self.statementIndex = statementIndex
     }
 
-    /// No connection can be made, for this reason.
+    /// Creates the error of a connection that could not be made.
     init(_ report: ConnectFailure.Report) {
         self.init(.unavailable, report.message + (report.sqlState.map { " (SQLSTATE \($0))" } ?? ""))
         connectFailure = report.failure

@@ -28,7 +28,7 @@ package enum RequestFailure: Equatable {
     }
 
     /// - Parameters:
-    ///   - isSent: whether the request's head was put on a connection.
+    ///   - isSent: whether the request's head was written to a connection.
     ///   - timeout: the time limit of the request.
     package func reason(isSent: Bool, isTLS: Bool, timeout: Duration) -> String {
         switch self {

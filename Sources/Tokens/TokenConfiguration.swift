@@ -74,7 +74,7 @@ extension TokenConfiguration {
 }
 
 extension TokenVerifier {
-    /// ``TokenConfiguration/user(called:by:)`` for the settings in force.
+    /// Returns the result of ``TokenConfiguration/user(called:by:)`` for the settings in force.
     package func user(
         called text: ByteExactString,
         by issuer: ByteExactString

@@ -62,9 +62,10 @@ struct TokenKey: Sendable {
     /// The key's id; nil if the source of the key contains no id.
     let id: ByteExactString?
 
-    /// JWTKit's implementation, which contains the key. It is stored directly because verification then is a plain
-    /// function call. JWTKit's own key collection is an actor, uses a default key for an unknown id, and does not
-    /// compare a token's algorithm with the key's algorithm.
+    /// JWTKit's implementation, which contains the key.
+    ///
+    /// It is stored directly, so that verification is a plain function call. JWTKit's own key collection is an actor,
+    /// uses a default key for an unknown id, and does not compare a token's algorithm with the key's algorithm.
     let implementation: any JWTAlgorithm
 
     static func secret(_ bytes: [UInt8]) async throws -> TokenKey {

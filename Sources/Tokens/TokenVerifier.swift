@@ -230,7 +230,7 @@ extension TokenVerifier {
     /// The caches of the URLs from which keys are fetched.
     var remotes: [JWKSCache] { state.withLock { Array($0.remotes.values) } }
 
-    /// Puts fetched keys in force.
+    /// Replaces the keys of a URL by the fetched keys.
     func takeKeys(of remote: JWKSCache) {
         state.withLock { state in
             state.table.takeKeys(of: remote)

@@ -236,7 +236,7 @@ extension LibPQConnection {
         }
     }
 
-    /// Bytes that the system has received and that are not read yet.
+    /// The number of bytes that the system has received and that are not read yet.
     ///
     /// If the connection is encrypted, these bytes are encrypted.
     var bytesWaiting: Int {

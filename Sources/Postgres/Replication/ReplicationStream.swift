@@ -109,7 +109,7 @@ public final class ReplicationStream: Sendable {
         public let isRequested: Bool
     }
 
-    /// Ends the stream; `next` throws from then on.
+    /// Ends the stream. After that, `next` throws.
     ///
     /// The reader's position is reported to the server first.
     public func close() { box.close() }

@@ -17,7 +17,7 @@ struct UpstreamExamination {
 
     let reader: HTTPReader
 
-    /// The upstreams of active organizations, at most one more than are checked.
+    /// The upstreams of active organizations: at most ``maximum``, and one more if there are more.
     static func addresses(on connection: Connection) async throws -> [Address] {
         let rows = try await connection.run(Query(list))
         return try (0..<rows.count).map {

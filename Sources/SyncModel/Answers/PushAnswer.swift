@@ -164,7 +164,7 @@ public struct PreviewedRequest: Sendable, Hashable {
     @Exact public private(set) var method: String
     /// Path and query, relative to the base URL.
     @Exact public private(set) var path: String
-    /// The gateway's headers first, then the others by name.
+    /// The gateway's headers, followed by all other headers by name.
     public let headers: [Header]
     /// The body, JSON; nil without a body.
     public let body: [UInt8]?

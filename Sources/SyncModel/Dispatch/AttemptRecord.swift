@@ -18,7 +18,7 @@ public struct AttemptRecord: Sendable, Hashable {
         case held
     }
 
-    /// Characters of an error that are stored.
+    /// The maximum number of stored characters of an error.
     static let errorLength = 200
 
     public let result: Result

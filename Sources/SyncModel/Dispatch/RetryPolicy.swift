@@ -79,7 +79,7 @@ public struct CircuitReport: Sendable, Hashable {
     public var isHalfOpen: Bool
     /// When it opened.
     public var since: Timestamp
-    /// Requests that have failed since the last success, including the first failure.
+    /// The number of requests that have failed since the last success, including the first failure.
     public var failures: Int
     /// The result of the last request.
     public var lastError: String

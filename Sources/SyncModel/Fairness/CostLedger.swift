@@ -42,7 +42,7 @@ struct CostLedger: Sendable {
     private static let sampleInterval = 16
 
     private struct Account {
-        /// Microseconds that a unit takes.
+        /// The microseconds that a unit of work takes.
         var rate: Double
         /// Recent work, as of ``at``.
         var use = 0.0
@@ -58,7 +58,7 @@ struct CostLedger: Sendable {
     private var clock = 0.0
     /// All recent work.
     private var use = 0.0
-    /// Microseconds that a unit takes, over all organizations.
+    /// The microseconds that a unit of work takes, over all organizations together.
     private var rate = firstRate
     /// Organizations with a large share of recent work: eight at most.
     private var busy: Set<UUID> = []

@@ -4,7 +4,7 @@
 /// predict its cost. These bounds apply before data are read. Statements count the bytes of the rows that they would
 /// return, and leave out the columns that do not fit. Planners refuse a unit of work that exceeds its bound alone.
 public enum WorkBounds {
-    /// Bytes of entities, of upstreams' bodies, of stored errors and of lists of blockers in one answer.
+    /// The maximum number of bytes of entities, upstreams' bodies, stored errors and lists of blockers in one answer.
     ///
     /// The rest of an answer is bounded by the number of its entries and of its id mappings.
     public static let answer = 2_097_152
@@ -18,37 +18,37 @@ public enum WorkBounds {
     public static let blockers = 32
     /// The maximum number of ids that the reason of a held lane and the lane's head name.
     public static let heldBy = 100
-    /// Bytes of documents that a group of pushes reads together.
+    /// The maximum number of bytes of documents that a group of pushes reads together.
     public static let groupDocuments = 16_777_216
     /// The maximum number of bytes of documents that one push reads.
     ///
     /// The database can write this number of bytes within a statement's time limit.
     public static let pushDocuments = 33_554_432
-    /// Bytes of large stored records that a group of pushes reads together.
+    /// The maximum number of bytes of large stored records that a group of pushes reads together.
     ///
     /// The records are errors and upstreams' bodies; small ones are not counted.
     public static let groupRecords = 16_777_216
-    /// Bytes of documents that a preview may read and merge.
+    /// The maximum number of bytes of documents that a preview reads and merges.
     ///
     /// The preview holds them in memory while it plans.
     public static let preview = 8_388_608
-    /// Bytes of contents that one transaction of a bulk call reads.
+    /// The maximum number of bytes of contents that one transaction of a bulk call reads.
     public static let bulkContents = 8_388_608
-    /// Bytes of documents copied into discarded mutations' errors in one transaction.
+    /// The maximum number of bytes of documents that one transaction copies into the errors of discarded mutations.
     public static let discardDocuments = 1_048_576
 }
 
 /// The estimated cost of a push, a preview or a settling call, in bytes.
 public struct WorkCost: Sendable, Equatable {
-    /// Bytes of stored documents that the work reads; each document counts once.
+    /// The number of bytes of stored documents that the work reads; each document counts once.
     public var read = 0
-    /// Bytes that the work merges: a document counts once for each patch.
+    /// The number of bytes that the work merges; a document counts once for each patch.
     public var merged = 0
-    /// Bytes that the work writes.
+    /// The number of bytes that the work writes.
     ///
-    /// They include each patched document, and each document that a conflict stores.
+    /// This includes each patched document, and each document that a conflict stores.
     public var written = 0
-    /// Bytes of the answer.
+    /// The number of bytes of the answer.
     public var answered = 0
 
     public init() {}

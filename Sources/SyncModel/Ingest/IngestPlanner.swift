@@ -18,7 +18,7 @@ public struct IngestPlanner: Sendable {
     /// The owner of an entity for which an event names a user.
     public enum Owner: Sendable, Hashable {
         case user(UUID)
-        /// Not known yet, because the user is being joined with another user.
+        /// The owner is not known yet, because the user is being joined with another user.
         case joining
         /// The user was erased. No user could see the entity, and no erasure would delete it.
         case erased

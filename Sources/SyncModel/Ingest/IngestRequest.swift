@@ -123,7 +123,7 @@ public struct IngestEvent: Sendable, Hashable {
 
     /// How an event's version relates to the versions of the entity before it.
     public enum Lineage: Int, Sendable, Hashable {
-        /// The same row or resource: a version that is not greater is stale.
+        /// The event is about the same row or resource, so a version that is not greater is stale.
         case continues = 0
         /// A row was inserted. If the entity is deleted, its versions start again.
         case restartsIfDeleted

@@ -116,7 +116,7 @@ public struct SourceMark: Sendable, Hashable {
         self.fraction = occurredAt == nil ? 0 : fraction
     }
 
-    /// Digits of a second's fraction that are compared. Later digits are ignored.
+    /// The number of digits of a second's fraction that are compared. Later digits are ignored.
     public static let fractionDigits = 24
 
     /// Returns the digits 7 to 24 of the second's fraction in an RFC 3339 date-time.

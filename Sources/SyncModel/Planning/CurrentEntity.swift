@@ -121,7 +121,7 @@ public struct CurrentOutline: Sendable {
     /// - Parameter problem: a problem object as JSON.
     /// - Returns: nil if the problem has no `current` that names an entity.
     public init?(_ problem: [UInt8]) {
-        // most problems lack the member and need not be parsed
+        // most problems do not have the member and do not need to be parsed
         guard problem.firstRange(of: Self.name) != nil,
             let current = (try? JSONTree(parsing: problem, limits: .widest))?.root["current"],
             let type = current["entity_type"]?.string, let id = current["id"].flatMap(ServerID.init(json:))

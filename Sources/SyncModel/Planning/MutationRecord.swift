@@ -47,7 +47,7 @@ public final class MutationRecord: EntityWrite, Sendable {
         public var version: Int64?
         /// The upstream's ETag of the entity after the mutation took effect at the upstream.
         public var etag: String?
-        /// Requests sent to an upstream so far; 0 for built-in types.
+        /// The number of requests sent to an upstream so far; 0 for built-in types.
         public var attemptCount: Int16 = 0
         /// When the next retry is due; nil unless an attempt failed.
         public var nextRetryAt: Timestamp?

@@ -26,7 +26,7 @@ public struct Endpoint: Sendable, Hashable {
 
     /// The error in a path; it completes "endpoint …".
     public struct Malformed: Error, Hashable {
-        /// For instance "has a backslash".
+        /// The error, as text that completes "endpoint …", such as "has a backslash".
         public let reason: String
 
         init(_ reason: String) {

@@ -70,7 +70,7 @@ public enum MutationStatus: String, Sendable, Hashable, CaseIterable {
     public func canBecome(_ next: MutationStatus) -> Bool {
         switch (self, next) {
         case (.pending, .inFlight), (.pending, .blocked), (.pending, .discarded): true
-        // in the built-in store, nothing is in flight: a mutation goes from pending straight to an outcome
+        // in the built-in store, no mutation is in flight: it changes directly from pending to an outcome
         case (.pending, .succeeded), (.pending, .conflict), (.pending, .failed): true
         case (.blocked, .pending), (.blocked, .discarded), (.blocked, .failed): true
         case (.inFlight, .pending), (.inFlight, .succeeded), (.inFlight, .conflict), (.inFlight, .failed): true

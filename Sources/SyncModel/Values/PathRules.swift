@@ -58,9 +58,9 @@ public enum PathRules {
 
     private static let slash = UInt8(ascii: "/")
     private static let backslash = UInt8(ascii: "\\")
-    /// Bytes that end a name for some servers.
+    /// Bytes at which some servers end a name.
     ///
-    /// They begin parameters, end C strings, or end a path.
+    /// These bytes begin parameters, end C strings, or end a path.
     private static let cutsOff: Set<UInt8> = [UInt8(ascii: ";"), 0, UInt8(ascii: "?"), UInt8(ascii: "#")]
 }
 

@@ -20,7 +20,7 @@ public struct Problem: Error, Sendable, Hashable {
     ///
     /// If it does, another mutation of the same push stores the document.
     public var isCurrentOmitted = false
-    /// Seconds after which to retry; becomes the `Retry-After` header.
+    /// The number of seconds after which to retry, for the `Retry-After` header.
     public var retryAfter: Int?
     /// For `rate_limited`: the state of the exhausted quota, for the `RateLimit` header.
     public var standing: QuotaStatus?

@@ -4,7 +4,7 @@ import Synchronization
 
 /// Makes time-ordered UUIDs (RFC 9562, version 7).
 ///
-/// 48 bits of milliseconds, then 74 random bits.
+/// They consist of 48 bits of milliseconds, followed by 74 random bits.
 public final class UUIDv7Generator: Sendable {
     private let random = RandomBytePool()
 

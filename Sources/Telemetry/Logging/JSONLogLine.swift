@@ -175,7 +175,7 @@ struct TextLogLine {
 /// A moment in the form of log lines. It is formatted here, because a formatter object costs more than the rest of the
 /// line.
 struct LogTime {
-    /// Milliseconds since 1970, UTC.
+    /// The milliseconds since 1970, in UTC.
     let milliseconds: Int64
 
     static func now() -> LogTime {

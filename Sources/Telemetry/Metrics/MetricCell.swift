@@ -149,12 +149,12 @@ final class HistogramCell: MetricCell, RecorderHandler, TimerHandler {
 
 /// Bounds for histograms. There are only a few bounds in each list, because a histogram needs one series per bound.
 package enum MetricBuckets {
-    /// Seconds, for waits on a network or a database: 1 ms to 10 s.
+    /// Bounds in seconds, for waits on a network or a database: 1 ms to 10 s.
     package static let seconds: [Double] = [
         0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10,
     ]
 
-    /// Seconds, for waits on a network that may be unavailable: 10 ms to a day.
+    /// Bounds in seconds, for waits on a network that may be unavailable: 10 ms to a day.
     package static let upToADay: [Double] = [
         0.01, 0.05, 0.1, 0.5, 1, 5, 15, 60, 300, 900, 3_600, 14_400, 43_200, 86_400,
     ]

@@ -251,7 +251,7 @@ struct JWKSCacheState: Sendable {
         return true
     }
 
-    /// Seconds until the next fetch, for `Retry-After`; at least 1.
+    /// The number of seconds until the next fetch, for `Retry-After`; at least 1.
     func secondsUntilDue(at now: Timestamp) -> Int {
         guard !isFetching, let dueAt, dueAt > now else { return 1 }
         let seconds = (dueAt.microseconds - now.microseconds + 999_999) / 1_000_000
