@@ -7,14 +7,13 @@ import Synchronization
 
 /// Runs long computations on separate threads.
 ///
-/// Examples are reading bodies of megabytes, planning what they hold, and writing pages.
+/// Examples are reading bodies of megabytes, planning their mutations, and writing pages.
 ///
-/// The system schedules these threads with lower priority. On the threads that all tasks share, of which there are as
-/// many as cores, all other requests would wait for such a computation.
+/// The system schedules these threads with lower priority. On the threads that all tasks share, one for each core, all
+/// other requests would wait for such a computation.
 package enum BackgroundExecutor {
-    /// Runs fewer pieces of work at a time than there are cores.
-    ///
-    /// It runs one fewer, so that other requests are served without delay.
+    /// Runs tasks on one thread fewer than there are cores, at least one, so that other requests are served without
+    /// delay.
     package static let executor: any TaskExecutor = ThreadExecutor(
         "heavy",
         threads: max(1, ProcessInfo.processInfo.activeProcessorCount - 1),
@@ -23,7 +22,6 @@ package enum BackgroundExecutor {
 }
 
 /// Runs tasks on separate threads, where they may block or compute for long.
-///
 final class ThreadExecutor: TaskExecutor {
     /// The same stack size as on the shared threads, because reading JSON recurses as deep as the JSON is nested.
     private static let stackSize = 8 << 20
@@ -38,7 +36,7 @@ final class ThreadExecutor: TaskExecutor {
         self.threads = threads
         for _ in 0..<threads {
             let hasStarted = DedicatedThread.start(name, stackSize: Self.stackSize) { [self] in
-                // on Linux 0 is the calling thread
+                // on Linux, 0 means the calling thread
                 if niceness != 0 { setpriority(__priority_which_t(PRIO_PROCESS.rawValue), 0, niceness) }
                 while let job = nextJob() { job.runSynchronously(on: asUnownedTaskExecutor()) }
             }
@@ -52,7 +50,7 @@ final class ThreadExecutor: TaskExecutor {
         signals.signal()
     }
 
-    /// Ends the threads when their work is done. No task must use them any more.
+    /// Ends the threads after their work is done. No task may use them any more.
     func end() {
         for _ in 0..<threads { signals.signal() }
     }

@@ -100,16 +100,14 @@ package final class Committer<Work: GroupTransaction>: Sendable {
         }
     }
 
-    /// Answers jobs that have waited too long.
-    ///
-    /// They waited in the queue, or for a database that does not answer.
+    /// Answers jobs that have waited too long, in the queue or for a database that does not answer.
     func expire(after age: Duration) {
         let now = ContinuousClock.now
         let (late, failure) = current.withLock { current in
             (current.jobs.filter { !$0.isAnswered && now - $0.enqueuedAt >= age }, current.failure)
         }
         if !late.isEmpty {
-            // a lock that another session holds, for example, is not a database that does not answer
+            // if a failure is known, such as a lock of another session, the database is not unresponsive
             let problem = failure.map { work.problem($0) } ?? .storeUnavailable
             for job in late { job.refuse(problem) }
         }
@@ -118,18 +116,18 @@ package final class Committer<Work: GroupTransaction>: Sendable {
 
     // MARK: - One group
 
-    /// - Parameter timeoutDivisor: the divisor of its statements' usual time, see `CommitterConnection`.
+    /// - Parameter timeoutDivisor: the divisor of the usual time limit of statements, see `CommitterConnection`.
     private func commit(_ group: [Work.Job], timeoutDivisor: Int) async {
         guard let error = await tryAgain(group, timeoutDivisor: timeoutDivisor) else { return }
         metrics.retry(.tooLong)
         await split(group, error, timeoutDivisor: timeoutDivisor)
     }
 
-    /// Tries a group until it is committed, or certainly will not be.
+    /// Tries a group until it is committed, or until it is certain that it cannot be committed.
     ///
-    /// - Parameter takesHeavy: whether a job may change any amount of data; large ones of other groups are left to the
-    ///   worker for heavy ones.
-    /// - Returns: nil when all its jobs have an answer; otherwise what took too long.
+    /// - Parameter takesHeavy: whether a job may change any amount of data. If false, large jobs are left to the heavy
+    ///   worker.
+    /// - Returns: nil if all jobs have an answer; otherwise the error of a group that took too long.
     private func tryAgain(_ group: [Work.Job], timeoutDivisor: Int, takesHeavy: Bool = false) async -> PostgresError? {
         var context = RetryContext()
         context.takesHeavy = takesHeavy || worker == queue.workers
@@ -178,9 +176,9 @@ package final class Committer<Work: GroupTransaction>: Sendable {
                 await bisect(group, error, timeoutDivisor: timeoutDivisor)
                 return nil
             } catch CommitFailure.unavailable(let error) {
-                // usually the connection was cut while idle by a restart, so the group is tried again on a new
-                // connection An unreplicated group is committed: another try would answer it as repeated, although a
-                // failover may lose it.
+                // usually a restart closed the idle connection, so the group is tried again on a new connection. An
+                // unreplicated group is already committed: another try would answer it as a repeat, although a
+                // failover may lose it
                 let isCommitted = error.kind == .unreplicated
                 if !isCommitted { metrics.retry(.connection) }
                 if attempt > 1 || isCommitted {
@@ -197,16 +195,18 @@ package final class Committer<Work: GroupTransaction>: Sendable {
         return nil
     }
 
-    /// Leaves heavy jobs to the heavy worker, and tries the other jobs again. At the end, the heavy worker accepts no
-    /// more jobs, and the heavy jobs are done here after the others.
+    /// Leaves heavy jobs to the heavy worker, and tries the other jobs again.
+    ///
+    /// During shutdown, the heavy worker accepts no more jobs, so this committer commits the heavy jobs after the
+    /// others.
     private func deferToHeavyWorker(_ lanes: Set<LaneKey>, of group: [Work.Job], timeoutDivisor: Int) async {
         let others = group.filter { !lanes.contains($0.lane) }
         let here = group.filter { lanes.contains($0.lane) && !queue.deferToHeavyWorker($0) }
         if !others.isEmpty { await commit(others, timeoutDivisor: timeoutDivisor) }
         for job in here {
             guard queue.isClosed else {
-                // its organization already has its share of waiting jobs; if the job were done here, other jobs would
-                // wait for it
+                // the organization already has its share of waiting jobs; if this committer did the job, other jobs
+                // would wait for it
                 job.refuse(.overloaded("too many writes are waiting"))
                 continue
             }
@@ -216,7 +216,7 @@ package final class Committer<Work: GroupTransaction>: Sendable {
         }
     }
 
-    /// Fetches users' keys that a group lacks. Returns the error if that fails.
+    /// Fetches users' keys that a group needs and that are not in memory. Returns the error if that fails.
     private func fetchMissingKeys(_ error: SealError) async -> (any Error)? {
         do {
             try await work.fetchMissingKeys(error)
@@ -239,11 +239,11 @@ package final class Committer<Work: GroupTransaction>: Sendable {
 
     /// Halves a group that took too long until one organization is alone.
     ///
-    /// Each half has half of the time. The jobs of that organization are then tried one by one, with a part of the
-    /// time. A job that takes too long even then is refused, and so is one whose turn has not come within twice the
-    /// usual time, because others wait.
+    /// Each half has half of the time. After that, the jobs of the remaining organization are tried one by one, with a
+    /// part of the time. A job that takes too long even alone is refused. A job whose turn has not come within twice
+    /// the usual time is refused as well, because other jobs wait.
     ///
-    /// A job that is alone from the start had all of the time, so trying it again would not help.
+    /// A job that was alone from the start had the whole time, so another try would not help.
     private func split(_ group: [Work.Job], _ error: PostgresError, timeoutDivisor: Int) async {
         guard group.count > 1 else {
             if timeoutDivisor == 1, let job = group.first, !error.isRetryable {
@@ -274,10 +274,10 @@ package final class Committer<Work: GroupTransaction>: Sendable {
         await commit(group.filter { !first.contains($0.lane.organization) }, timeoutDivisor: timeoutDivisor)
     }
 
-    /// Gives a job that took too long in a part of the time a last try.
+    /// Tries a job a last time with the whole time, after it took too long in a part of the time.
     ///
-    /// The job is left to the heavy worker, or tried in the whole time if this is that worker. Only the whole time
-    /// shows that the job takes too long.
+    /// The job is left to the heavy worker, unless this is the heavy worker. Only the whole time shows that the job
+    /// takes too long.
     private func giveAllTime(to job: Work.Job, _ error: PostgresError) async {
         if error.kind == .timedOut, !error.isRetryable {
             if worker != queue.workers {
@@ -292,8 +292,8 @@ package final class Committer<Work: GroupTransaction>: Sendable {
     private func fail(_ group: [Work.Job], _ error: any Error) {
         let problem = work.problem(error)
         for job in group { job.refuse(problem) }
-        // queued jobs would get the same answer while the database is unavailable, so they get it now. If one server of
-        // several is unavailable, jobs of other shards may succeed.
+        // queued jobs would get the same answer while the database is unavailable, so they get it now. If only one of
+        // several servers is unavailable, jobs of other shards may succeed.
         guard let error = error as? PostgresError, error.isUnavailable, let first = group.first else { return }
         let isOneOfSeveral = error.sqlState != nil || connection.hasSelectedServer
         for job in queue.drain(at: worker, fromShardOf: isOneOfSeveral ? first.lane.organization : nil) {
@@ -332,7 +332,7 @@ package final class Committer<Work: GroupTransaction>: Sendable {
 
     /// Leaves the connection outside a transaction and returns how to continue.
     private func failure(_ error: PostgresError, _ connection: Connection, isAlone: Bool) async -> CommitFailure {
-        // for other reasons of a repetition, no problem is reported to waiting jobs
+        // for other reasons to try again, no problem is reported to waiting jobs
         current.withLock { $0.failure = error.isRetryable || error.isTooLong ? error : nil }
         await leaveTransaction(connection)
         if work.isStale(error) { return .stale }

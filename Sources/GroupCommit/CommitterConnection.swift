@@ -3,8 +3,8 @@ import Synchronization
 
 /// A committer's own connection.
 ///
-/// It is opened at first use and reopened after it broke, at most four times a second. If groups are on several
-/// servers, there is one connection to each of them.
+/// It is opened at first use and reopened after it was lost, at most four times a second. If the rows of groups are on
+/// several servers, there is one connection to each server.
 package final class CommitterConnection: Sendable {
     /// The connection to one server, with its state.
     private struct Line {
@@ -23,9 +23,9 @@ package final class CommitterConnection: Sendable {
         var pastTraffic = Traffic()
     }
 
-    /// How long a server that cannot be reached directly is not tried again.
+    /// The time for which a server that could not be reached directly is not tried again.
     ///
-    /// Until that time, its rows are requested through the configured server.
+    /// During this time, its rows are requested through the configured server.
     private static let fallback: Duration = .seconds(10)
 
     private let configuration: ConnectionConfiguration
@@ -34,8 +34,9 @@ package final class CommitterConnection: Sendable {
     private let state = Mutex(State())
 
     /// - Parameters:
-    ///   - isInPlace: whether the committer's thread drives it, which then is the committer's own.
-    ///   - onFallback: as of `ShardRouting`.
+    ///   - isInPlace: whether the committer's thread drives the connection. If so, the thread belongs to the committer
+    ///     alone.
+    ///   - onFallback: called as in `ShardRouting`.
     package init(
         _ configuration: ConnectionConfiguration,
         isInPlace: Bool = false,
@@ -54,10 +55,10 @@ package final class CommitterConnection: Sendable {
     /// Whether the rows of groups are on several servers.
     var hasSelectedServer: Bool { state.withLock { $0.server != nil } }
 
-    /// How long a statement usually may take.
+    /// The usual time limit of a statement.
     var statementTimeout: Duration { configuration.statementTimeout }
 
-    /// The traffic so far, on the open connections and earlier ones.
+    /// The traffic so far, on open and earlier connections.
     var traffic: Traffic {
         state.withLock { state in
             state.lines.values.reduce(state.pastTraffic) { $0 + ($1.connection?.traffic ?? Traffic()) }
@@ -66,8 +67,9 @@ package final class CommitterConnection: Sendable {
 
     /// The open connection.
     ///
-    /// - Parameter timeoutDivisor: the divisor of a statement's usual time: 1 for all of it, 2 for a half.
-    /// - Throws: the failure to connect. Within a quarter of a second of a failed try, the same failure is thrown
+    /// - Parameter timeoutDivisor: the divisor of a statement's usual time limit: 1 for the whole limit, 2 for half of
+    ///   it.
+    /// - Throws: the failure to connect. Within a quarter of a second after a failed try, the same failure is thrown
     ///   again.
     func open(timeoutDivisor: Int = 1) async throws(PostgresError) -> Connection {
         let (connection, server) = try await nearest()
@@ -112,7 +114,7 @@ package final class CommitterConnection: Sendable {
         if let failure, .now - failure.at < .milliseconds(250) { throw failure.error }
         var configuration = configuration
         configuration.server = server
-        // distinguishes these sessions from those of the gateway on the configured server
+        // distinguishes these sessions from the gateway's sessions on the configured server
         if server != nil { configuration.applicationName += " direct" }
         do throws(PostgresError) {
             let connection =
@@ -147,13 +149,13 @@ package final class CommitterConnection: Sendable {
 
 /// The routing of groups whose rows are on one of several servers.
 ///
-/// A group is sent directly to that server, which saves the forwarding by another server.
+/// A group is sent directly to the server that has its rows, so that no other server has to forward it.
 package struct ShardRouting: Sendable {
     /// The server that has a shard's rows, if known.
     let server: @Sendable (Int) -> ServerAddress?
     /// Called when a server cannot be reached.
     ///
-    /// The server answered before, or was not tried yet.
+    /// It is called only for a server that answered before, or that was not tried before.
     let onFallback: @Sendable (ServerAddress, PostgresError) -> Void
 
     package init(

@@ -4,20 +4,20 @@ package import SyncModel
 
 /// Accepts jobs and commits them in groups.
 ///
-/// While a committer is busy, arriving jobs queue. When it is free, it takes all waiting jobs. There is no timer, and
-/// therefore no added latency when idle.
+/// While a committer is busy, arriving jobs are queued. When it is free, it takes all waiting jobs. There is no timer,
+/// so an idle committer adds no latency.
 ///
-/// An organization always goes to the same committer, so two groups of one process never wait for each other. All
-/// organizations of a partition go to the same committer, too, because the first row that a statement writes to a
-/// partition costs more than the next ten. Heavy jobs go to a separate committer, on a separate thread, while nothing
-/// else of their organization is committed.
+/// Jobs of an organization always go to the same committer, so two groups of one process never wait for each other.
+/// Jobs of all organizations of a partition go to the same committer, too, because the first row that a statement
+/// writes to a partition costs more than the next ten. Heavy jobs go to a separate committer, on a separate thread,
+/// while no other job of their organization is committed.
 package final class Committers<Work: GroupTransaction>: Service {
     private let queue: GroupQueue<Work.Job>
     private let committers: [Committer<Work>]
     private let timeout: Duration
 
     /// - Parameters:
-    ///   - count: committers of light jobs; each has its own connection.
+    ///   - count: the number of committers of light jobs; each has its own connection.
     ///   - hasHeavyWorker: whether one more committer commits heavy jobs.
     ///   - limits: the limits of a group.
     ///   - timeout: how long a job may wait, queued or for the database, before it is answered `store_unavailable`.
@@ -54,7 +54,7 @@ package final class Committers<Work: GroupTransaction>: Service {
 
     /// Commits a job together with others, and returns its answer.
     ///
-    /// - Parameter place: the place of the job's organization. All jobs of a partition or shard go to one committer.
+    /// - Parameter place: the partition or shard of the job's organization. All its jobs go to one committer.
     package func submit<Value: Sendable>(
         at place: Placement,
         _ job: (JobCompletion<Value>) -> Work.Job
@@ -68,13 +68,13 @@ package final class Committers<Work: GroupTransaction>: Service {
 
     /// Queues a job to be committed together with others.
     ///
-    /// Does not wait for the answer.
+    /// It does not wait for the answer.
     package func submit<Value: Sendable>(_ job: Work.Job, at place: Placement, _ reply: JobCompletion<Value>) {
         guard !queue.add(job, at: place) else { return }
         reply.send(.failure(Problem.overloaded("too many writes are waiting")))
     }
 
-    /// Runs the committers until graceful shutdown; jobs queued before are finished.
+    /// Runs the committers until graceful shutdown. Jobs that were queued before are finished.
     package func run() async throws {
         await withTaskGroup(of: Void.self) { group in
             for committer in committers {
@@ -106,13 +106,13 @@ package final class Committers<Work: GroupTransaction>: Service {
         }
     }
 
-    /// The reason why a committer cannot write; nil while all can.
+    /// The reason why a committer cannot write; nil while all committers can write.
     package var writeFailure: PostgresError? {
         let now = ContinuousClock.now
         return committers.lazy.compactMap { $0.writeFailure(at: now) }.first
     }
 
-    /// Jobs that wait in all queues, for metrics.
+    /// The number of waiting jobs, for metrics.
     package var waiting: Int { queue.count }
 }
 
@@ -121,7 +121,7 @@ package struct CommitterDatabase: Sendable {
     package let connection: ConnectionConfiguration
     /// The routing of groups if the database has several servers.
     package let routes: ShardRouting?
-    /// A write of one row, by which idle committers show that they can write; empty for none.
+    /// A write of one row, by which idle committers test whether they can write; empty for no such write.
     package let probe: [Query]
 
     package init(_ connection: ConnectionConfiguration, routes: ShardRouting?, probe: [Query]) {

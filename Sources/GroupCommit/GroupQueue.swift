@@ -2,8 +2,9 @@ import FoundationEssentials
 package import SyncModel
 import Synchronization
 
-/// The jobs that wait for the committers, each of which has a worker. Bounded and fair: ``FairGroupQueue`` decides the
-/// order.
+/// The jobs that wait for the committers. Each committer takes the jobs of one worker.
+///
+/// The queue is bounded and fair: ``FairGroupQueue`` decides the order.
 package final class GroupQueue<Job: GroupJob>: Sendable {
     /// The maximum number of waiting jobs. If it is exceeded, the gateway is overloaded.
     static var capacity: Int { 4_096 }
@@ -15,12 +16,12 @@ package final class GroupQueue<Job: GroupJob>: Sendable {
         /// Committers that wait for work, by worker.
         var consumers: [Int: CheckedContinuation<Void, Never>] = [:]
         var isClosed = false
-        /// Workers whose committer is to probe its connection.
+        /// Workers whose committers have to probe their connections.
         var probes: Set<Int> = []
         var activeWorkers: ActiveWorkerCount
         /// The weights of the current groups, by worker.
         var weights: [Int: Int] = [:]
-        /// The place of the current group, by worker.
+        /// The number of the shard of the current group, by worker.
         var shards: [Int: Int] = [:]
 
         mutating func jobs(of items: [FairGroupQueue.Item]) -> [Job] {
@@ -37,7 +38,7 @@ package final class GroupQueue<Job: GroupJob>: Sendable {
     let workers: Int
     private let state: Mutex<State>
 
-    /// - Parameter hasHeavyWorker: whether there is one more worker, for heavy jobs. It has the highest number.
+    /// - Parameter hasHeavyWorker: whether there is an additional worker for heavy jobs. It has the highest number.
     package init(workers: Int, hasHeavyWorker: Bool, limits: GroupLimits = GroupLimits()) {
         self.workers = workers
         let line = FairGroupQueue(
@@ -57,11 +58,12 @@ package final class GroupQueue<Job: GroupJob>: Sendable {
     /// Whether jobs wait that a worker could take.
     func hasWork(at worker: Int) -> Bool { state.withLock { !$0.line.isEmpty(at: worker) } }
 
-    /// Adds a job; false when the queue is full or closed.
+    /// Adds a job; returns false if the queue is full or closed.
     ///
-    /// - Parameter place: the organization's. One worker does a partition's light jobs, since the first row that a
-    ///   statement writes to a partition costs more than the next ten; which one depends on how many workers take part.
-    ///   Shards are spread over all workers at any load, for no two share a group.
+    /// - Parameter place: the partition or shard of the organization. One worker does all light jobs of a partition,
+    ///   because the first row that a statement writes to a partition costs more than the next ten. The number of
+    ///   participating workers determines which worker it is. Shards are distributed over all workers at any load,
+    ///   because two shards never share a group.
     package func add(_ job: Job, at place: Placement) -> Bool {
         let (isAdded, consumer) = state.withLock { state -> (Bool, CheckedContinuation<Void, Never>?) in
             guard !state.isClosed else { return (false, nil) }
@@ -84,7 +86,7 @@ package final class GroupQueue<Job: GroupJob>: Sendable {
         return isAdded
     }
 
-    /// Leaves a job of the current group to the worker for heavy ones.
+    /// Leaves a job of the current group to the worker for heavy jobs.
     ///
     /// Returns false if that worker accepts no more jobs.
     func deferToHeavyWorker(_ job: Job) -> Bool {
@@ -110,9 +112,9 @@ package final class GroupQueue<Job: GroupJob>: Sendable {
         consumer?.resume()
     }
 
-    /// The next group for a worker, whose group before it counts as done.
+    /// The next group for a worker. The worker's previous group counts as done.
     ///
-    /// Waits for the first job. An empty group requests a probe. Nil once the queue is closed and empty.
+    /// It waits for the first job. An empty group requests a probe. Nil if the queue is closed and empty.
     ///
     /// - Parameter took: the duration of the previous group; nil if it was not measured.
     func next(at worker: Int, took: Duration? = nil) async -> [Job]? {
@@ -122,7 +124,7 @@ package final class GroupQueue<Job: GroupJob>: Sendable {
                 let items = state.line.take(at: worker)
                 state.weights[worker] = items.reduce(0) { $0 + $1.weight }
                 state.shards[worker] = items.first?.shard
-                // jobs being committed elsewhere may leave more for this worker
+                // another worker may still add jobs for this worker
                 return (
                     state.jobs(of: items), state.isClosed && state.line.isIdle(for: worker),
                     state.probes.remove(worker) != nil
@@ -147,12 +149,12 @@ package final class GroupQueue<Job: GroupJob>: Sendable {
     /// The shard of a worker's current group; nil without shards.
     func shard(at worker: Int) -> Int? { state.withLock { $0.shards[worker] } }
 
-    /// Ends the group of a worker: another worker may have work of its organizations.
+    /// Ends the group of a worker. After that, another worker can take jobs of the group's organizations.
     private func finish(at worker: Int, _ took: Duration?) {
         let consumers = state.withLock { state in
             let woken = state.line.finish(at: worker, took: took.map { $0 / .microseconds(1) })
             state.activeWorkers.remove(state.weights.removeValue(forKey: worker) ?? 0)
-            // at the end every consumer checks whether anything is left
+            // after closing, every consumer checks whether jobs are left
             let workers = state.isClosed ? Set(state.consumers.keys) : woken
             return workers.compactMap { state.consumers.removeValue(forKey: $0) }
         }
@@ -175,7 +177,7 @@ package final class GroupQueue<Job: GroupJob>: Sendable {
         state.withLock { state in state.remove(state.line.drain(at: worker, fromShardOf: organization)) }
     }
 
-    /// Accepts no more jobs; waiting jobs are still handed out.
+    /// Stops accepting jobs. Waiting jobs are still returned to the committers.
     package func close() {
         let consumers = state.withLock { state in
             state.isClosed = true

@@ -2,26 +2,25 @@ package import Postgres
 package import SyncModel
 import Synchronization
 
-/// The work of a committer on a group: one transaction.
+/// The work of a committer on a group, in one transaction.
 package protocol GroupTransaction: Sendable {
     associatedtype Job: GroupJob
     /// Reads, decides, writes and commits, and answers the jobs.
     ///
     /// - Parameter context: the data that must not be read from a cache.
-    /// - Throws: `PostgresError`, ``CommitFailure``, or the errors of `Catalog`. Nothing of the group is committed in
-    ///   that case.
+    /// - Throws: `PostgresError`, ``CommitFailure``, or the errors of `Catalog`. In these cases, nothing is committed.
     func commit(_ group: [Job], on connection: Connection, _ context: RetryContext) async throws
 
     /// Returns the problem for a job that failed. The details are logged.
     func problem(_ error: any Error) -> Problem
 
-    /// The problem for a job that failed alone, in the time of a whole group.
+    /// The problem for a job that failed alone although it had the time of a whole group.
     func problem(_ error: PostgresError, ofLone job: Job) -> Problem
 
     /// Whether a database error means that the cached organizations are out of date.
     func isStale(_ error: PostgresError) -> Bool
 
-    /// Fetches users' keys that values are sealed with, or are to be.
+    /// Fetches the keys of users with which values are sealed or have to be sealed.
     func fetchMissingKeys(_ error: SealError) async throws
 
     /// Drops a group's organizations from the cache.
@@ -34,22 +33,22 @@ extension GroupTransaction {
 
 /// One piece of work on one lane that is committed together with others.
 package protocol GroupJob: Sendable {
-    /// A lane takes part in a group once.
+    /// The lane of the job. A group has at most one job of a lane.
     var lane: LaneKey { get }
-    /// Its part of a group's bound on mutations.
+    /// The number of mutations that count towards a group's limit.
     var weight: Int { get }
-    /// Its part of a group's bound on bytes.
+    /// The number of bytes that count towards a group's limit.
     var bytes: Int { get }
     var enqueuedAt: ContinuousClock.Instant { get }
-    /// Whether its caller has stopped waiting.
+    /// Whether the job's caller has stopped waiting.
     var isAnswered: Bool { get }
-    /// Answers that the job was not done.
+    /// Answers the caller with a problem, because the job was not done.
     func refuse(_ problem: Problem)
 }
 
 /// The reply to a job's caller. Only the first answer counts.
 ///
-/// A push that was answered at its time-out may still be committed. If it is sent again, it is a repeat.
+/// A push that was answered at its time-out may still be committed. If the client sends it again, it is a repeat.
 package final class JobCompletion<Value: Sendable>: Sendable {
     package typealias Answer = Result<Value, Problem>
     /// Called once, on any thread. It must return quickly.
@@ -77,11 +76,11 @@ package final class JobCompletion<Value: Sendable>: Sendable {
     }
 }
 
-/// Why a group was not committed, and how to continue.
+/// The reason why a group was not committed, which determines how to continue.
 package enum CommitFailure: Error {
-    /// Try again, and look up everything.
+    /// The group has to be tried again with all look-ups.
     case readAgain
-    /// Try again after a short pause.
+    /// The group has to be tried again after a short pause.
     case contended(PostgresError)
     /// A statement took too long, or waited too long for a lock.
     ///
@@ -91,19 +90,19 @@ package enum CommitFailure: Error {
     case heavy(Set<LaneKey>)
     /// The cached organizations are out of date.
     case stale
-    /// The database refuses something in the group.
+    /// The database refuses a part of the group.
     case refused(PostgresError)
     case unavailable(PostgresError)
 }
 
-/// The lessons of a group's earlier tries.
+/// The information from earlier tries of a group.
 package struct RetryContext: Sendable {
     /// Whether to look up all keys, ids and watermarks.
     package var looksUpAll = false
-    /// Whether data keys were read again after a value under an unknown one was met.
+    /// Whether data keys were read again, because a value was sealed with an unknown data key.
     ///
     /// If so, the value stays closed.
     package var hasNewestKeys = false
-    /// Whether heavy jobs may be done: the group has no other organization's jobs.
+    /// Whether heavy jobs may be done, because the group has only jobs of one organization.
     package var takesHeavy = false
 }

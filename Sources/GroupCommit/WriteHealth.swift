@@ -2,18 +2,20 @@ import Metrics
 package import Postgres
 import SyncModel
 
-/// Whether one writer can commit at present, for readiness; reads do not show it.
+/// Whether one writer can commit at present, for readiness. Reads do not show it.
 ///
-/// A commit is proof that writes are possible, and a failed one counts until the next. An idle writer is probed by a
-/// write of one row. Only failures of the database as a whole count: a refused job, a contended row and a statement
-/// that takes too long do not. A refused job makes a probe due, and a failed probe counts with any error.
+/// A commit is proof that writes are possible, and a failed commit counts until the next commit succeeds. An idle
+/// writer is probed with a write of one row. Only failures of the database as a whole count. A refused job, a contended
+/// row and a statement that takes too long do not count. A refused job makes a probe due, and a failed probe counts
+/// with any error.
 package struct WriteHealth: Sendable {
     /// How long a writer can fail before the gateway is not ready. A restart of the database is usually shorter.
     package static let timeout: Duration = .seconds(3)
-    /// How long a lack of resources or a refusal by the database counts, unless a job is committed. A successful probe
-    /// does not end this time, because it can reuse space on a full disk on which the next job finds no space.
-    /// Therefore readiness changes at most twice a minute. While commits are not replicated, a commit is no proof
-    /// either, because a commit without changes waits for no standby.
+    /// How long a lack of resources or a refusal by the database counts, unless a job is committed.
+    ///
+    /// A successful probe does not end this time, because on a full disk it can reuse space, while the next job finds
+    /// no space. As a result, readiness changes at most twice a minute. While commits are not replicated, a commit is
+    /// not proof either, because a commit without changes does not wait for a standby.
     package static let shortage: Duration = .seconds(30)
     /// How long a writer may be idle before it is probed.
     ///
@@ -28,14 +30,14 @@ package struct WriteHealth: Sendable {
     private var isSuspect = false
     /// The last commit, probe or failure.
     private var lastTry: ContinuousClock.Instant?
-    /// The last failure; nil once a write has succeeded.
+    /// The last failure; nil after a write has succeeded.
     private(set) package var failure: PostgresError?
 
     package init() {}
 
     /// Whether an error means that the database as a whole accepts no writes.
     package static func counts(_ error: PostgresError) -> Bool {
-        // a full pool only shows much work, and 53400 is a limit that a single statement exceeds
+        // a full pool only means much work, and 53400 is a limit that a single statement exceeds
         (error.isUnavailable || error.isOfDatabase) && error.kind != .poolExhausted && error.sqlState != "53400"
     }
 
@@ -56,8 +58,10 @@ package struct WriteHealth: Sendable {
         committed(at: now)
     }
 
-    /// Records the failure of a probe. A probe depends on no job, so each failure concerns the database: also error
-    /// 54000 of a server without free transaction ids, which a single job can cause as well.
+    /// Records the failure of a probe.
+    ///
+    /// A probe depends on no job, so each failure concerns the database as a whole. This includes error 54000 of a
+    /// server without free transaction ids, although a single job can also cause this error.
     package mutating func failedProbe(_ error: PostgresError, at now: ContinuousClock.Instant) {
         guard !error.isRetryable, error.kind != .cancelled, error.kind != .poolExhausted else { return }
         record(error, at: now)
@@ -80,9 +84,9 @@ package struct WriteHealth: Sendable {
         if error.kind == .unreplicated { (lackingSince, unreplicatedAt) = (now, now) }
     }
 
-    /// Why the gateway is not ready.
+    /// The reason why the gateway is not ready.
     ///
-    /// Nil while the writer succeeds, or has failed for a moment only.
+    /// Nil while the writer succeeds, or has failed only for a moment.
     package func writeFailure(at now: ContinuousClock.Instant) -> PostgresError? {
         guard let failingSince, now - failingSince >= Self.timeout else { return nil }
         return failure
@@ -96,19 +100,19 @@ package struct WriteHealth: Sendable {
 
 /// The metrics of group commit.
 package struct CommitMetrics: Sendable {
-    /// Why a group is tried again.
+    /// The reason why a group is tried again.
     enum Retry: String, CaseIterable {
-        /// Data that the first read left out is needed after all.
+        /// Data that the first read omitted is needed.
         case readAgain = "read_again"
-        /// Another replica has changed an organization's types.
+        /// Another gateway has changed an organization's types.
         case staleTypes = "stale_types"
-        /// Another replica has made a data key.
+        /// Another gateway has created a data key.
         case staleKeys = "stale_keys"
         /// Users' keys were not in memory.
         case userKeys = "user_keys"
         /// Another transaction conflicted with the group.
         case contended
-        /// The connection broke.
+        /// The connection was lost.
         case connection
         /// A job would change too much to share a group.
         case heavy
@@ -140,7 +144,7 @@ package struct CommitMetrics: Sendable {
         self.retries = Dictionary(uniqueKeysWithValues: retries)
     }
 
-    /// - Parameter traffic: all traffic of the group, including retries and halves.
+    /// - Parameter traffic: all traffic of the group, including retries and the halves of the group.
     func group(jobs: Int, mutations: Int, traffic: Traffic, took: Duration) {
         self.jobs.record(jobs)
         self.mutations.record(mutations)

@@ -5,10 +5,10 @@ import Glibc
 extension Int64 {
     /// Reads a whole JSON number that is written with a fraction or an exponent.
     ///
-    /// For example `1.0` or `25e2`: to JSON Schema that is an integer, and writers that have only floating-point
-    /// numbers produce it.
+    /// For example `1.0` or `25e2`. JSON Schema treats such numbers as integers, and writers that have only
+    /// floating-point numbers produce them.
     ///
-    /// Exact: no digit is rounded. Nil for other numbers, and beyond the range.
+    /// The result is exact. Nil for other numbers, and for numbers beyond the range.
     init?(decimal text: some Collection<UInt8>) {
         var digits: [UInt8] = []
         var exponent = 0
@@ -35,7 +35,7 @@ extension Int64 {
             self = 0
             return
         }
-        // the range has 19 digits
+        // numbers in the range have at most 19 digits
         guard exponent >= 0, digits.count + exponent <= 19 else { return nil }
         digits += Array(repeating: 0, count: exponent)
         self.init(digits, isNegative: isNegative)
@@ -52,7 +52,7 @@ extension Int64 {
         var value: Int64 = 0
         for digit in digits {
             let (shifted, isTooLarge) = value.multipliedReportingOverflow(by: 10)
-            // Counted downwards: the lowest number has no positive counterpart.
+            // The value is kept negative, because the lowest number has no positive counterpart.
             let (next, isTooLow) = shifted.subtractingReportingOverflow(Int64(digit))
             if isTooLarge || isTooLow { return nil }
             value = next
@@ -64,7 +64,7 @@ extension Int64 {
         self = value
     }
 
-    /// The number after the `e`, clamped far beyond the digits of every number.
+    /// The number after the `e`, limited to a value that is larger than the number of digits of any text.
     private static func exponent(_ text: some Collection<UInt8>) -> Int {
         var value = 0
         for byte in text where byte >= UInt8(ascii: "0") {
@@ -74,7 +74,7 @@ extension Int64 {
     }
 }
 
-/// Conversions in some ten nanoseconds; Foundation's take several hundred.
+/// Conversions that take about ten nanoseconds. Those of Foundation take several hundred.
 extension UUID {
     private static let textLength = 36
 
@@ -131,7 +131,7 @@ extension UUID {
 extension [UInt8] {
     /// JSON text without line ends.
     ///
-    /// Line ends are between tokens only: within strings they are escaped.
+    /// JSON has line ends only between tokens, because within strings they are escaped.
     public var inOneLine: [UInt8] {
         guard contains(where: { $0 == 0x0a || $0 == 0x0d }) else { return self }
         return map { $0 == 0x0a || $0 == 0x0d ? 0x20 : $0 }
@@ -145,7 +145,7 @@ extension UnsafeBufferPointer<UInt8> {
         return memcmp(mine, others, count) == 0
     }
 
-    /// Below 0, 0, or above 0: byte by byte, and a prefix comes first.
+    /// Compares byte by byte, with a prefix first. Returns a number below 0, 0, or above 0.
     func order(against other: UnsafeBufferPointer<UInt8>) -> Int {
         if let mine = baseAddress, let others = other.baseAddress {
             let order = memcmp(mine, others, Swift.min(count, other.count))

@@ -1,44 +1,45 @@
-/// A JSON object that many merge patches change in memory (RFC 7396), written once.
+/// A JSON object that many merge patches (RFC 7396) change in memory, and that is written once.
 ///
-/// A patch costs as much as the members that it names. ``JSONValue/mergePatch(target:patch:maximumBytes:)`` reads and
-/// writes the whole document for each patch. The result has the same value; white space may differ.
+/// The cost of a patch depends only on the members that it names. In contrast,
+/// ``JSONValue/mergePatch(target:patch:maximumBytes:)`` reads and writes the whole document for each patch. The result
+/// has the same value; white space may differ.
 public struct JSONFold: Sendable {
     /// The effect of a patch.
     public enum Effect: Sendable, Equatable {
         case changed
-        /// Every named member has the patch's value already.
+        /// Every named member already has the patch's value.
         case unchanged
         /// The document would be too long. Nothing was changed.
         case tooLong
-        /// The document or the patch has a name twice, or is not an object. Nothing was changed.
+        /// The document or the patch has duplicate names, or is not an object. Nothing was changed.
         case unsupported
     }
 
     private struct Member: Sendable {
         /// The name as written, with its colon and the white space around it.
         let head: ArraySlice<UInt8>
-        /// The value as written, where ``child`` is nil.
+        /// The value as written; used only if ``child`` is nil.
         var text: ArraySlice<UInt8>
         /// The white space after the value.
         var tail: ArraySlice<UInt8>
-        /// The place in ``objects`` of a value that a patch changed.
+        /// The index in ``objects`` of a value that a patch changed; nil for an unchanged value.
         var child: Int?
     }
 
     private struct Object: Sendable {
-        /// Nil for a removed member.
+        /// The members in document order; nil for a removed member.
         var members: [Member?] = []
         var places: [[UInt8]: Int] = [:]
         /// White space before the closing brace.
         var rest: ArraySlice<UInt8> = []
-        /// The length of its text.
+        /// The length of the object's text.
         var count = 2
     }
 
     /// The root, and the objects within it that patches changed.
     private var objects: [Object] = []
 
-    /// - Returns: nil unless the text is an object whose names differ.
+    /// Reads a document; nil unless it is an object without duplicate names.
     public init?(_ document: [UInt8]) {
         guard let root = Self.object(document[...]) else { return nil }
         objects = [root]
@@ -58,7 +59,7 @@ public struct JSONFold: Sendable {
     /// Applies a merge patch.
     ///
     /// - Parameters:
-    ///   - isShallow: whether the patch's members replace the document's as a whole, and null is a value.
+    ///   - isShallow: whether the patch's members replace whole members of the document, and null is a value.
     ///   - isSame: whether two values that are not both objects are the same.
     public mutating func merge(
         _ patch: JSONValue,
@@ -102,9 +103,9 @@ public struct JSONFold: Sendable {
         }
     }
 
-    /// The place in ``objects`` of a member's value.
+    /// The index in ``objects`` of a member's value.
     ///
-    /// Nil unless that is an object whose names differ.
+    /// Nil unless the value is an object without duplicate names.
     private mutating func child(of object: Int, at place: Int) -> Int? {
         guard let member = objects[object].members[place] else { return nil }
         if let child = member.child { return child }
@@ -126,7 +127,7 @@ public struct JSONFold: Sendable {
 
     // MARK: - Merging
 
-    /// The names of a patch's object with their values; nil where one is there twice.
+    /// The names of a patch's object with their values; nil if a name is duplicate.
     private static func changes(_ object: Int, of storage: JSONStorage) -> [(name: [UInt8], node: Int)]? {
         storage.withSource { source in
             var changes: [(name: [UInt8], node: Int)] = []
@@ -152,9 +153,9 @@ public struct JSONFold: Sendable {
         }
     }
 
-    /// The bytes by which a patch makes an object longer. Changes no text.
+    /// The number of bytes by which a patch makes an object longer. Changes no text.
     ///
-    /// Nil where the patch is not supported.
+    /// Nil if the patch is not supported.
     private mutating func growth(_ object: Int, by patch: Int, of storage: JSONStorage, isShallow: Bool) -> Int? {
         guard let changes = Self.changes(patch, of: storage) else { return nil }
         var growth = 0
@@ -184,7 +185,7 @@ public struct JSONFold: Sendable {
         return growth
     }
 
-    /// - Returns: the bytes by which the object became longer.
+    /// - Returns: the number of bytes by which the object became longer.
     private mutating func apply(
         _ patch: Int,
         of storage: JSONStorage,
@@ -236,7 +237,7 @@ public struct JSONFold: Sendable {
         if let child = member.child { write(child, to: &text) } else { text += member.text }
     }
 
-    /// Recurses as deep as patches reach, which their limits bound.
+    /// Recurses as deep as patches are nested, which their limits bound.
     private func write(_ object: Int, to text: inout [UInt8]) {
         text.append(UInt8(ascii: "{"))
         var isFirst = true

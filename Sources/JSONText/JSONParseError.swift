@@ -1,25 +1,25 @@
-/// Why a text is not JSON (RFC 8259), or exceeds the limits.
+/// The reason why a text is not JSON (RFC 8259), or exceeds the limits.
 public struct JSONParseError: Error, Sendable, Equatable {
-    /// The numbers are those of `csj_error`.
+    /// The raw values are the numbers of `csj_error`.
     public enum Kind: UInt32, Sendable, CaseIterable {
-        /// Exceeds a limit of ``JSONLimits``.
+        /// The text exceeds a limit of ``JSONLimits``.
         case tooLong = 1, tooDeep, tooManyNodes
-        /// No value: nothing, or white space only.
+        /// The text has no value. It is empty, or has only white space.
         case empty
         case invalidUTF8
-        /// A character below U+0020 in a string, unescaped.
+        /// An unescaped character below U+0020 in a string.
         case controlCharacter
         case unterminatedString
         /// The text ends within an array or object.
         case unexpectedEnd
-        /// Another character where a value belongs, for example a byte order mark.
+        /// A character that cannot begin a value, for example a byte order mark.
         case expectedValue
         case expectedName, expectedColon, expectedCommaOrEnd
-        /// A word that is none of `true`, `false` and `null`.
+        /// A word other than `true`, `false` and `null`.
         case invalidLiteral
         /// A number that breaks the grammar: `01`, `1.`, `+1`, `1e`.
         case invalidNumber
-        /// A backslash in a string that begins no escape of RFC 8259.
+        /// A backslash in a string that does not begin an escape of RFC 8259.
         case invalidEscape
         case trailingContent
         case outOfMemory
@@ -55,7 +55,7 @@ public struct JSONParseError: Error, Sendable, Equatable {
             let before = text.prefix(max(0, offset))
             let line = before.count { $0 == UInt8(ascii: "\n") } + 1
             let start = before.lastIndex(of: UInt8(ascii: "\n")).map { $0 + 1 } ?? 0
-            // continuation bytes are no characters
+            // continuation bytes do not count as characters
             let column = before[start...].count { $0 & 0xc0 != 0x80 } + 1
             return "\(complaint) at line \(line), column \(column)."
         }
@@ -88,13 +88,13 @@ extension JSONParseError: CustomStringConvertible {
     public var description: String { explanation }
 }
 
-/// Bounds on a parsed text. They bound the memory too: a tree takes its text plus 16 bytes a node.
+/// Limits on a parsed text. They also limit the memory: a tree needs the size of its text plus 16 bytes per node.
 public struct JSONLimits: Sendable, Equatable {
-    /// The longest text, in bytes. Values above 1 GiB count as that.
+    /// The maximum length of the text, in bytes. Values above 1 GiB are treated as 1 GiB.
     public var maximumBytes: Int
-    /// How deep arrays and objects may nest: `[]` is 1. Values above 1,024 count as that.
+    /// The maximum nesting of arrays and objects; `[]` has the depth 1. Values above 1,024 are treated as 1,024.
     public var maximumDepth: Int
-    /// Values and member names together.
+    /// The maximum number of values and member names together.
     public var maximumNodes: Int
 
     /// The defaults suit a request's body.
@@ -104,7 +104,7 @@ public struct JSONLimits: Sendable, Equatable {
         self.maximumNodes = maximumNodes
     }
 
-    /// The widest bounds; for texts that were checked when they came in.
+    /// The highest limits, for texts that were checked when they were received.
     public static let widest = JSONLimits(
         maximumBytes: 1_073_741_824,
         maximumDepth: 1_024,
@@ -117,8 +117,8 @@ extension [UInt8] {
 
     /// The bytes without one UTF-8 byte order mark at their beginning.
     ///
-    /// A reader of JSON may ignore it (RFC 8259, 8.1). Use it for texts of other servers, whose authors cannot be
-    /// asked to correct them: ``JSONTree`` itself refuses the mark.
+    /// A reader of JSON may ignore the mark (RFC 8259, 8.1), but ``JSONTree`` refuses it. Use this property for texts
+    /// of other servers, whose authors cannot be asked to remove the mark.
     public var withoutByteOrderMark: [UInt8] {
         starts(with: Self.byteOrderMark) ? Array(dropFirst(Self.byteOrderMark.count)) : self
     }

@@ -1,6 +1,6 @@
 /// Builds JSON Pointers (RFC 6901).
 public struct JSONPointer: Sendable, Equatable, CustomStringConvertible {
-    /// Empty for the whole text, otherwise a slash before every step.
+    /// The pointer: empty for the whole text, otherwise with a slash before every step.
     public private(set) var text: String
 
     public init() { text = "" }
@@ -12,7 +12,7 @@ public struct JSONPointer: Sendable, Equatable, CustomStringConvertible {
     /// Compares bytes.
     public static func == (left: JSONPointer, right: JSONPointer) -> Bool { left.text == right.text }
 
-    /// Steps into the member with that unescaped name.
+    /// Appends a step to the member with an unescaped name.
     public mutating func append(member name: String) {
         text.append("/")
         for character in name.unicodeScalars {
@@ -24,7 +24,7 @@ public struct JSONPointer: Sendable, Equatable, CustomStringConvertible {
         }
     }
 
-    /// Steps into the element at that index, from 0.
+    /// Appends a step to the element with an index, counted from 0.
     public mutating func append(index: Int) {
         text.append("/\(index)")
     }
@@ -43,7 +43,7 @@ public struct JSONPointer: Sendable, Equatable, CustomStringConvertible {
 
     public static func isValid(_ text: String) -> Bool { steps(of: text) != nil }
 
-    /// The steps of a pointer, unescaped; nil for a malformed one.
+    /// The steps of a pointer, unescaped; nil for a malformed pointer.
     static func steps(of pointer: String) -> [[UInt8]]? {
         if pointer.isEmpty { return [] }
         guard pointer.utf8.first == UInt8(ascii: "/") else { return nil }

@@ -1,16 +1,17 @@
 import CSimdJSON
 
-/// A parsed text: its bytes, and the place of every value in them.
+/// A parsed text: its bytes, and the position of every value in them.
 ///
-/// Immutable, and a reference to pass around.
+/// It is immutable. A copy shares the text by reference.
 ///
-/// Parsing takes time linear in the text, for any input. Values are decoded when they are requested.
+/// Parsing takes linear time for any input. Values are decoded when they are requested.
 public struct JSONTree: Sendable {
     let storage: JSONStorage
 
     /// Parses one JSON text (RFC 8259) in UTF-8, without a byte order mark.
     ///
-    /// A text that the grammar allows but no reader could make good use of is not an error but has a ``JSONDefect``.
+    /// A text that the grammar allows, but that is ambiguous or cannot be stored, has a ``JSONDefect`` instead of an
+    /// error.
     public init(parsing bytes: [UInt8], limits: JSONLimits = .init()) throws(JSONParseError) {
         storage = try JSONStorage(parsing: bytes, limits: limits)
     }
@@ -30,7 +31,7 @@ public struct JSONTree: Sendable {
 
 /// A value or a member's name in the parser's flat array.
 ///
-/// A name's value is the node after it.
+/// The node after a name is the name's value.
 typealias JSONNode = csj_node
 
 extension csj_node {
@@ -40,7 +41,7 @@ extension csj_node {
     var isName: Bool { kind == UInt8(CSJ_NAME.rawValue) }
     var isNull: Bool { kind == UInt8(CSJ_NULL.rawValue) }
     var hasEscapes: Bool { flags & UInt8(CSJ_HAS_ESCAPES.rawValue) != 0 }
-    /// Never set on a name.
+    /// Whether a string is UUID-shaped. Never set on a name.
     var isUUID: Bool { flags & UInt8(CSJ_IS_UUID.rawValue) != 0 }
     var isInteger: Bool { flags & UInt8(CSJ_IS_INTEGER.rawValue) != 0 }
 
@@ -78,7 +79,7 @@ extension csj_node {
         withUnescaped(in: bytes) { String(decoding: $0, as: UTF8.self) }
     }
 
-    /// Compares a string or name, once unescaped.
+    /// Compares the unescaped string or name with a text.
     func equals(_ other: StaticString, in bytes: UnsafeBufferPointer<UInt8>) -> Bool {
         other.withUTF8Buffer { other in
             // An escape is never shorter than the character it encodes.
@@ -90,8 +91,8 @@ extension csj_node {
 
 /// A text and its nodes.
 ///
-/// Unchecked because of the pointers: this object alone owns their memory, which the parser wrote before the object
-/// existed, nothing writes afterwards, and `deinit` frees.
+/// It is `@unchecked` because of the pointers. Only this object owns their memory: the parser wrote it before the
+/// object existed, it is never written afterwards, and `deinit` frees it.
 final class JSONStorage: @unchecked Sendable {
     let bytes: [UInt8]
     let nodes: UnsafePointer<csj_node>
@@ -152,7 +153,7 @@ public struct JSONElements: Sequence, Sendable {
 
     public var isEmpty: Bool { storage.nodes[index].after == index + 1 }
 
-    /// Counted by stepping over the elements.
+    /// The number of elements, counted by iterating over them.
     public var count: Int { reduce(0) { count, _ in count + 1 } }
 }
 
@@ -187,7 +188,7 @@ public struct JSONMembers: Sequence, Sendable {
         Iterator(storage: storage, index: index + 1, end: storage.nodes[index].after)
     }
 
-    /// Passes name and value of each. Unlike a loop it counts no references to the text.
+    /// Passes name and value of each member. Unlike a loop, it does not change reference counts.
     public func forEach(_ body: (JSONName, JSONValue) -> Void) {
         let end = storage.nodes[index].after
         var member = index + 1
@@ -206,9 +207,9 @@ extension JSONValue {
         node.isObject ? JSONMembers(storage: storage, index: index) : nil
     }
 
-    /// The first member with that name, found by linear search.
+    /// The value of the first member with a name, found by linear search.
     ///
-    /// Nil also for other types.
+    /// Nil without such a member, and for other types.
     public subscript(name: StaticString) -> JSONValue? {
         let node = node
         guard node.isObject else { return nil }
@@ -234,18 +235,18 @@ public struct JSONName: Sendable {
 
     /// The name's length in bytes.
     ///
-    /// Nil where it has escapes, and is shorter than it is written.
+    /// Nil for a name with escapes, which is shorter than its text.
     public var utf8Count: Int? {
         let node = storage.nodes[index]
         return node.hasEscapes ? nil : node.range.count - 2
     }
 
-    /// Compares the unescaped name. Allocates nothing.
+    /// Compares the unescaped name with a text. Allocates nothing.
     public func equals(_ other: StaticString) -> Bool {
         storage.bytes.withUnsafeBufferPointer { storage.nodes[index].equals(other, in: $0) }
     }
 
-    /// Compares the unescaped name.
+    /// Compares the unescaped name with a text.
     public func equals(_ other: String) -> Bool {
         var other = other
         return storage.bytes.withUnsafeBufferPointer { bytes in

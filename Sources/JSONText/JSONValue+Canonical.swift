@@ -5,14 +5,14 @@ extension JSONValue {
     /// Represents a UUID in the canonical form: no JSON text has this byte.
     public static let identifierMarker: UInt8 = 0x01
 
-    /// Appends a form in which values with the same meaning are the same bytes.
+    /// Appends the canonical form, in which values with the same meaning are the same bytes.
     ///
-    /// It is for fingerprints.
+    /// It is used for fingerprints.
     ///
-    /// Members come in the order of their unescaped names' bytes, white space is removed, strings are escaped in one
-    /// minimal way, numbers stay as written. Every UUID-shaped string value becomes ``identifierMarker``, and the UUID
-    /// is appended to `identifiers`, in the order of this form. Takes time linear in the value, but for sorting
-    /// members; appends at most ``rawCount`` bytes.
+    /// Members are sorted by the bytes of their unescaped names. White space is removed, strings have only the
+    /// necessary escapes, and numbers stay as written. Every UUID-shaped string value becomes ``identifierMarker``, and
+    /// the UUID is appended to `identifiers`, in the order of this form. Except for sorting the members, it takes time
+    /// linear in the value. It appends at most ``rawCount`` bytes.
     public func appendCanonical(to bytes: inout [UInt8], identifiers: inout [UUID]) {
         let count = rawCount
         storage.withSource { source in
@@ -40,7 +40,7 @@ private struct CanonicalForm: ~Copyable {
         self.keys = MemberKeys(within: value, of: source)
     }
 
-    /// Recurses as deep as the text nests, which its limits bound.
+    /// Recurses as deep as the text is nested, which its limits bound.
     mutating func write(_ index: Int) {
         let node = source[index]
         if node.isObject {
@@ -113,11 +113,12 @@ public enum CanonicalReplacement: Sendable, Equatable {
 extension JSONValue {
     /// Appends the canonical form of this value with some parts replaced.
     ///
-    /// See ``appendCanonical(to:identifiers:)``; the parts are strings and numbers. For comparisons: slower than the
-    /// other, and also linear.
+    /// The parts are strings and numbers. It is used for comparisons, and takes linear time, but is slower than
+    /// ``appendCanonical(to:identifiers:)``.
     ///
-    /// - Parameter replacement: called for each string and number in the order of the form, with its place in `bytes`;
-    ///   nil leaves it. No UUID becomes an identifier by itself.
+    /// - Parameter replacement: called for each string and number in the order of the form, with its offset in `bytes`;
+    ///   if it returns nil, the value stays unchanged. A UUID becomes an identifier only if this closure returns
+    ///   ``CanonicalReplacement/identifier``.
     public func appendCanonical(
         to bytes: inout [UInt8],
         replacing replacement: (JSONValue, Int) -> CanonicalReplacement?
@@ -144,7 +145,7 @@ private struct ReplacedForm: ~Copyable {
         keys = MemberKeys(within: value.index, of: source)
     }
 
-    /// Recurses as deep as the text nests, which its limits bound.
+    /// Recurses as deep as the text is nested, which its limits bound.
     mutating func write(_ index: Int, _ replacement: (JSONValue, Int) -> CanonicalReplacement?) {
         let node = source[index]
         if node.isObject {

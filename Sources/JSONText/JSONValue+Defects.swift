@@ -3,12 +3,12 @@ import CSimdJSON
 extension JSONValue {
     private static var reportedDefects: Int { 64 }
 
-    /// Whether there are defects in this value. Takes time logarithmic in the text's defects.
+    /// Whether this value has defects. Takes time logarithmic in the number of the text's defects.
     public var hasDefects: Bool { !defectRange.isEmpty }
 
     /// The first 64 defects in this value, in document order.
     ///
-    /// Their pointers are relative to it.
+    /// Their pointers are relative to this value.
     public var defects: [JSONDefect] {
         let range = defectRange.prefix(Self.reportedDefects)
         if range.isEmpty { return [] }
@@ -20,9 +20,7 @@ extension JSONValue {
         return locator.located
     }
 
-    /// The range of this value's defects among those of the text.
-    ///
-    /// The latter are in the order of their nodes.
+    /// The range of this value's defects among all defects of the text, which are in the order of their nodes.
     private var defectRange: Range<Int> {
         let defects = storage.defects
         if defects.isEmpty { return 0..<0 }
@@ -40,7 +38,7 @@ extension JSONValue {
     }
 }
 
-/// The way to a value, cut when it gets too long.
+/// The path to a value, which is truncated if it is too long.
 private struct DefectPath {
     static let longest = 1_024
 
@@ -51,7 +49,7 @@ private struct DefectPath {
 
     /// Returns the path one step deeper.
     ///
-    /// `length` bounds the step's own length, and the step is made only once it is known to fit.
+    /// `length` is an upper bound of the step's length. The step is added only if it fits.
     func stepping(length: Int, _ step: (inout JSONPointer) -> Void) -> DefectPath {
         var deeper = self
         if isCut || pointer.text.utf8.count + length > Self.longest {
@@ -65,13 +63,13 @@ private struct DefectPath {
 
 /// Finds the paths of defects in document order.
 ///
-/// It enters each container on the way once.
+/// It visits each array and object that contains defects once.
 private struct DefectLocator {
     let storage: JSONStorage
     var pending: Slice<UnsafeBufferPointer<csj_defect>>
     var located: [JSONDefect] = []
 
-    /// Recurses as deep as the text nests, which its limits bound.
+    /// Recurses as deep as the text is nested, which its limits bound.
     mutating func visit(_ index: Int, path: DefectPath, bytes: UnsafeBufferPointer<UInt8>) {
         let node = storage.nodes[index]
         take(index, path: path)
@@ -112,21 +110,19 @@ private struct DefectLocator {
 
 /// A part of a text that JSON's grammar allows and the gateway rejects.
 ///
-/// The gateway can't store it or could understand it in several ways.
+/// The gateway cannot store this part, or the part is ambiguous.
 public struct JSONDefect: Sendable, Equatable {
-    /// The numbers are those of `csj_defect_kind`.
+    /// The raw values are the numbers of `csj_defect_kind`.
     public enum Kind: UInt32, Sendable {
-        /// A name that repeats that of an earlier member, once both are unescaped.
-        ///
-        /// RFC 8259, section 4.
+        /// A name that equals the name of an earlier member after both are unescaped (RFC 8259, section 4).
         case duplicateMember = 0
-        /// A string or name with U+0000, which PostgreSQL's text can't hold.
+        /// A string or name with U+0000, which PostgreSQL's type `text` cannot store.
         case nulCharacter
-        /// A string or name with half of a surrogate pair, which is no Unicode text.
+        /// A string or name with half of a surrogate pair, which is not valid Unicode text.
         case loneSurrogate
         /// A number outside the range of PostgreSQL's numeric.
         ///
-        /// More than 131,072 digits before or 16,383 after the decimal point.
+        /// It has more than 131,072 digits before the decimal point, or more than 16,383 after it.
         case numberOutOfRange
     }
 
@@ -135,8 +131,8 @@ public struct JSONDefect: Sendable, Equatable {
     public let nodeIndex: Int
     /// The JSON Pointer to the faulty value, or to the value of the faulty name.
     ///
-    /// RFC 6901. It starts at the value whose defects were requested. A pointer of more than a kilobyte is cut, and
-    /// ends in "…".
+    /// It starts at the value whose defects were requested (RFC 6901). A pointer of more than a kilobyte is truncated,
+    /// and ends with "…".
     public let pointer: String
 
     /// Compares the pointer's bytes.

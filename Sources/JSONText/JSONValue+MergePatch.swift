@@ -3,13 +3,13 @@ public import FoundationEssentials
 extension JSONValue {
     /// Applies a JSON merge patch (RFC 7396) to a document.
     ///
-    /// Members that the patch leaves alone keep their text byte for byte and their place; new ones follow in the
-    /// patch's order. Takes time linear in both texts, but for sorting the patch's names.
+    /// Members that the patch does not name keep their exact text and their position. New members follow in the patch's
+    /// order. Except for sorting the patch's names, it takes time linear in both texts.
     ///
     /// - Parameters:
     ///   - target: The document; nil if it does not exist.
-    ///   - patch: A patch other than an object replaces the document.
-    ///   - maximumBytes: The longest result. It is never longer than both texts and a few commas.
+    ///   - patch: The patch. If it is not an object, it replaces the document.
+    ///   - maximumBytes: The maximum length of the result, which is never longer than both texts and a few commas.
     /// - Throws: If the target is not JSON, or the result is ``JSONParseError/Kind/tooLong``.
     public static func mergePatch(
         target: [UInt8]?,
@@ -37,22 +37,22 @@ extension JSONValue {
 
 /// The ranges of an object's members in its text.
 ///
-/// They include the white space around the members but not the commas.
+/// They include the white space around the members, but not the commas.
 struct MemberSpans: Sequence, IteratorProtocol {
     struct Span {
         let name: Int
-        /// From the brace or comma before to the value.
+        /// The range from the preceding brace or comma to the value.
         let head: Range<Int>
-        /// From the value to the comma after; empty for the last member.
+        /// The range from the value to the following comma; empty for the last member.
         let tail: Range<Int>
     }
 
     let source: JSONSource
     let object: JSONNode
     var member: Int
-    /// The range after the last brace or comma.
+    /// The range after the brace or comma that was read last.
     ///
-    /// At the end, it is the part before the closing brace.
+    /// After the last member, it is the part before the closing brace.
     var rest: Range<Int>
 
     init(of object: Int, in source: JSONSource) {
@@ -82,12 +82,12 @@ struct MemberSpans: Sequence, IteratorProtocol {
 
 /// Writes the result of a patch without a target.
 ///
-/// The patch, without the members of its objects that are null.
+/// The result is the patch without the null members of its objects.
 struct MergeCreation {
     let patch: JSONSource
     var out: [UInt8] = []
 
-    /// Recurses as deep as the patch nests, which its limits bound.
+    /// Recurses as deep as the patch is nested, which its limits bound.
     mutating func write(_ index: Int) {
         guard patch[index].isObject else {
             out.append(contentsOf: patch[index].text(in: patch.bytes))
@@ -127,7 +127,7 @@ private struct Merge: ~Copyable {
         self.keys = MemberKeys(within: patchRoot, of: patch)
     }
 
-    /// Recurses as deep as both texts nest, which their limits bound.
+    /// Recurses as deep as both texts are nested, which their limits bound.
     mutating func write(_ object: Int, patchedBy patchObject: Int) {
         let changes = keys.push(patchObject)
         var isUsed = [Bool](repeating: false, count: changes.count)
@@ -169,7 +169,7 @@ private struct Merge: ~Copyable {
         }
     }
 
-    /// The last change with a document's name.
+    /// The position of the last change of a member with the name of a document's member.
     private func position(of name: Int, among changes: Range<Int>) -> Int? {
         document[name].withUnescaped(in: document.bytes) { name in
             let key = MemberKey(name: name, node: 0)
@@ -184,9 +184,9 @@ private struct Merge: ~Copyable {
         }
     }
 
-    /// The patch's non-null names that the document lacks, in the patch's order.
+    /// The names of the patch's non-null members that the document does not have, in the patch's order.
     ///
-    /// Of equal names, the last one counts.
+    /// If names are equal, the last one is used.
     private func additions(_ changes: Range<Int>, isUsed: [Bool]) -> [Int] {
         var names: [Int] = []
         for position in changes where !isUsed[position - changes.lowerBound] {
@@ -204,11 +204,11 @@ private struct Merge: ~Copyable {
 extension JSONValue {
     /// This value's text with some values and its UUID-shaped strings replaced.
     ///
-    /// Every other byte is as written. Nil if that changes nothing.
+    /// All other bytes are as written. Nil if nothing changes.
     ///
     /// - Parameters:
-    ///   - edits: Of values of this tree, within this value and in document order. They take precedence.
-    ///   - replacement: As in ``rewritten(_:)``.
+    ///   - edits: Edits of values of this tree, within this value and in document order. They take precedence.
+    ///   - replacement: The replacement of a UUID, as in ``rewritten(_:)``.
     public func rewritten(
         _ edits: [JSONEdit],
         _ replacement: (UUID) -> JSONReplacement? = { _ in nil }

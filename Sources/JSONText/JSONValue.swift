@@ -1,7 +1,7 @@
 import CSimdJSON
 public import FoundationEssentials
 
-/// A value within a ``JSONTree``, which it keeps alive. Cheap to copy.
+/// A value within a ``JSONTree``. It keeps the tree alive, and is cheap to copy.
 public struct JSONValue: Sendable {
     let storage: JSONStorage
     let index: Int
@@ -37,10 +37,10 @@ public struct JSONValue: Sendable {
     /// The length of ``raw``, in bytes.
     public var rawCount: Int { Int(node.end - node.start) }
 
-    /// Where ``raw`` starts in the whole text, in bytes.
+    /// The offset of ``raw`` in the whole text, in bytes.
     public var offset: Int { Int(node.start) }
 
-    /// How deep arrays and objects nest: 0 for a scalar, 1 for `[]`, 2 for `[[]]`. Known since parsing.
+    /// The nesting of arrays and objects: 0 for a scalar, 1 for `[]`, 2 for `[[]]`. Computed by the parser.
     public var depth: Int { Int(node.height) }
 
     public var isNull: Bool { node.isNull }
@@ -54,14 +54,14 @@ public struct JSONValue: Sendable {
         }
     }
 
-    /// A string's characters, unescaped; U+FFFD for lone surrogates. Nil unless it is a string.
+    /// A string's unescaped characters, with U+FFFD for lone surrogates. Nil unless the value is a string.
     public var string: String? {
         let node = node
         guard node.isString else { return nil }
         return storage.bytes.withUnsafeBufferPointer { node.string(in: $0) }
     }
 
-    /// Passes a string's characters, unescaped. Nil unless it is a string.
+    /// Passes a string's unescaped characters to a closure. Nil unless the value is a string.
     ///
     /// A lone surrogate is three bytes (WTF-8).
     public func withString<Result>(_ body: (UnsafeBufferPointer<UInt8>) -> Result) -> Result? {
@@ -70,7 +70,7 @@ public struct JSONValue: Sendable {
         return storage.bytes.withUnsafeBufferPointer { node.withUnescaped(in: $0, body) }
     }
 
-    /// Compares the unescaped string. Allocates nothing.
+    /// Compares the unescaped string with a text. Allocates nothing.
     public func stringEquals(_ other: StaticString) -> Bool {
         let node = node
         return node.isString && storage.bytes.withUnsafeBufferPointer { node.equals(other, in: $0) }
@@ -87,7 +87,7 @@ public struct JSONValue: Sendable {
 
     /// A whole number within Int64, in any notation.
     ///
-    /// `25`, `25.0` and `2.5e1` are one number. `-0` is 0.
+    /// `25`, `25.0` and `2.5e1` are the same number. `-0` is 0.
     public var int64: Int64? {
         let node = node
         guard node.isInteger else { return kind == .number ? Int64(decimal: raw) : nil }
@@ -111,9 +111,9 @@ extension csj_node {
 }
 
 extension JSONValue {
-    /// The value that a JSON Pointer (RFC 6901) leads to from here.
+    /// The value to which a JSON Pointer (RFC 6901) leads from this value.
     ///
-    /// Nil if it leads nowhere or the pointer is malformed.
+    /// Nil if there is no such value, or if the pointer is malformed.
     public func value(at pointer: String) -> JSONValue? {
         guard let steps = JSONPointer.steps(of: pointer) else { return nil }
         var value = self
@@ -175,9 +175,9 @@ extension JSONValue {
 
     /// This value's text with UUID-shaped string values replaced.
     ///
-    /// Every other byte is as written: numbers to the digit, white space, order. Nil if that changes nothing.
+    /// All other bytes are as written, including digits, white space and order. Nil if nothing changes.
     ///
-    /// - Parameter replacement: Called for each UUID in document order; nil leaves it as it is.
+    /// - Parameter replacement: Called for each UUID in document order. If it returns nil, the UUID stays unchanged.
     public func rewritten(_ replacement: (UUID) -> JSONReplacement?) -> [UInt8]? { rewritten([], replacement) }
 }
 
@@ -190,7 +190,7 @@ extension JSONNode {
 }
 
 extension JSONWriter {
-    /// Writes without a comma: the surrounding text has it already.
+    /// Writes a replacement without a comma, because the surrounding text already has the comma.
     mutating func replacement(_ replacement: JSONReplacement) {
         needsComma = false
         switch replacement {

@@ -1,13 +1,13 @@
 public import FoundationEssentials
 
-/// Writes JSON without white space, adding the commas.
+/// Writes JSON without white space, and adds the commas.
 ///
-/// The caller has to make calls that form one text.
+/// The caller is responsible for a sequence of calls that forms one valid text.
 ///
-/// Only calls with a `String` made at run time allocate anything except the bytes.
+/// Except for ``bytes``, only calls with a `String` that is created at run time allocate memory.
 public struct JSONWriter: Sendable {
     public var bytes: [UInt8]
-    /// Whether a comma belongs before the next name or value.
+    /// Whether a comma is required before the next name or value.
     var needsComma = false
 
     /// - Parameter capacity: the bytes to reserve.
@@ -21,7 +21,7 @@ public struct JSONWriter: Sendable {
     public mutating func beginArray() { open(UInt8(ascii: "[")) }
     public mutating func endArray() { close(UInt8(ascii: "]")) }
 
-    /// A member's name, in which nothing needs an escape; its value has to follow.
+    /// Writes a member's name, which must not need escapes. The value has to follow.
     public mutating func name(_ name: StaticString) {
         separate()
         bytes.append(UInt8(ascii: "\""))
@@ -48,7 +48,7 @@ public struct JSONWriter: Sendable {
         string.withUTF8Buffer { bytes.appendJSONString($0) }
     }
 
-    /// A UUID as a string in lower case.
+    /// Writes a UUID as a string in lower case.
     public mutating func uuid(_ uuid: UUID) {
         separate()
         bytes.append(UInt8(ascii: "\""))
@@ -65,7 +65,7 @@ public struct JSONWriter: Sendable {
     public mutating func bool(_ value: Bool) { raw(value ? "true" : "false") }
     public mutating func null() { raw("null") }
 
-    /// One value that is JSON text already. Inlined where the text's type is known.
+    /// Writes one value that is JSON text. It is inlined so that the compiler knows the text's type.
     @inlinable
     public mutating func raw(_ text: some Sequence<UInt8>) {
         separate()
@@ -77,7 +77,7 @@ public struct JSONWriter: Sendable {
         text.withUTF8Buffer { bytes.append(contentsOf: $0) }
     }
 
-    /// A parsed value, as it was written.
+    /// Writes a parsed value with its original text.
     public mutating func value(_ value: JSONValue) {
         separate()
         value.storage.withSource { bytes.append(contentsOf: $0.text(value.node.range)) }
@@ -133,7 +133,7 @@ extension RawRepresentable where Self: JSONWritable, RawValue == String {
     public func write(to writer: inout JSONWriter) { writer.string(rawValue) }
 }
 
-/// Nil is `null`.
+/// Nil is written as `null`.
 extension Optional: JSONWritable where Wrapped: JSONWritable {
     public func write(to writer: inout JSONWriter) {
         if let self { self.write(to: &writer) } else { writer.null() }
@@ -148,7 +148,7 @@ extension Array: JSONWritable where Element: JSONWritable {
     }
 }
 
-/// A value that is JSON text already.
+/// A value that is JSON text.
 public struct RawJSON: JSONWritable, Sendable {
     private let text: [UInt8]
 
@@ -157,7 +157,7 @@ public struct RawJSON: JSONWritable, Sendable {
     public func write(to writer: inout JSONWriter) { writer.raw(text) }
 }
 
-// Inlined where they are used, with the value's type known.
+// These methods are inlined, so that the compiler knows the value's type.
 extension JSONWriter {
     @inlinable
     public mutating func member(_ name: StaticString, _ value: some JSONWritable) {
@@ -165,20 +165,20 @@ extension JSONWriter {
         value.write(to: &self)
     }
 
-    /// Nil is `null`.
+    /// Writes a member; nil is written as `null`.
     @inlinable
     public mutating func member(_ name: StaticString, _ value: (some JSONWritable)?) {
         if let value { member(name, value) } else { member(null: name) }
     }
 
-    /// A member whose value is JSON text already.
+    /// Writes a member whose value is JSON text.
     @inlinable
     public mutating func member(_ name: StaticString, raw text: some Sequence<UInt8>) {
         self.name(name)
         raw(text)
     }
 
-    /// A member whose value is JSON text already; nil is `null`.
+    /// Writes a member whose value is JSON text; nil is written as `null`.
     @inlinable
     public mutating func member(_ name: StaticString, raw text: (some Sequence<UInt8>)?) {
         if let text { member(name, raw: text) } else { member(null: name) }
@@ -191,7 +191,7 @@ extension JSONWriter {
 }
 
 extension JSONWriter {
-    /// A text of one object.
+    /// Returns the text of one object.
     public static func object(capacity: Int = 256, _ members: (inout JSONWriter) -> Void) -> [UInt8] {
         var writer = JSONWriter(capacity: capacity)
         writer.object(members)
@@ -216,9 +216,7 @@ public protocol JSONWritable {
 }
 
 extension [UInt8] {
-    /// Appends a string in quotes, with the shortest escapes where needed.
-    ///
-    /// RFC 8259, section 7.
+    /// Appends a string in quotes, with the shortest possible escapes (RFC 8259, section 7).
     mutating func appendJSONString(_ text: UnsafeBufferPointer<UInt8>) {
         append(UInt8(ascii: "\""))
         var start = 0

@@ -2,7 +2,7 @@ internal import CSimdJSON
 
 /// A member by its unescaped name.
 struct MemberKey {
-    /// The name's first eight bytes as a number that orders as they do.
+    /// The name's first eight bytes, as a number with the same order.
     let prefix: UInt64
     let name: UnsafeBufferPointer<UInt8>
     let node: Int
@@ -20,23 +20,23 @@ struct MemberKey {
         self.node = node
     }
 
-    /// Below 0, 0, or above 0: by the names' bytes.
+    /// Compares the names by their bytes. Returns a number below 0, 0, or above 0.
     func order(against other: MemberKey) -> Int {
         if prefix != other.prefix { return prefix < other.prefix ? -1 : 1 }
         return name.order(against: other.name)
     }
 
-    /// By the names' bytes; equal names in their order in the text.
+    /// Orders members by the bytes of their names, and members with equal names by their order in the text.
     static func precedes(_ left: MemberKey, _ right: MemberKey) -> Bool {
         let order = left.order(against: right)
         return order != 0 ? order < 0 : left.node < right.node
     }
 }
 
-/// A stack of members, sorted an object at a time.
+/// A stack of members, in which the members of each object are sorted.
 ///
-/// Names without escapes are read in place from the text, which must outlive this; the others are unescaped into memory
-/// that takes at most as many bytes as the value they are in.
+/// Names without escapes are read directly from the text, which must outlive the stack. Names with escapes are
+/// unescaped into memory that takes at most as many bytes as the value that contains them.
 struct MemberKeys: ~Copyable {
     private let source: JSONSource
     private let unescapedCapacity: Int
@@ -44,7 +44,7 @@ struct MemberKeys: ~Copyable {
     private var unescapedCount = 0
     private(set) var stack: [MemberKey] = []
 
-    /// For the objects within one value, each of which may be pushed once.
+    /// Creates a stack for the objects within one value. Each object may be pushed only once.
     init(within value: Int, of source: JSONSource) {
         self.source = source
         self.unescapedCapacity = source[value].range.count
@@ -68,7 +68,7 @@ struct MemberKeys: ~Copyable {
         return base..<stack.count
     }
 
-    /// Drops the members pushed last.
+    /// Removes the members that were pushed last.
     mutating func pop(_ range: Range<Int>) {
         stack.removeLast(range.count)
     }
@@ -88,7 +88,7 @@ struct MemberKeys: ~Copyable {
     private mutating func sort(from base: Int) {
         stack.withUnsafeMutableBufferPointer { stack in
             var members = UnsafeMutableBufferPointer(rebasing: stack[base...])
-            // Most objects are small, and many sorted already.
+            // Most objects are small, and many are already sorted.
             if members.count <= 24 {
                 members.sortByInsertion()
             } else {

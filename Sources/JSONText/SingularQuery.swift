@@ -1,14 +1,15 @@
 /// A singular query of JSONPath (RFC 9535, 2.3.5.1).
 ///
-/// It has names and indices only, so it leads to one value at most.
+/// It contains only names and indices, so it leads to at most one value.
 ///
-/// Settings use queries to locate a value in JSON of another origin: `$.sub`, `$['https://acme.example/org']`.
+/// Settings use queries to locate a value in JSON from another system, such as `$.sub` or
+/// `$['https://acme.example/org']`.
 public struct SingularQuery: Sendable, Hashable {
-    /// One way down.
+    /// One step from a value to a value that it contains.
     public enum Step: Sendable, Hashable {
-        /// The member with that unescaped name.
+        /// The member with an unescaped name.
         case member(String)
-        /// The element at that index; a negative one counts from the end.
+        /// The element with an index. A negative index counts from the end.
         case element(Int)
 
         /// Names are compared byte by byte.
@@ -33,12 +34,12 @@ public struct SingularQuery: Sendable, Hashable {
 
     public let steps: [Step]
 
-    /// A query of one step; the name may have any characters.
+    /// Creates a query of one step. The name may contain any characters.
     public init(member name: String) { steps = [.member(name)] }
 
     /// Reads a query, which must follow the RFC's grammar exactly.
     ///
-    /// No space before or after.
+    /// White space before or after the query is not allowed.
     public init(_ text: String) throws(SingularQueryError) {
         guard text.utf8.count <= Self.maximumBytes else {
             throw SingularQueryError(place: 0, reason: "has more than \(Self.maximumBytes) bytes")
@@ -78,11 +79,11 @@ extension SingularQuery: CustomStringConvertible {
     }
 }
 
-/// Why a text is no singular query.
+/// The reason why a text is not a singular query.
 public struct SingularQueryError: Error, Sendable, Equatable, CustomStringConvertible {
     /// The number of Unicode characters before the error.
     public let place: Int
-    /// Text to follow the query's text: "leads to more than one value".
+    /// The error, as text that follows the query's text: "leads to more than one value".
     public let reason: String
 
     public init(place: Int, reason: String) {
@@ -94,9 +95,9 @@ public struct SingularQueryError: Error, Sendable, Equatable, CustomStringConver
 }
 
 extension JSONValue {
-    /// The value that a query leads to from here; nil if it leads nowhere.
+    /// The value to which a query leads from this value; nil if there is no such value.
     ///
-    /// Names are compared unescaped, byte by byte; of several members with one name it is the first.
+    /// Unescaped names are compared byte by byte. If several members have the same name, the first is used.
     public func value(at query: SingularQuery) -> JSONValue? {
         var value = self
         for step in query.steps {
@@ -171,7 +172,7 @@ struct SingularQueryParser {
 
     // MARK: - Names
 
-    /// `member-name-shorthand`.
+    /// Reads a `member-name-shorthand`.
     private mutating func shorthand() throws(SingularQueryError) -> String {
         guard let first = next, Self.isNameFirst(first) else {
             throw wrong("has no name after the point; write names other than letters, digits and _ as ['…']")
@@ -191,7 +192,7 @@ struct SingularQueryParser {
         }
     }
 
-    /// `string-literal`: the quote that it is in is the only one that may be escaped.
+    /// Reads a `string-literal`. Of the two kinds of quotes, only the enclosing one may be escaped.
     private mutating func quoted() throws(SingularQueryError) -> String {
         let quote = text[place]
         place += 1
@@ -224,7 +225,7 @@ struct SingularQueryParser {
         throw SingularQueryError(place: start, reason: "has an unknown escape")
     }
 
-    /// `hexchar`: four digits, or a surrogate pair.
+    /// Reads a `hexchar`: four digits, or a surrogate pair.
     private mutating func hexadecimal() -> Unicode.Scalar? {
         guard let first = unit() else { return nil }
         guard (0xd800..<0xdc00).contains(first) else { return Unicode.Scalar(first) }
@@ -256,7 +257,7 @@ struct SingularQueryParser {
 
     // MARK: - Indices
 
-    /// `int`: no leading zeros, no `-0`, and exact in every reader.
+    /// Reads an `int`, without leading zeros, not `-0`, and in the range that every reader represents exactly.
     private mutating func index() throws(SingularQueryError) -> Int {
         let start = place
         let isNegative = take("-")

@@ -1,16 +1,18 @@
-// In Swift, texts that are canonically equivalent are equal: `é` and `e` with an accent, `K` and the Kelvin sign. Ids,
-// names and headers are their bytes, and PostgreSQL, SQLite and HTTP compare bytes. The compiler prefers a module's own
-// operators to the standard library's, so with this file `==`, `<`, `switch` and the searches below compare bytes.
+// In Swift, texts that are canonically equivalent are equal, such as `é` and `e` with an accent, or `K` and the Kelvin
+// sign. But PostgreSQL, SQLite and HTTP compare ids, names and headers by their bytes. The compiler prefers a module's
+// own operators to those of the standard library, so with this file `==`, `<`, `switch` and the searches below compare
+// bytes.
 //
-// Every target has this file, as a symbolic link; `scripts/lint-text` checks that. Generic code still uses the standard
-// library: `Set<String>`, `[String: …]`, synthesized `Hashable`, tuples. There, use `ByteExactString` and `@Exact`.
+// Every target has this file as a symbolic link, which `scripts/lint-text` checks. Generic code still uses the
+// operators of the standard library, for example in `Set<String>`, `[String: …]`, synthesized `Hashable` and tuples. In
+// such code, use `ByteExactString` and `@Exact`.
 
 extension String {
-    /// Whether both are the same bytes.
+    /// Whether both texts have the same bytes.
     @inline(__always)
     func hasSameBytes(as other: String) -> Bool { isSameValue(as: other) || hasEqualBytes(other) }
 
-    /// Whether both have the same representation.
+    /// Whether both texts have the same representation in memory.
     ///
     /// Texts of up to 15 bytes are stored in the value itself.
     @inline(__always)
@@ -94,8 +96,10 @@ func < (left: (String, String), right: (String, String)) -> Bool {
     left.0 == right.0 ? left.1 < right.1 : left.0 < right.0
 }
 
-/// Searches for a character by its bytes. A combining mark behind a delimiter makes both one `Character`, which the
-/// standard library does not find: `/` and U+0338 are one.
+/// Searches for a character by its bytes.
+///
+/// A delimiter and a combining mark after it are one `Character`, such as `/` and U+0338, so the standard library does
+/// not find the delimiter.
 extension StringProtocol {
     func split(
         separator: Character,
@@ -133,13 +137,13 @@ extension StringProtocol {
         return String(start[..<end])
     }
 
-    /// The part before the first of some characters; all of it without a match.
+    /// The part before the first of some characters; the whole text if it has none of them.
     func before(_ delimiters: Character...) -> Substring {
         let text = Substring(self)
         return text[..<(delimiters.compactMap { text.firstIndex(of: $0) }.min() ?? text.endIndex)]
     }
 
-    /// The part from the first of some characters on; empty without a match.
+    /// The part that starts with the first of some characters; empty if the text has none of them.
     func from(_ delimiters: Character...) -> Substring {
         let text = Substring(self)
         return text[(delimiters.compactMap { text.firstIndex(of: $0) }.min() ?? text.endIndex)...]
@@ -149,7 +153,7 @@ extension StringProtocol {
 
     func contains(_ text: String) -> Bool { range(of: text) != nil }
 
-    /// Quoting depends on it: a quote that a combining mark follows is a quote to SQL.
+    /// Replaces a text by its bytes. SQL quoting depends on it, because SQL recognizes a quote before a combining mark.
     func replacing(_ text: String, with replacement: String) -> String {
         let whole = Substring(self)
         var (result, place) = ("", startIndex)
@@ -179,8 +183,8 @@ extension Substring {
     }
 }
 
-// `String` and `Substring` have these methods themselves, and the compiler prefers them to those of an extension of
-// `StringProtocol`.
+// `String` and `Substring` have their own versions of these methods, which the compiler prefers to methods of an
+// extension of `StringProtocol`.
 
 extension String {
     func hasPrefix(_ prefix: String) -> Bool { utf8.starts(with: prefix.utf8) }
@@ -196,9 +200,9 @@ extension Substring {
     func uppercased() -> String { uppercasedASCII }
 }
 
-/// Header names, schemes and the like ignore the case of ASCII alone.
+/// Header names, schemes and similar texts ignore case only for ASCII letters.
 ///
-/// Unicode's mapping makes `k` of the Kelvin sign.
+/// Unicode's mapping would turn the Kelvin sign into `k`.
 extension StringProtocol {
     fileprivate var lowercasedASCII: String { mapped(65...90) { $0 | 0x20 } }
     fileprivate var uppercasedASCII: String { mapped(97...122) { $0 & 0xdf } }
@@ -210,7 +214,7 @@ extension StringProtocol {
 }
 
 extension UnsafeRawBufferPointer {
-    /// Whether both are the same bytes; they have the same number of bytes.
+    /// Whether both have the same bytes. Both must have the same number of bytes.
     fileprivate func hasSameBytes(as other: UnsafeBufferPointer<UInt8>) -> Bool {
         let other = UnsafeRawBufferPointer(other)
         var place = 0

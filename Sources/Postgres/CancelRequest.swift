@@ -3,11 +3,12 @@ import Synchronization
 
 /// One request to cancel, sent from a separate thread.
 ///
-/// PQcancel connects and waits without a time-out. If a server is stopped or unreachable, it would block the
-/// connection's thread and every deadline that the thread enforces.
+/// PQcancel connects and waits without a time-out. If a server were stopped or unreachable, it would block the
+/// connection's thread, so that the thread could not enforce deadlines.
 ///
 /// While a request is under way, the connection must not start other work, because the request could cancel that work.
-/// The separate thread may outlive the connection for as long as the kernel keeps trying; it holds only its own socket.
+/// The separate thread may outlive the connection while the kernel still tries to connect. It holds only its own
+/// socket.
 final class CancelRequest: Sendable {
     private let sent = Atomic(false)
 
@@ -25,8 +26,8 @@ final class CancelRequest: Sendable {
 
 /// Asks the server to cancel a connection's statement.
 ///
-/// Unchecked: a PGcancel is never written to after it is made, libpq lets any thread use it, and this class alone
-/// frees it.
+/// It is `@unchecked` because a PGcancel is never changed after its creation, libpq allows any thread to use it, and
+/// only this class frees it.
 final class CancelKey: @unchecked Sendable {
     private let pointer: OpaquePointer
 

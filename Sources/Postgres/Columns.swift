@@ -1,6 +1,6 @@
 /// The rows that a statement takes as input, column by column.
 ///
-/// Only this type combines a column's name, type and value. The SQL for a statement's input is generated from it.
+/// Only this type combines a column's name, type and value. It generates the SQL for a statement's input.
 ///
 /// ```swift
 /// private static let columns = Columns<Device>(
@@ -18,7 +18,7 @@
 /// )
 /// ```
 ///
-/// The values of a column are sent as one array: no value is boxed, for any number of rows.
+/// The values of a column are sent as one array, so no value is boxed, for any number of rows.
 public struct Columns<Row>: Sendable {
     private struct Column: Sendable {
         let name: String
@@ -62,7 +62,7 @@ public struct Columns<Row>: Sendable {
         columns.map { others[$0.name] ?? "\(table).\($0.name)" }.joined(separator: ", ")
     }
 
-    /// An upsert's assignments for all columns except the named ones.
+    /// An upsert's assignments for all columns except the columns with the given names.
     ///
     /// `a = excluded.a, b = excluded.b`
     public func overwritten(except keys: Set<String>) -> String {
@@ -74,7 +74,7 @@ public struct Columns<Row>: Sendable {
         columns.map { "\($0.name) = \(table).\($0.name)" }.joined(separator: ", ")
     }
 
-    /// An update's assignments where no row has a value in any of the columns.
+    /// An update's assignments if no row has a value in any of the columns.
     ///
     /// `a = NULL, b = NULL`
     public var cleared: String { columns.map { "\($0.name) = NULL" }.joined(separator: ", ") }
@@ -109,7 +109,7 @@ public struct Columns<Row>: Sendable {
     }
 }
 
-// Inlined where they are used: the value closure is compiled into the loop over the rows.
+// These methods are inlined, so that the value closure is compiled into the loop over the rows.
 extension Columns {
     /// A column that is sent as the type of `Value`; the closure returns each row's value.
     @inlinable
@@ -122,7 +122,7 @@ extension Columns {
         }
     }
 
-    /// UTF-8 text, stored unchanged.
+    /// A column of UTF-8 text, which is stored unchanged.
     @inlinable
     public static func json<Text: Collection<UInt8> & SendableMetatype>(
         _ name: String,

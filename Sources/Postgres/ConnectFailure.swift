@@ -7,7 +7,7 @@ public enum ConnectFailure: String, Sendable, CaseIterable {
     case loginForbidden
     /// 28P01, or 28000 from `peer`, `ident`, `cert` and similar methods.
     case authentication
-    /// The server asks for a password, and none is configured.
+    /// The server requires a password, and no password is configured.
     case passwordMissing
     /// 28000: no line of `pg_hba.conf` admits this host, role and database.
     case notAdmitted
@@ -69,9 +69,9 @@ extension ConnectFailure {
 
     /// Reads libpq's message of a failed connection, one line for each tried host.
     ///
-    /// libpq has no other way to return the SQLSTATE of an error that precedes the session. Verbose errors contain it
-    /// between severity and text, as in `FATAL:  28000: role "x" does not exist`. The first host's error decides, but
-    /// the answer of any server has precedence over a missing answer.
+    /// libpq has no other way to return the SQLSTATE of an error before the session starts. Verbose errors contain it
+    /// between severity and text, as in `FATAL:  28000: role "x" does not exist`. The first host's error is used, but
+    /// an answer of any server takes precedence over a missing answer.
     static func read(_ text: String) -> Report {
         var report = Report(message: "")
         var lines: [String] = []

@@ -3,18 +3,18 @@ import Synchronization
 /// One session on the server, driven by its own system thread or by its caller's thread.
 ///
 /// Calls from several tasks run in sequence, in the order in which they were made. If the task that awaits a call is
-/// cancelled, or the call's deadline passes, the statement is cancelled on the server. The connection is then drained
-/// and remains usable. If the server does not react within a second, the connection is closed.
+/// cancelled, or the call's deadline passes, the statement is cancelled on the server. After that, the connection is
+/// drained and remains usable. If the server does not react within a second, the connection is closed.
 ///
 /// The thread ends with `close()`, when the last reference is released, and when the connection is lost.
 public final class Connection: Sendable {
     /// The additional time that a call may take beyond `statementTimeout` by default.
     ///
-    /// Because of it, the server's own time-out normally comes first.
+    /// Because of this margin, the server's own time-out normally occurs first.
     public static let timeoutMargin: Duration = .seconds(1)
 
     private let mailbox: Mailbox
-    /// Nil if a separate thread drives the session.
+    /// The driver of the session; nil if a separate thread drives it.
     private let driver: DriverInPlace?
     private let defaultTimeout: Duration?
     private let statements = Atomic(0)
@@ -70,10 +70,10 @@ public final class Connection: Sendable {
 
     /// Runs all queries in one pipeline with one Sync, and returns their results in order.
     ///
-    /// Outside an explicit transaction the queries are one implicit transaction. After a failure the server skips the
-    /// rest of the pipeline; the error thrown is the first, with the index of its statement. `timeout` replaces the
-    /// default of the configuration's `statementTimeout` and `timeoutMargin`; the server's own time-out still applies
-    /// to each statement.
+    /// Outside an explicit transaction, the queries are one implicit transaction. After a failure, the server skips the
+    /// rest of the pipeline, and the first error is thrown, with the index of its statement. `timeout` replaces the
+    /// default, which is the sum of the configuration's `statementTimeout` and `timeoutMargin`. The server's own
+    /// time-out still applies to each statement.
     public func run(_ queries: [Query], timeout: Duration? = nil) async throws(PostgresError) -> [Rows] {
         if queries.isEmpty { return [] }
         statements.wrappingAdd(queries.count, ordering: .relaxed)

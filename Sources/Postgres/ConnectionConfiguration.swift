@@ -6,7 +6,7 @@ public struct ConnectionConfiguration: Sendable {
     ///
     /// The database and the role are the same.
     public var server: ServerAddress?
-    /// Shown in `pg_stat_activity`.
+    /// The application name in `pg_stat_activity`.
     public var applicationName: String
     /// Server settings, SET once after connecting, such as `("lock_timeout", "2s")`.
     public var settings: [(String, String)]
@@ -23,9 +23,9 @@ public struct ConnectionConfiguration: Sendable {
     /// It sets `target_session_attrs=read-write`, and replaces sessions whose server stops writing. A
     /// `target_session_attrs` in the URI or in `PGTARGETSESSIONATTRS` takes precedence.
     public var requiresWrites = true
-    /// How statements are adapted for servers of another kind.
+    /// The adaptation of statements for servers of another kind.
     ///
-    /// Nil if there is only one kind.
+    /// Nil if there is only one kind of servers.
     public var dialect: Dialect?
     /// Called on the connection's thread for each notice or warning. It must not block.
     public var onNotice: (@Sendable (String) -> Void)?
@@ -37,7 +37,7 @@ public struct ConnectionConfiguration: Sendable {
     /// A NOTIFY from another session.
     public struct Notification: Sendable, Equatable {
         public let channel: String
-        /// The payload; empty if the notification lacks one.
+        /// The payload; empty if the notification has no payload.
         public let payload: String
     }
 
@@ -47,7 +47,7 @@ public struct ConnectionConfiguration: Sendable {
     /// URI.
     public static func isURI(_ text: String) -> Bool { LibPQConnection.password(in: text) != nil }
 
-    /// - Parameter connectTimeout: positive.
+    /// - Parameter connectTimeout: must be positive.
     public init(
         uri: String,
         applicationName: String = "sluice",

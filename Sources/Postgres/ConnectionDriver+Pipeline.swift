@@ -118,8 +118,8 @@ extension ConnectionDriver {
                 prepared[query.statement.name] = Prepared(sql: query.statement.sql, types: query.parameters.types)
             case .ignore, .keep, .fail: break
             }
-            // a notice is received before the result of its command, or, for an implicit transaction, after the last
-            // one
+            // a notice is received before the result of its command or, for an implicit transaction, after the last
+            // result
             if handle.takeCommitWarning() { collector.warn() }
         }
         return handle.hasFailed ? .broken : .pending
@@ -179,7 +179,7 @@ extension ConnectionDriver {
                 case .pending: break
                 }
             }
-            // A request in progress must not hit the next job.
+            // A request in progress must not cancel the next job.
             if isDone, interruption?.request.map(\.isSent) ?? true { return (.done, interruption?.kind) }
             let now = ContinuousClock.now
             interrupt(&interruption, limits, at: now, isDone: isDone)

@@ -1,6 +1,7 @@
 import Glibc
 
-/// A connection's thread: connects, then takes jobs from the mailbox until the end. Only that thread uses this object.
+/// The work of a connection's thread. It connects, and takes jobs from the mailbox until the end. Only that thread uses
+/// this object.
 final class ConnectionDriver {
     /// The text and types with which a statement was prepared.
     ///

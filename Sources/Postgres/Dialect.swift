@@ -1,13 +1,13 @@
 /// The adaptation of statements for servers of another kind.
 ///
-/// Each connection asks its server once whether it is of that kind, in the round trip that applies the settings.
+/// Each connection queries once whether its server is of that kind, in the round trip that applies the settings.
 public struct Dialect: Sendable {
     /// Returns one row with one boolean: whether the server is of the kind.
     public var detection: Statement
     /// Returns one row with one text, which identifies the server among servers of its kind.
     ///
-    /// It runs if a server other than the URI's is connected to, whose address may lead to a different server from this
-    /// host; see `ServerAddress.identity`.
+    /// It runs after a connection to a server other than the URI's server, because from this host the address may lead
+    /// to a different server; see `ServerAddress.identity`.
     public var identity: Statement
     /// Settings that replace those of the configuration on a server of the kind.
     public var settings: [(String, String)]

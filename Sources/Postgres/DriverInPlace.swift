@@ -2,10 +2,10 @@ import CLibPQ
 import Glibc
 import Synchronization
 
-/// Drives a connection on the threads of its callers, one at a time.
+/// Drives a connection on the threads of its callers, one caller at a time.
 final class DriverInPlace: Sendable {
     private let mailbox: Mailbox
-    /// The driver; nil once the session has ended.
+    /// The driver; nil after the session has ended.
     private let driver: Mutex<ConnectionDriver?>
 
     /// Connects.

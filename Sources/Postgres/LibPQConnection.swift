@@ -16,13 +16,14 @@ final class LibPQConnection {
     /// Receives notices; kept alive as long as libpq may call it.
     private final class Listener {
         let onNotice: (@Sendable (String) -> Void)?
-        /// Whether a warning has arrived that a commit was not replicated, since
+        /// Whether a warning that a commit was not replicated has arrived since the last call of
         /// ``LibPQConnection/takeCommitWarning()``.
         var hasCommitWarning = false
         init(_ onNotice: (@Sendable (String) -> Void)?) { self.onNotice = onNotice }
     }
 
-    /// Starts connecting. The URI's own text never reaches a message: a malformed part of it may be the password.
+    /// Starts connecting. Messages never contain the URI's own text, because a malformed part of it may be the
+    /// password.
     ///
     /// - Parameter more: additional libpq connection parameters, which precede those of the URI.
     init(
@@ -58,7 +59,7 @@ final class LibPQConnection {
             throw PostgresError(.unavailable, "out of memory")
         }
         self.connection = connection
-        // verbose until connected, as this is the only way to get the SQLSTATE of a refused session
+        // verbose until connected, because this is the only way to get the SQLSTATE of a refused session
         PQsetErrorVerbosity(connection, PQERRORS_VERBOSE)
         listener = Listener(configuration.onNotice)
         PQsetNoticeReceiver(
@@ -99,7 +100,7 @@ final class LibPQConnection {
         return password
     }
 
-    /// The value of an option in a URI or keyword string, if it is set there.
+    /// The value of an option in a URI or keyword string; nil if it is not set.
     private static func option(_ name: String, in uri: String) -> String? {
         guard let options = PQconninfoParse(uri, nil) else { return nil }
         defer { PQconninfoFree(options) }
@@ -164,7 +165,7 @@ final class LibPQConnection {
         PQsendPrepare(connection, name, sql, Int32(clamping: types.count), types) == 1
     }
 
-    /// Asks for binary results. libpq copies the values.
+    /// Sends a prepared statement and requests binary results. libpq copies the values.
     func sendExecute(_ name: String, _ values: borrowing ValuePointers) -> Bool {
         PQsendQueryPrepared(
             connection,
@@ -266,7 +267,7 @@ extension LibPQConnection {
 
     /// The time left in whole milliseconds, rounded up.
     ///
-    /// Rounding up prevents that a wait ends just before the deadline.
+    /// Without rounding up, a wait could end just before the deadline.
     private static func milliseconds(until deadline: ContinuousClock.Instant) -> Int32 {
         let left = (deadline - ContinuousClock.now) / .milliseconds(1)
         return Int32(min(max(left.rounded(.up), 0), 60_000))

@@ -80,7 +80,7 @@ final class Mailbox: Sendable {
 
     /// Clears the signal.
     ///
-    /// To be called before reading the jobs, so that a later signal is not lost.
+    /// Call it before reading the jobs, so that a later signal is not lost.
     func clearSignal() {
         wakeUp.clear()
         state.withLock { $0.isSignalled = false }
@@ -134,7 +134,7 @@ final class Mailbox: Sendable {
 }
 
 extension Mailbox.State {
-    /// Whether the caller has to write to the eventfd. True once, until the thread clears the signal.
+    /// Whether the caller has to write to the eventfd. True only once until the thread clears the signal.
     fileprivate mutating func raiseSignal() -> Bool {
         defer { isSignalled = true }
         return !isSignalled
@@ -150,7 +150,7 @@ final class CancellationToken: Sendable {
     func cancel() { cancelled.store(true, ordering: .releasing) }
 }
 
-/// An eventfd: any thread may signal it, one thread polls it.
+/// An eventfd, which any thread may signal and one thread polls.
 final class WakeUp: Sendable {
     /// The descriptor to poll.
     ///

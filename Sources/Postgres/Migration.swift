@@ -1,8 +1,8 @@
 /// One forward step of a schema.
 public struct Migration: Sendable, Hashable {
-    /// Its name, such as `0001_tables`. Migrations run in the order of their names.
+    /// The migration's name, such as `0001_tables`. Migrations run in the order of their names.
     public let name: String
-    /// Its statements, without BEGIN and COMMIT.
+    /// The migration's statements, without BEGIN and COMMIT.
     public let sql: String
 
     public init(name: String, sql: String) {
@@ -12,8 +12,9 @@ public struct Migration: Sendable, Hashable {
 
     /// The text with each `:name` that has a variable replaced.
     ///
-    /// A token is a colon and an identifier, with no colon or identifier before it. So `::text` and `a[1:n]` stay
-    /// unchanged, as do tokens without a variable. Tokens in comments and strings are replaced too.
+    /// A token is a colon and an identifier, with no colon or identifier before it. For this reason, `::text` and
+    /// `a[1:n]` stay unchanged. Tokens without a variable stay unchanged as well. Tokens in comments and strings are
+    /// replaced too.
     func text(with variables: [String: String]) -> String {
         if variables.isEmpty { return sql }
         var text = ""
@@ -44,8 +45,8 @@ public struct Migration: Sendable, Hashable {
 extension Migration {
     /// The statements of a text, without parts that are only comments.
     ///
-    /// It allows running the statements one at a time. For a change of a distributed table, Citus sends to the other
-    /// servers the whole text that contained the statement.
+    /// It allows the statements to be run one at a time. This is necessary because for a change of a distributed table,
+    /// Citus sends the whole text that contains the statement to the other servers.
     ///
     /// A semicolon ends a statement, but not within quotes, dollar quotes and comments. The bodies of SQL-standard
     /// functions (`BEGIN ATOMIC`) are not recognized.
@@ -92,7 +93,7 @@ extension Migration {
                 quote == UInt8(ascii: "'") && place > 0 && bytes[place - 1] | 0x20 == UInt8(ascii: "e")
                 && (place < 2 || !isWord(bytes[place - 2]))
             var next = place + 1
-            // a doubled quote ends the text and begins it again
+            // a doubled quote is read as the end of a text and the beginning of the next text
             while next < bytes.count, bytes[next] != quote {
                 next += hasEscapes && bytes[next] == UInt8(ascii: "\\") ? 2 : 1
             }

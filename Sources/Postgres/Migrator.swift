@@ -11,7 +11,7 @@ public struct Migrator: Sendable {
     /// Creates a migrator for these files.
     ///
     /// Each `:name` in a file that has a variable is replaced by the variable's value, unquoted, unless a colon or an
-    /// identifier directly precedes it. So `::text` stays unchanged.
+    /// identifier directly precedes it. For this reason, `::text` stays unchanged.
     public init(
         migrations: [Migration],
         variables: [String: String] = [:],
@@ -39,8 +39,8 @@ public struct Migrator: Sendable {
     /// Applies pending migrations, and returns the names applied by this call, in order.
     ///
     /// The connection must not be in a transaction. Time-outs for statements do not apply; the migrator's time-outs
-    /// limit how long a migration waits for other sessions' locks. A migration that fails has no effect, but those
-    /// before it stay applied. Throws `MigratorError` and `PostgresError`.
+    /// limit how long a migration waits for other sessions' locks. A migration that fails has no effect, but the
+    /// migrations before it stay applied. Throws `MigratorError` and `PostgresError`.
     ///
     /// - Parameter onWait: called before a migration that waited too long for other sessions' locks is tried again.
     public func migrate(
@@ -154,8 +154,8 @@ extension Migrator {
 
     private func apply(_ migration: Migration, checksum: String, on connection: Connection) async throws {
         do {
-            // While a migration waits for a lock, all later statements on the table wait for the migration. If a long
-            // transaction holds the lock, the migration is therefore undone soon and tried again later.
+            // While a migration waits for a lock, all later statements on the table wait for the migration. For this
+            // reason, if a long transaction holds the lock, the migration is undone soon and tried again later.
             let limit = Int(max(timeout.forLock / .milliseconds(1), 1))
             try await connection.execute(script: "SET LOCAL lock_timeout = \(limit)")
             for statement in Migration.statements(in: migration.text(with: variables)) {
@@ -196,11 +196,11 @@ extension Migrator {
 
 public enum MigratorError: Error, Sendable, Equatable, CustomStringConvertible {
     case duplicate(String)
-    /// The text of an applied migration differs from the one that was applied.
+    /// The text of an applied migration differs from the text that was applied.
     case changed(String)
-    /// A pending migration comes before one that has been applied.
+    /// A pending migration comes before an applied migration.
     case gap(pending: String, applied: String)
-    /// An applied migration is missing from this build, which knows later ones.
+    /// An applied migration is missing from this build, which has later migrations.
     case missing(String)
     /// The migration ended the transaction it runs in.
     case endedTransaction(String)
@@ -223,7 +223,7 @@ public enum MigratorError: Error, Sendable, Equatable, CustomStringConvertible {
 public struct MigratorStatus: Sendable, Equatable {
     public let applied: [String]
     public let pending: [String]
-    /// Applied by a newer build, in order; unknown to this one.
+    /// Migrations that a newer build has applied and that this build does not have, in order.
     public let unknownNewer: [String]
 }
 

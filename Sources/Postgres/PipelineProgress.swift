@@ -24,7 +24,7 @@ struct PipelineProgress {
         /// The end of a command's results.
         case end
         case sync
-        /// A result that no pipeline can have, such as COPY's.
+        /// A result that no pipeline can have, such as a result of COPY.
         case unexpected
     }
 
@@ -57,7 +57,7 @@ struct PipelineProgress {
         case .sync:
             return current == steps.count ? .finish : .abandon
         case .end:
-            // A null result may come before the first result; it ends nothing.
+            // A null result may arrive before the first result; it does not end a command.
             if isAnswered { current += 1 }
             isAnswered = false
             return .ignore
@@ -167,22 +167,23 @@ struct PipelineResults {
         return action
     }
 
-    /// Records a warning about a commit. One that arrived with an earlier statement concerns no commit.
+    /// Records a warning about a commit. A warning that arrived with an earlier statement other than COMMIT does not
+    /// concern a commit.
     mutating func warn() {
         guard let latest = progress.latest else { return }
         let isCommit = queries[latest].statement.name == Query.commit.statement.name
         if isCommit || latest == queries.count - 1 { isUnreplicated = true }
     }
 
-    /// The error of a session that was lost before all results had arrived; nil if the loss of the session is all that
-    /// is known.
+    /// The error of a session that was lost before all results had arrived; nil if only the loss of the session is
+    /// known.
     func broken() -> PostgresError? { error ?? (isUnreplicated ? .unreplicated : nil) }
 
     /// Whether prepared statements no longer fit: a schema change altered a result's columns, or the statements are
     /// gone.
     var needsFreshConnection: Bool { error?.sqlState == "0A000" || error?.sqlState == "26000" }
 
-    /// The outcome once all results have arrived.
+    /// The outcome after all results have arrived.
     ///
     /// `interruption` is the reason why the statement was cancelled, if it was. Results that arrived before are valid.
     func outcome(interruption: PostgresError.Kind?) -> Job.Outcome {

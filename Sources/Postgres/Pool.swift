@@ -1,12 +1,12 @@
 import Synchronization
 
-/// A bounded number of connections to one database, lent to one caller at a time.
+/// A bounded number of connections to one database. Each is lent to one caller at a time.
 ///
 /// Connections are made when needed, and broken connections are replaced. A connection that has been idle for 30
 /// seconds is tested before it is lent. No connection is lent inside a transaction.
 ///
 /// While the server cannot be reached, attempts are made one at a time with back-off. Callers wait during a short
-/// outage, and are refused immediately during a long one.
+/// outage, and are refused immediately during a long outage.
 public final class Pool: Sendable {
     typealias State = PoolState<Connection, CheckedContinuation<Lease, Never>>
 
@@ -121,7 +121,7 @@ extension Pool {
         return await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
                 apply { state, now in state.acquire(id, continuation, at: now) }
-                // The cancellation handler may have run before there was anything to cancel.
+                // The cancellation handler may have run before the caller was in the queue.
                 if Task.isCancelled { apply { state, _ in state.cancel(id) } }
             }
         } onCancel: {
@@ -149,11 +149,11 @@ extension Pool {
 
     /// Runs `body` between BEGIN and COMMIT on one connection.
     ///
-    /// Any error that it throws rolls back.
+    /// If `body` throws, the transaction is rolled back.
     ///
-    /// A serialization failure, a deadlock or a lock time-out runs `body` again after a jittered pause, up to
-    /// `attempts` times in all (at least once). So `body` must have no effects outside the transaction. Throws the
-    /// error of the last attempt. After `connectionLost`, the COMMIT may have taken effect.
+    /// After a serialization failure, a deadlock or a lock time-out, `body` runs again after a jittered pause, up to
+    /// `attempts` times in total (at least once). For this reason, `body` must have no effects outside the transaction.
+    /// Throws the error of the last attempt. After `connectionLost`, the COMMIT may have taken effect.
     nonisolated(nonsending) public func transaction<T: Sendable>(
         attempts: Int = 5,
         _ body: nonisolated(nonsending) (Connection) async throws -> T
@@ -173,7 +173,7 @@ extension Pool {
 }
 
 extension Pool {
-    /// Lets an event change the state, and carries out its effects.
+    /// Applies an event to the state, and performs its effects.
     func apply(_ event: (inout State, ContinuousClock.Instant) -> State.Effects) {
         let now = ContinuousClock.now
         let (effects, timer, closers) = shell.withLock { shell in
@@ -248,17 +248,17 @@ extension Pool {
 
 extension Pool {
     public struct Statistics: Sendable, Equatable {
-        /// Connections that exist, lent or idle.
+        /// The number of open connections, lent or idle.
         public let open: Int
-        /// Connections not in use.
+        /// The number of idle connections.
         public let idle: Int
         public let connecting: Int
         public let waiting: Int
-        /// Connections made since the pool's creation.
+        /// The number of connections made since the pool's creation.
         public let created: Int
-        /// The largest number of connections.
+        /// The maximum number of connections.
         public let maximum: Int
-        /// Callers refused since the pool's creation.
+        /// The number of callers that were refused since the pool's creation.
         ///
         /// A caller is refused if all connections stay in use, or if too many callers already wait.
         public let exhausted: Int

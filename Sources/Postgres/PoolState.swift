@@ -2,11 +2,11 @@
 ///
 /// Pure: the time is an argument, and the results are effects.
 ///
-/// While connecting fails, waiters wait as long as their own time-out. After that, the outage counts as long. Callers
-/// are then refused immediately until an attempt succeeds; a caller triggers attempts, with back-off.
+/// While connecting fails, waiters wait until their own time-out. After that, the outage counts as long, and callers
+/// are refused immediately until an attempt succeeds. Callers trigger attempts, with back-off.
 struct PoolState<Member: Sendable, Waiter: Sendable>: Sendable {
     struct Limits: Sendable {
-        /// The largest number of connections, including those being made.
+        /// The maximum number of connections, including connections that are being opened.
         let maximum: Int
         let maximumWaiters: Int
         let acquireTimeout: Duration
@@ -21,7 +21,7 @@ struct PoolState<Member: Sendable, Waiter: Sendable>: Sendable {
     /// The tasks for the owner of the state.
     struct Effects: Sendable {
         var answers: [(Waiter, Answer)] = []
-        /// How many connections to start making.
+        /// The number of connections to open.
         var connects = 0
         /// Members to close.
         var discards: [Member] = []
@@ -84,7 +84,7 @@ struct PoolState<Member: Sendable, Waiter: Sendable>: Sendable {
         return Effects(connects: connects(at: now))
     }
 
-    /// Takes back a member, or, for `nil`, the slot of a closed member.
+    /// Accepts a returned member, or, for `nil`, the slot of a closed member.
     mutating func release(_ member: Member?, at now: ContinuousClock.Instant) -> Effects {
         leased -= 1
         guard let member else { return Effects(connects: connects(at: now)) }
@@ -130,7 +130,7 @@ struct PoolState<Member: Sendable, Waiter: Sendable>: Sendable {
         return Effects(answers: late.map { ($0.waiter, .refuse(error)) }, connects: connects(at: now))
     }
 
-    /// When `tick` is due.
+    /// The time at which `tick` is due.
     func nextTick(after now: ContinuousClock.Instant) -> ContinuousClock.Instant? {
         guard let deadline = waiting.first?.deadline else { return nil }
         guard let nextAttemptAt, connecting == 0, open < limits.maximum else { return deadline }
@@ -176,7 +176,8 @@ extension PoolState {
 
     /// Returns the number of connections to make.
     ///
-    /// It is one for each waiter, within the maximum. While connecting fails, it is one at a time.
+    /// It is one connection for each waiter, within the maximum. While connecting fails, only one connection is made at
+    /// a time.
     private mutating func connects(at now: ContinuousClock.Instant) -> Int {
         guard !isClosed else { return 0 }
         if let nextAttemptAt, now < nextAttemptAt { return 0 }

@@ -17,11 +17,11 @@ extension Pooling {
 
     /// Detects a pooler, using connections made for this purpose.
     ///
-    /// They leave nothing in a session.
+    /// These connections leave nothing in a session.
     ///
-    /// A pooler announces a process number that is not the server's. If sessions are shared, one client uses several
-    /// sessions. Otherwise, since the session returned last is lent first, two clients use the same session. Throws as
-    /// `Connection.open` does.
+    /// A pooler announces a process number that differs from the server's own number. If sessions are shared, one
+    /// client uses several sessions, or two clients use the same session, because the session that was returned last is
+    /// lent first. Throws as `Connection.open` does.
     public static func check(at uri: String, connectTimeout: Duration = .seconds(3)) async throws(PostgresError)
         -> Pooling
     {
@@ -64,7 +64,7 @@ extension Pooling {
     }
 }
 
-/// Waiting times that double up to a bound, with jitter.
+/// Waiting times that double up to a limit, with jitter.
 ///
 /// The jitter prevents callers who failed together from retrying together.
 struct Backoff: Sendable {

@@ -2,11 +2,11 @@ public import FoundationEssentials
 
 /// A Swift type whose values are read from a result, in PostgreSQL's binary format.
 ///
-/// Types are never converted, except that a narrower integer or float may be read as a wider one.
+/// Types are never converted, except that a narrower integer or float may be read as a wider type.
 public protocol PostgresDecodable {
-    /// Whether values of a type, given by its OID, can be read. It is asked for NULL too.
+    /// Whether values of a type, given by its OID, can be read. It is called for NULL too.
     static func isReadable(from type: UInt32) -> Bool
-    /// Reads the bytes of a value; nil if they are not of the readable form.
+    /// Reads the bytes of a value; nil if they do not have a readable form.
     init?(postgres bytes: UnsafeRawBufferPointer, type: UInt32)
     /// The value for NULL; nil if NULL is an error.
     static var postgresNull: Self? { get }
@@ -137,7 +137,7 @@ extension UInt8: PostgresElement {
 
 // MARK: - Arrays
 
-/// A type of which arrays are read: of one dimension, without NULL elements.
+/// A type whose arrays can be read if they have one dimension and no NULL elements.
 public protocol PostgresElement {
     static func isArrayReadable(from type: UInt32) -> Bool
     static func array(postgres bytes: UnsafeRawBufferPointer, type: UInt32) -> [Self]?
@@ -179,7 +179,7 @@ extension Int64: PostgresElement {}
 extension Bool: PostgresElement {}
 extension String: PostgresElement {}
 
-/// Walks the binary form of an array without reading past its end.
+/// Reads the elements of an array's binary form, never past its end.
 ///
 /// The array has at most one dimension.
 struct ArrayReader {
@@ -187,7 +187,7 @@ struct ArrayReader {
     let count: Int
     private var rest: UnsafeRawBufferPointer
 
-    /// Nil if the bytes are not such an array.
+    /// Begins to read an array; nil if the bytes are not an array of at most one dimension.
     init?(_ bytes: UnsafeRawBufferPointer) {
         rest = bytes
         guard let dimensions = Self.integer(&rest), Self.integer(&rest) != nil, let type = Self.integer(&rest) else {

@@ -2,7 +2,8 @@ public import FoundationEssentials
 
 /// A Swift type whose values are parameters of a statement, in PostgreSQL's binary format.
 ///
-/// The size is known first, so that the values of an array share one allocation. All of it can be inlined.
+/// The size is known before writing, so that the values of an array share one allocation. All requirements can be
+/// inlined.
 public protocol PostgresEncodable: SendableMetatype {
     static var postgresType: PostgresType { get }
     /// The number of bytes of the value; nil means NULL.
@@ -10,7 +11,7 @@ public protocol PostgresEncodable: SendableMetatype {
     /// Writes exactly `postgresSize` bytes; not called for NULL.
     func writePostgres(to target: UnsafeMutableRawPointer)
 
-    // Requirements for arrays too, since the loop over the elements is then compiled for each type that conforms.
+    // These are requirements, too, so that the loop over the elements is compiled for each conforming type.
     static func postgresSize(of values: [Self]) -> Int
     static func writePostgres(_ values: [Self], to target: UnsafeMutableRawPointer)
 }
@@ -166,8 +167,8 @@ extension Array: PostgresEncodable where Element: PostgresEncodable {
     }
 }
 
-// The binary form: dimensions, a flag for NULLs, the element type; for each dimension its length and lower bound; then
-// each element's length (-1 for NULL) and bytes.
+// The binary form has these parts: the number of dimensions, a flag for NULLs and the element type; for each dimension
+// its length and lower bound; and for each element its length (-1 for NULL) and bytes.
 extension PostgresEncodable {
     @inlinable
     public static func postgresSize(of values: [Self]) -> Int {

@@ -9,8 +9,8 @@ public struct PostgresError: Error, Sendable, Equatable, CustomStringConvertible
         case server(sqlState: String)
         /// The connection ended while it was in use. Whether an outstanding COMMIT took effect is unknown.
         case connectionLost
-        /// A transaction is committed on its server, but the wait for a synchronous standby was cancelled: a failover
-        /// may lose it. The connection is usable.
+        /// A transaction is committed on its server, but the wait for a synchronous standby was cancelled, so a
+        /// failover may lose the transaction. The connection is usable.
         case unreplicated
         /// No connection can be made at present.
         case unavailable
@@ -48,7 +48,7 @@ public struct PostgresError: Error, Sendable, Equatable, CustomStringConvertible
         self.statementIndex = statementIndex
     }
 
-    /// No connection can be made, for this reason.
+    /// Creates the error of a connection that could not be made.
     init(_ report: ConnectFailure.Report) {
         self.init(.unavailable, report.message + (report.sqlState.map { " (SQLSTATE \($0))" } ?? ""))
         connectFailure = report.failure
@@ -60,7 +60,7 @@ public struct PostgresError: Error, Sendable, Equatable, CustomStringConvertible
 
     /// Whether the same transaction may succeed when run again.
     ///
-    /// Serialization failure, deadlock, lock time-out.
+    /// True for a serialization failure, a deadlock and a lock time-out.
     public var isRetryable: Bool {
         switch sqlState {
         case "40001", "40P01", "55P03": true
@@ -105,7 +105,7 @@ public struct PostgresError: Error, Sendable, Equatable, CustomStringConvertible
         case .server(sqlState: "25006"): true
         case .server(sqlState: "55000"), .server(sqlState: "0A000"):
             message.contains("recovery") || message.contains("hot standby")
-        // libpq's words where target_session_attrs refuses the server
+        // libpq's messages if target_session_attrs refuses the server
         case .unavailable: message.contains("session is read-only") || message.contains("server is in hot standby mode")
         default: false
         }
@@ -113,36 +113,37 @@ public struct PostgresError: Error, Sendable, Equatable, CustomStringConvertible
 
     /// Whether the server lacks a resource that writes need, such as disk space.
     ///
-    /// Class 53 and class 58. A single write may still succeed: one that reuses space, for example. A limit that one
-    /// statement exceeds (53400) is no such failure.
+    /// True for class 53 and class 58. A single write may still succeed, for example a write that reuses space. A limit
+    /// that one statement exceeds (53400) is not such a failure.
     public var isOfLackingResource: Bool {
         guard let sqlState, sqlState != "53300", sqlState != "53400" else { return false }
         return sqlState.hasPrefix("53") || sqlState.hasPrefix("58")
     }
 
-    /// Whether the database refuses statements for a reason that no parameter of theirs can cause: missing privileges
-    /// or objects (42501, 42P01, 42703, 42883), and damaged files (XX001, XX002).
+    /// Whether the database refuses statements for a reason that their parameters cannot cause.
+    ///
+    /// The reasons are missing privileges or objects (42501, 42P01, 42703, 42883), and damaged files (XX001, XX002).
     public var isOfDatabase: Bool {
         sqlState.map { Self.databaseStates.contains($0) } ?? false
     }
 
     private static let databaseStates: Set = ["42501", "42P01", "42703", "42883", "XX001", "XX002"]
 
-    /// The message of a Citus session if its own server dies while it waits for another server; sent as an internal
-    /// error (XX000).
+    /// The message of a Citus session whose own server dies while the session waits for another server. It is sent as
+    /// an internal error (XX000).
     private static let shutdownMessage = "postmaster was shut down, exiting"
 
     /// The error classes of an outage.
     ///
-    /// Class 08, connection exceptions, as a pooler or a proxy reports them in its own protocol; class 53, insufficient
-    /// resources; class 58, errors of the system beneath.
+    /// These are class 08 (connection exceptions, as a pooler or a proxy reports them in its own protocol), class 53
+    /// (insufficient resources) and class 58 (errors of the operating system).
     private static func isOutage(_ sqlState: String) -> Bool {
         ["08", "53", "58"].contains { sqlState.hasPrefix($0) }
     }
 
-    /// For people: the server's or the connection's message.
+    /// The message of the server or the connection, for people.
     ///
-    /// It has the code by which the error can be looked up.
+    /// It contains the code by which the error can be looked up.
     public var userMessage: String {
         switch kind {
         case .server(let sqlState): message.isEmpty ? "SQLSTATE \(sqlState)" : "\(message) (SQLSTATE \(sqlState))"

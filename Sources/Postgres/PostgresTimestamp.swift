@@ -13,7 +13,8 @@ public struct PostgresTimestamp: Hashable, Sendable {
         self.microseconds = value == .min || overflow ? value : microseconds
     }
 
-    /// A time too early to express becomes one that the server refuses (22008) rather than a wrong one.
+    /// The value for PostgreSQL. A time that is too early becomes a value that the server refuses (22008), not a wrong
+    /// time.
     var wire: Int64 {
         if microseconds == .max || microseconds == .min { return microseconds }
         let (value, overflow) = microseconds.subtractingReportingOverflow(Self.offset)

@@ -1,7 +1,8 @@
 extension Query {
-    /// For the rest of a transaction, plans look up rows by index, and none reads a whole table.
+    /// Makes all plans for the rest of a transaction look up rows by index instead of reading whole tables.
     ///
-    /// Plans are made once for a connection: one that suits a small table would be kept when the table is large.
+    /// Plans are made once per connection, so a plan that suits a small table would still be used when the table is
+    /// large.
     public static let planByIndex = Query(
         Statement(
             "postgres_plan_by_index",
@@ -19,10 +20,10 @@ extension Query {
 extension Connection {
     /// Runs queries in one pipeline, with plans that look up rows by index.
     ///
-    /// It is part of the transaction that is open, or otherwise one.
+    /// The pipeline is part of the open transaction. Without an open transaction, it is one transaction.
     ///
     /// - Parameter opening: queries before the plans change, such as a BEGIN.
-    /// - Returns: the results of `opening`, then those of `queries`.
+    /// - Returns: the results of `opening`, followed by the results of `queries`.
     public func runByIndex(
         _ queries: [Query],
         after opening: [Query] = [],
@@ -48,7 +49,7 @@ extension Pool {
 
     /// Runs queries in one pipeline and one read-only transaction, whose plans look up rows by index.
     ///
-    /// All of them see the database as of one moment.
+    /// All queries see the database as of one moment.
     public func readByIndex(_ queries: [Query]) async throws -> [Rows] {
         let opening = Query.beginReadingByIndex
         return Array(try await run(opening + queries + [.rollback])[opening.count...].dropLast())

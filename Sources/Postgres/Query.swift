@@ -3,11 +3,12 @@ public struct Query: Sendable {
     public let statement: Statement
     /// The values for `$1`, `$2`, ….
     public let parameters: Parameters
-    /// Whether the arrays among them, which are the columns of rows, hold one row each. A ``Dialect`` may make use of it.
+    /// Whether the arrays among the parameters, which are the columns of rows, have one element each. A ``Dialect`` can
+    /// use this.
     public var isOfOneRow = false
     /// A query with the same result, which a ``Dialect`` may send instead.
     ///
-    /// It is only made where it is sent.
+    /// It is created only if it is sent.
     public var alternative: (@Sendable () -> Query)?
 
     /// A query with values in the order of the statement's parameters.
@@ -20,7 +21,7 @@ public struct Query: Sendable {
         self.parameters = parameters
     }
 
-    /// `BEGIN`, at the isolation level the connection is set to.
+    /// `BEGIN`, with the isolation level of the connection's settings.
     public static let begin = Query(Statement("postgres_begin", "BEGIN"))
     /// Begins a read-only transaction that may take no locks.
     ///
@@ -28,12 +29,12 @@ public struct Query: Sendable {
     public static let beginReading = Query(
         Statement("postgres_begin_reading", "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
     )
-    /// `COMMIT`. A transaction that had already failed makes it throw 25P02, where plain SQL would silently roll back.
+    /// `COMMIT`. If the transaction has already failed, it throws 25P02, while plain SQL would roll back silently.
     public static let commit = Query(Statement("postgres_commit", "COMMIT"))
     public static let rollback = Query(Statement("postgres_rollback", "ROLLBACK"))
 }
 
-/// A statement's text, prepared on a connection at its first use there.
+/// A statement's text, which is prepared at its first use on each connection.
 ///
 /// ```swift
 /// static let waiters = Statement(
@@ -48,22 +49,22 @@ public struct Query: Sendable {
 /// ```
 @dynamicCallable
 public struct Statement: Sendable, Hashable {
-    /// The name it is prepared under, unique in the process.
+    /// The name of the prepared statement, unique in the process.
     ///
-    /// A name used with another text is refused. Without a name it is prepared each time.
+    /// A name that is used with another text is refused. A statement without a name is prepared each time.
     public let name: String
     /// The names of `$1`, `$2`, …; empty for a text that was written with numbers.
     public let parameters: [String]
     /// One SQL statement with `$1`, `$2`, … for its parameters.
     public let sql: String
-    /// The text from which a ``Dialect`` starts, where its rules cannot use ``sql``.
+    /// The text that a ``Dialect`` adapts if its rules cannot use ``sql``.
     ///
     /// It has the same parameters and the same result.
     public let variant: String?
 
-    /// A statement without parameters, or with numbers for them.
+    /// Creates a statement without parameters, or with numbered parameters.
     ///
-    /// - Parameter name: one that no other statement in the process has.
+    /// - Parameter name: a name that no other statement in the process has.
     public init(_ name: String, _ sql: String, variant: String? = nil) {
         self.name = name
         parameters = []
@@ -71,12 +72,12 @@ public struct Statement: Sendable, Hashable {
         self.variant = variant
     }
 
-    /// A statement whose text names its parameters: `:organization` is the parameter `organization`.
+    /// Creates a statement whose text names its parameters: `:organization` is the parameter `organization`.
     ///
     /// Names consist of lower-case letters, digits and underscores. `::` is a cast. It is a programming error if the
-    /// text names a parameter that is not listed, or a listed one is not in the text.
+    /// text names a parameter that is not listed, or if a listed parameter is not in the text.
     ///
-    /// - Parameter parameters: in the order in which their values are bound.
+    /// - Parameter parameters: the names, in the order in which their values are bound.
     public init(_ name: String, _ parameters: [String], _ sql: String, variant: String? = nil) {
         let (text, missing) = Self.numbered(sql, parameters, of: name)
         precondition(missing.isEmpty, "statement '\(name)' has no parameter :\(missing.joined(separator: ", :"))")
@@ -88,7 +89,7 @@ public struct Statement: Sendable, Hashable {
 
     /// The query with a value for each parameter, in the order of the list.
     ///
-    /// It is a programming error if the names of the values are not those of the parameters.
+    /// It is a programming error if the names of the values differ from the names of the parameters.
     public func dynamicallyCall(withKeywordArguments values: KeyValuePairs<String, any PostgresEncodable>) -> Query {
         let isBound = values.count == parameters.count && zip(values, parameters).allSatisfy { $0.key == $1 }
         precondition(isBound, "statement '\(name)' has parameters \(parameters), and not \(values.map(\.key))")

@@ -3,8 +3,9 @@ import Glibc
 
 /// Owns one PGresult.
 ///
-/// Unchecked: libpq never changes a PGresult that PQgetResult has returned. This class is its only owner, never writes
-/// to it, and frees it with the last reference. So any thread may read it.
+/// It is `@unchecked` because libpq never changes a PGresult that PQgetResult has returned. This class is the only
+/// owner of the result, never writes to it, and frees it with the last reference. For this reason, any thread may read
+/// it.
 final class ResultHandle: @unchecked Sendable {
     let pointer: OpaquePointer
     let rows: Int
@@ -54,8 +55,8 @@ extension ResultHandle {
 
     /// The error in a result of outcome `failure`.
     ///
-    /// An error without a SQLSTATE does not come from the server: the connection is lost. The detail is omitted, as it
-    /// may quote whole rows.
+    /// An error without a SQLSTATE does not come from the server, so the connection is lost. The detail is omitted,
+    /// because it may quote whole rows.
     func error(statement: String?, index: Int?) -> PostgresError {
         guard let sqlState = field("C") else {
             let text = PQresultErrorMessage(pointer).map { String(cString: $0) } ?? ""
@@ -100,7 +101,7 @@ struct ValuePointers: ~Copyable {
     private(set) var lengths: UnsafeMutablePointer<Int32>
     private(set) var formats: UnsafeMutablePointer<Int32>
     private var capacity: Int
-    /// The address of an empty value, since a null pointer would mean NULL.
+    /// The address of an empty value, because a null pointer would mean NULL.
     private let empty = UnsafeMutablePointer<CChar>.allocate(capacity: 1)
 
     init(capacity: Int = 64) {
@@ -119,7 +120,7 @@ struct ValuePointers: ~Copyable {
         empty.deallocate()
     }
 
-    /// Points at the values of `parameters` while `body` runs.
+    /// Fills the arrays with the addresses of the values of `parameters` while `body` runs.
     mutating func withValues<Value>(of parameters: Parameters, _ body: (borrowing Self) -> Value) -> Value {
         reserve(parameters.count)
         count = parameters.count

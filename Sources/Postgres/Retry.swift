@@ -4,7 +4,7 @@ public struct Retry: Sendable {
     private let pause: @Sendable (_ failures: Int) -> Duration
 
     /// - Parameters:
-    ///   - attempts: the total number of attempts; at least one is made.
+    ///   - attempts: the maximum number of attempts. At least one attempt is made.
     ///   - pause: returns the time until the next attempt.
     public init(_ attempts: Int, pause: @escaping @Sendable (_ failures: Int) -> Duration = { _ in .zero }) {
         self.attempts = attempts

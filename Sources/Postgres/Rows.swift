@@ -7,9 +7,7 @@ public struct Rows: Sendable {
 
     public var count: Int { handle.rows }
 
-    /// The rows that an INSERT, UPDATE, DELETE or SELECT counted.
-    ///
-    /// 0 for other statements.
+    /// The number of rows that an INSERT, UPDATE, DELETE or SELECT reported; 0 for other statements.
     public var affected: Int { handle.affected }
 
     /// Whether a cell is NULL. A cell that does not exist counts as NULL.
@@ -69,7 +67,7 @@ public struct Rows: Sendable {
 extension Rows: RandomAccessCollection {
     public var startIndex: Int { 0 }
     public var endIndex: Int { count }
-    /// A row, for reading from its first column on.
+    /// A reader of a row, which starts at the first column.
     public subscript(row: Int) -> RowReader { RowReader(self, row) }
 }
 

@@ -9,7 +9,7 @@ import TransferFeature
 import UsersFeature
 import WebhooksFeature
 
-/// The features of the gateway. Their services start in this order and end in the opposite one.
+/// The features of the gateway. Their services start in this order and end in the opposite order.
 package enum Assembly {
     package static let features: [any GatewayFeature.Type] = [
         AdministrationFeature.self,
@@ -22,6 +22,6 @@ package enum Assembly {
         IngestFeature.self,
     ]
 
-    /// The schema's tables: the engine's, and those of all features.
+    /// The schema's tables: those of the engine and of all features.
     package static let tables = features.tables
 }

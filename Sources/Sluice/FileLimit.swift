@@ -3,7 +3,7 @@ import CommandSupport
 import FoundationEssentials
 import Glibc
 
-/// The process's limit of open files, and so of connections.
+/// The process's limit of open files, which also limits its connections.
 enum FileLimit {
     static var current: Int {
         var limit = rlimit()
@@ -11,14 +11,14 @@ enum FileLimit {
         return Int(clamping: limit.rlim_cur)
     }
 
-    /// The limit that an unprivileged process may set.
+    /// The highest limit that an unprivileged process may set.
     static var maximum: Int {
         var limit = rlimit()
         getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
         return Int(clamping: limit.rlim_max)
     }
 
-    /// Raises the limit as far as possible; the usual 1,024 is for programs that use select(2).
+    /// Raises the limit as far as possible. The usual limit of 1,024 is intended for programs that use select(2).
     static func raise() {
         var limit = rlimit()
         guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return }
@@ -26,16 +26,18 @@ enum FileLimit {
         setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
     }
 
-    /// Files that the program needs before its configuration is read.
+    /// The number of files that the program needs before its configuration is read.
     static let least = 64
 
-    /// Files that a gateway needs to start: the connections to its database, each with a descriptor that wakes its
-    /// thread; the runtime's event loops, three each; its listeners, logs and first clients.
+    /// The number of files that a gateway needs to start.
+    ///
+    /// They are the connections to its database, each with a descriptor that wakes its thread; the runtime's event
+    /// loops, with three files each; and its listeners, logs and first clients.
     static func needed(by settings: Settings) -> Int {
         needed(pool: settings.databasePoolSize, committers: settings.committers)
     }
 
-    /// The same with the default settings.
+    /// The number of files that a gateway with the default settings needs to start.
     private static var neededByDefault: Int {
         func number(_ setting: Setting) -> Int { setting.fallback.flatMap { Int($0) } ?? 0 }
         return needed(pool: number(.databasePoolSize), committers: number(.committers))
@@ -46,16 +48,17 @@ enum FileLimit {
         return least + 2 * sessions + 6 * ProcessInfo.processInfo.activeProcessorCount
     }
 
-    /// Fails where fewer files may be opened: without a descriptor for a listener or an event loop the gateway would wait
-    /// forever. Raises the limit before.
+    /// Raises the limit, and fails if it is still too low.
     ///
-    /// - Parameter settings: nil before they are read.
+    /// Without a descriptor for a listener or an event loop, the gateway would wait forever.
+    ///
+    /// - Parameter settings: the settings; nil before they are read.
     static func require(for settings: Settings? = nil) throws {
         raise()
         let needed = settings.map(needed(by:)) ?? least
         let limit = current
         guard limit < needed else { return }
-        // the number with which the next start succeeds, as far as it is known before the settings are
+        // the number with which the next start succeeds, as far as it is known before the settings are read
         let minimum = max(needed, settings == nil ? neededByDefault : 0)
         throw Terminal.failure(
             "this process may open \(limit) files, but needs at least \(minimum); raise the limit of open files, for"
@@ -64,20 +67,22 @@ enum FileLimit {
         )
     }
 
-    /// Files in addition to the public listener's connections: database, operations, logs, and those of the runtime.
+    /// The number of files in addition to the public listener's connections: for database, operations, logs and
+    /// runtime.
     static let reserve = 512
 
-    /// Returns the number of event listeners in addition to this many connections.
+    /// Returns the number of event listeners that are allowed in addition to a number of connections.
     ///
-    /// It is the same number again, as far as that leaves files for a quarter of the connections. A device that listens
-    /// has no other connection most of the time.
+    /// It is the same number, unless that would leave too few files for a quarter of the connections. A device that
+    /// listens for events usually has no other connection.
     static func listeners(beside connections: Int) -> Int {
         max(reserve, min(connections, current - reserve - connections / 4))
     }
 }
 
 extension Settings {
-    /// Files that may be open at the same time: connections of clients, connections to upstreams, and the reserve.
+    /// The number of files that may be open at the same time: connections of clients, connections to upstreams, and the
+    /// reserve.
     var filesNeeded: Int { maxConnections + maxUpstreamRequests + FileLimit.reserve }
 }
 
@@ -85,8 +90,8 @@ extension Settings {
 enum Allocator {
     /// Keeps freed memory in few heaps.
     ///
-    /// Each of glibc's arenas, up to eight a core, keeps memory that the others could use; two serve this process as
-    /// well.
+    /// Each arena of glibc keeps memory that other arenas could use, and there are up to eight arenas per core. Two
+    /// arenas are sufficient for this process.
     static func useFewArenas() {
         _ = mallopt(M_ARENA_MAX, 2)
     }

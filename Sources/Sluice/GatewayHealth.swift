@@ -7,8 +7,9 @@ import Synchronization
 import Telemetry
 import Tokens
 
-/// A running gateway's health, in addition to the store's view of the database: for `/readyz`, and for the metric with
-/// the same value.
+/// A running gateway's health, without the health of the database, which the store reports.
+///
+/// It is used for `/readyz`, and for the metric with the same value.
 struct GatewayHealth: Sendable {
     let serving: ServingState
     let dispatcher: Dispatcher
@@ -16,18 +17,19 @@ struct GatewayHealth: Sendable {
     /// Checks a database that was unavailable at the start.
     let database: DatabaseWatcher?
 
-    /// Why requests cannot be served; empty if they can.
+    /// The reasons why requests cannot be served; empty if they can be served.
     ///
-    /// No request can be served before a key was fetched. Withdrawn keys are no such reason: the gateway responds, and
-    /// refuses all tokens.
+    /// No request can be served before a key was fetched. Withdrawn keys are not such a reason, because the gateway
+    /// still responds, and refuses all tokens.
     var reasons: [String] {
         let keys = verifier.keyReport
         return serving.reasons + dispatcher.reasons + (Self.isWaiting(keys) ? Self.missing(keys) : [])
             + (database?.reasons ?? [])
     }
 
-    /// What an operator should know although requests can be served: where other issuers' tokens can be verified, an
-    /// issuer without keys is no reason to stop.
+    /// Problems for the operator although requests can be served.
+    ///
+    /// For example, an issuer without keys does not stop the gateway if tokens of other issuers can be verified.
     var notices: [String] {
         let keys = verifier.keyReport
         return (Self.isWaiting(keys) ? [] : Self.missing(keys)) + keys.empty.map { "\($0) contains no usable key" }
@@ -40,10 +42,10 @@ struct GatewayHealth: Sendable {
     }
 }
 
-/// Checks a database that was unavailable at the start of the gateway, as soon as it is available.
+/// Checks a database that was unavailable at the start of the gateway, when it becomes available.
 ///
-/// It searches for the errors that would have ended the start. If there is one, the gateway keeps running, but does not
-/// report that it is ready.
+/// It searches for errors that would have prevented the start. If it finds such an error, the gateway keeps running,
+/// but does not report that it is ready.
 final class DatabaseWatcher: Service {
     private static let interval: Duration = .seconds(1)
 
@@ -56,12 +58,12 @@ final class DatabaseWatcher: Service {
         self.logger = logger
     }
 
-    /// Why requests cannot be served; empty while no reason is known.
+    /// The reasons why requests cannot be served; empty while no reason is known.
     var reasons: [String] { reason.withLock { $0.map { [$0] } ?? [] } }
 
     func run() async throws {
         await cancelWhenGracefulShutdown { await self.runPollLoop() }
-        // a service that ends would end the others
+        // a service that ends would end the other services
         try? await gracefulShutdown()
     }
 

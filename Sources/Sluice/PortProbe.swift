@@ -8,11 +8,11 @@ enum PortProbe {
     enum Finding: Equatable {
         case free
         case taken
-        /// The system's words.
+        /// The address cannot be used; the value is the system's error message.
         case unusable(String)
     }
 
-    /// Whether a server could listen here; tries it for a moment.
+    /// Whether a server could listen at an address. The check listens at it for a moment.
     static func check(at address: ListenAddress) -> Finding {
         withSocket(address) { descriptor, target, length in
             var yes: Int32 = 1
@@ -42,7 +42,7 @@ enum PortProbe {
     }
 }
 
-/// The process that listens at a TCP port of this machine, as far as the system shows it to this user.
+/// The process that listens at a TCP port of this machine, if it is visible to this user.
 struct PortOwner: Sendable, Equatable {
     let process: Int
     /// The program's name, without its folder.

@@ -11,7 +11,7 @@ import Tokens
 extension PrometheusRegistry {
     /// Describes metrics that code counts directly.
     ///
-    /// To be called before that code creates them: a metric keeps the description that it was created with.
+    /// Call it before that code creates the metrics, because a metric keeps the description with which it was created.
     func describeEngine() {
         let push = "sluice_commit_group_"
         describe(push + "pushes", kind: .histogram, help: "Pushes committed in one transaction.")
@@ -70,10 +70,10 @@ extension PrometheusRegistry {
         addGauge("sluice_build_info", "Always 1, with the version as a label.", by: "version") { [Version.current: 1] }
     }
 
-    /// The state of lanes: here, and in the database over all replicas as of the last count.
+    /// Adds metrics of the state of lanes in this gateway, and in the database for all gateways as of the last count.
     ///
-    /// - Parameter organizations: how many are named by their ids, if a setting allows that; the others together are
-    ///   `other`. 0 shows none of them.
+    /// - Parameter organizations: the number of organizations with separate series, named by their ids, if a setting
+    ///   allows this. All others together are `other`. With 0, there are no series of organizations.
     func addDispatchMetrics(of dispatcher: Dispatcher, _ stats: LaneStatsCollector, organizations: Int) {
         addGauge(
             "sluice_lanes",
@@ -132,7 +132,7 @@ extension PrometheusRegistry {
         }
     }
 
-    /// The memory that upstreams' answers take.
+    /// Adds metrics of the memory that upstreams' answers use.
     func addUpstreamMetrics(of upstream: HTTPUpstream) {
         addGauge(
             "sluice_upstream_held_answer_bytes",
@@ -143,7 +143,7 @@ extension PrometheusRegistry {
         }
     }
 
-    /// The store's connections and memory, the pushes that wait for a committer, and other replicas.
+    /// Adds metrics of the store's connections and memory, of pushes that wait for a committer, and of other gateways.
     func addStoreMetrics(of store: Store) {
         let pool = "sluice_database_pool_"
         addGauge(pool + "connections", "Connections of the pool, by state: idle, busy, connecting.", by: "state") {
@@ -177,7 +177,7 @@ extension PrometheusRegistry {
         ) { store.notifier.isHearing ? 1 : 0 }
     }
 
-    /// Adds the metrics of a cluster's servers, if the database is one.
+    /// Adds the metrics of a cluster's servers, if the database is a cluster.
     func addClusterMetrics(of servers: ClusterServers) {
         addGauge(
             "sluice_cluster_server_up",
@@ -186,7 +186,7 @@ extension PrometheusRegistry {
         ) { servers.findings.mapValues { $0 ? 1 : 0 } }
     }
 
-    /// How well caching verified tokens works, and how fresh the verifying keys are.
+    /// Adds metrics of the cache of verified tokens, and of the age of the keys.
     func addTokenMetrics(of verifier: TokenVerifier, _ keeper: JWKSRefresher) {
         addGauge("sluice_tokens_cached", "Cached verified tokens.") { Double(verifier.cachedTokens) }
         addGauge(
@@ -213,20 +213,20 @@ extension PrometheusRegistry {
         }
     }
 
-    /// In seconds; 0 for a moment in the future.
+    /// The age of a moment in seconds; 0 for a moment in the future.
     private static func age(of moment: Timestamp) -> Double {
         Double(max(0, SystemClock.now().microseconds - moment.microseconds)) / 1_000_000
     }
 }
 
-/// Metrics of single organizations: some by name, all others as one.
+/// Metrics of single organizations: some by id, and all others together.
 struct OrganizationReport {
     struct Row: Equatable {
         /// The id, or `other`.
         let organization: String
-        /// Age of the oldest mutation that is pending or in flight; 0 without any.
+        /// The age of the oldest mutation that is pending or in flight; 0 without such a mutation.
         let seconds: Double
-        /// Lanes that wait for a person's decision.
+        /// The number of lanes that wait for a person's decision.
         let halted: Int
 
         var labels: [(String, String)] { [("organization", organization)] }
@@ -235,8 +235,8 @@ struct OrganizationReport {
     let rows: [Row]
 
     /// - Parameters:
-    ///   - stats: organizations, those first that have waited longest, and one more than `limit` if there are others.
-    ///   - halted: lanes that are halted in all organizations.
+    ///   - stats: the organizations, longest waiting first, and one more than `limit` if there are others.
+    ///   - halted: the number of halted lanes of all organizations.
     init(_ stats: [LaneStore.OrganizationStats], limit: Int, halted: Int, now: Timestamp) {
         func seconds(_ row: LaneStore.OrganizationStats) -> Double {
             let age = row.oldest.map { now.microseconds - $0.microseconds } ?? 0
@@ -246,7 +246,7 @@ struct OrganizationReport {
             Row(organization: $0.organization.lowercased, seconds: seconds($0), halted: $0.halted)
         }
         if stats.count > limit {
-            // the two were counted a moment apart
+            // the two numbers were counted at slightly different times
             let others = max(0, halted - rows.reduce(0) { $0 + $1.halted })
             rows.append(Row(organization: "other", seconds: seconds(stats[limit]), halted: others))
         }

@@ -10,8 +10,8 @@ import UnixSignals
 
 /// Whether the listeners can serve requests.
 ///
-/// It is the last service of the group, so it is the first to receive a shutdown: load balancers see `/readyz` fail
-/// before the public listener closes.
+/// It is the last service of the group, so it is the first to receive a shutdown. For this reason, `/readyz` fails for
+/// load balancers before the public listener closes.
 final class ServingState: Service {
     private enum Phase {
         case starting, serving, ending
@@ -30,7 +30,7 @@ final class ServingState: Service {
 
     /// - Parameters:
     ///   - onEnding: called when a shutdown begins, before anything ends.
-    ///   - notify: called once when both listeners take connections, with their addresses.
+    ///   - notify: called once, with the addresses of both listeners, when both accept connections.
     init(
         logger: Logger,
         onEnding: @escaping @Sendable () -> Void,
@@ -41,7 +41,7 @@ final class ServingState: Service {
         self.notify = notify
     }
 
-    /// Why requests cannot be served; empty if they can.
+    /// The reasons why requests cannot be served; empty if they can be served.
     var reasons: [String] {
         switch state.withLock({ $0.phase }) {
         case .starting: ["the public listener does not accept connections yet"]
@@ -78,7 +78,7 @@ final class ServingState: Service {
     }
 }
 
-/// The log lines at the gateway's start: version, settings in force, and warnings. No secrets.
+/// The log lines at the gateway's start: version, settings in force, and warnings, without secrets.
 enum StartReport {
     static func log(_ settings: Settings, to logger: Logger) {
         var metadata: Logger.Metadata = [LogKeys.version: "\(Version.current)"]
@@ -97,9 +97,9 @@ enum StartReport {
     }
 }
 
-/// The log's last lines when the gateway did not end in the usual way.
+/// The last log lines of a gateway that did not end in the usual way.
 enum EndReport {
-    /// Logs the error. A shutdown that ran out of time is still a requested shutdown.
+    /// Logs the error, and returns the exit code. A shutdown that timed out is still a requested shutdown.
     static func exitCode(for error: any Error, logger: Logger) -> ExitCode {
         if error is CancellationError {
             logger.warning("Shutdown timed out; work in progress was aborted")
@@ -115,7 +115,8 @@ enum SecondInterrupt {
     /// The code that a shell reports for a program ended by Ctrl-C.
     private static let exitCode: Int32 = 128 + SIGINT
 
-    /// Watches signals until it is cancelled: the first one begins the shutdown, a SIGINT after it ends the process.
+    /// Watches signals until it is cancelled. The first signal begins the shutdown, and a SIGINT after it ends the
+    /// process.
     static func watch(logger: Logger) async {
         var isEnding = false
         for await signal in await UnixSignalsSequence(trapping: [.sigterm, .sigint]) {

@@ -3,8 +3,8 @@ import FoundationEssentials
 
 /// A sender's private key, for signatures of the scheme `v1a`: Ed25519 (RFC 8032).
 ///
-/// Its text is `whsk_` and the base64 of the 32 bytes that the key is made from, or of these and the public key. Never
-/// logged: its description is not its text.
+/// Its text is `whsk_` followed by the base64 of the 32 bytes of the private key, optionally followed by the public
+/// key. The text is never logged, because the description does not contain it.
 public struct WebhookSigningKey: Sendable, CustomStringConvertible {
     /// The beginning of a private key's text.
     public static let prefix = "whsk_"
@@ -18,7 +18,7 @@ public struct WebhookSigningKey: Sendable, CustomStringConvertible {
 
     /// Reads a key with or without its prefix.
     ///
-    /// - Returns: nil where the rest is not base64 of a key, or the public key in it is another's.
+    /// - Returns: nil if the rest is not base64 of a key, or if its public key does not match its private key.
     public init?(_ text: String) {
         let encoded = text.hasPrefix(Self.prefix) ? text.dropFirst(Self.prefix.count) : text[...]
         guard let bytes = Base64Text.decode(encoded), bytes.count == 32 || bytes.count == 64,
@@ -28,21 +28,23 @@ public struct WebhookSigningKey: Sendable, CustomStringConvertible {
         self.key = key
     }
 
-    /// With its prefix.
+    /// The text with its prefix.
     public var text: String { Self.prefix + Base64Text.encode(Array(key.rawRepresentation)) }
 
     public var description: String { Self.prefix + "…" }
 
-    /// The key by which receivers verify its signatures.
+    /// The key with which receivers verify the signatures of this key.
     public var publicKey: WebhookPublicKey { WebhookPublicKey(key.publicKey) }
 
-    /// - Throws: what the cryptography throws when it has no randomness; otherwise nothing.
+    /// - Throws: an error of the cryptography library if it has no randomness.
     func signature(of message: SignedMessage) throws -> [UInt8] {
         Array(try key.signature(for: message.head + message.body))
     }
 }
 
-/// A sender's public key, for signatures of the scheme `v1a`. Its text is `whpk_` and the base64 of its 32 bytes.
+/// A sender's public key, for signatures of the scheme `v1a`.
+///
+/// Its text is `whpk_` followed by the base64 of its 32 bytes.
 public struct WebhookPublicKey: Sendable, CustomStringConvertible {
     /// The beginning of a public key's text.
     public static let prefix = "whpk_"
@@ -55,7 +57,7 @@ public struct WebhookPublicKey: Sendable, CustomStringConvertible {
 
     /// Reads a key with or without its prefix.
     ///
-    /// - Returns: nil where the rest is not base64 of 32 bytes.
+    /// - Returns: nil if the rest is not base64 of 32 bytes.
     public init?(_ text: String) {
         let encoded = text.hasPrefix(Self.prefix) ? text.dropFirst(Self.prefix.count) : text[...]
         guard let bytes = Base64Text.decode(encoded), bytes.count == 32,
@@ -64,7 +66,7 @@ public struct WebhookPublicKey: Sendable, CustomStringConvertible {
         self.key = key
     }
 
-    /// With its prefix.
+    /// The text with its prefix.
     public var text: String { Self.prefix + Base64Text.encode(Array(key.rawRepresentation)) }
 
     public var description: String { text }
@@ -76,11 +78,12 @@ public struct WebhookPublicKey: Sendable, CustomStringConvertible {
 
 /// A secret that sender and receiver share, for signatures of the scheme `v1`.
 ///
-/// HMAC-SHA256. Its text is `whsec_` and the base64 of 24 to 64 bytes. Never logged: its description is not its text.
+/// The scheme is HMAC-SHA256. The secret's text is `whsec_` followed by the base64 of 24 to 64 bytes. The text is never
+/// logged, because the description does not contain it.
 public struct WebhookSecret: Sendable, Hashable, CustomStringConvertible {
     /// The beginning of a secret's text.
     public static let prefix = "whsec_"
-    /// Bytes of a secret.
+    /// The allowed numbers of bytes of a secret.
     public static let sizes = 24...64
 
     let bytes: [UInt8]
@@ -92,14 +95,14 @@ public struct WebhookSecret: Sendable, Hashable, CustomStringConvertible {
 
     /// Reads a secret with or without its prefix.
     ///
-    /// - Returns: nil where the rest is not base64 of 24 to 64 bytes.
+    /// - Returns: nil if the rest is not base64 of 24 to 64 bytes.
     public init?(_ text: String) {
         let encoded = text.hasPrefix(Self.prefix) ? text.dropFirst(Self.prefix.count) : text[...]
         guard let bytes = Base64Text.decode(encoded), Self.sizes.contains(bytes.count) else { return nil }
         self.bytes = bytes
     }
 
-    /// With its prefix.
+    /// The text with its prefix.
     public var text: String { Self.prefix + Base64Text.encode(bytes) }
 
     public var description: String { Self.prefix + "…" }
@@ -111,7 +114,7 @@ public struct WebhookSecret: Sendable, Hashable, CustomStringConvertible {
         return Array(code.finalize())
     }
 
-    /// Takes as long for every signature of the right length.
+    /// Compares two signatures, in the same time for every signature of the right length.
     static func areSame(_ own: [UInt8], _ signature: [UInt8]) -> Bool {
         guard own.count == signature.count else { return false }
         return zip(own, signature).reduce(UInt8(0)) { $0 | ($1.0 ^ $1.1) } == 0
@@ -122,16 +125,16 @@ public struct WebhookSecret: Sendable, Hashable, CustomStringConvertible {
 enum Base64Text {
     static func encode(_ bytes: [UInt8]) -> String { Data(bytes).base64EncodedString() }
 
-    /// Decodes a text; nil for anything that ``encode(_:)`` would not have written.
+    /// Decodes a text; nil for a text that ``encode(_:)`` does not write.
     ///
-    /// Padding may be left out.
+    /// Padding is optional.
     static func decode(_ text: some StringProtocol) -> [UInt8]? {
         let digits = text.utf8.count
         guard digits % 4 != 1, text.utf8.allSatisfy({ (0x21...0x7e).contains($0) }) else { return nil }
         let padded = String(text) + (digits % 4 == 0 ? "" : String(repeating: "=", count: 4 - digits % 4))
         guard let data = Data(base64Encoded: padded) else { return nil }
         let bytes = Array(data)
-        // one text for one value: no stray bits in the last digit
+        // each value has only one text, so unused bits of the last digit must be 0
         return encode(bytes) == padded ? bytes : nil
     }
 }

@@ -7,15 +7,15 @@
 /// try verifier.verify(id: id, timestamp: timestamp, signatures: signatures, body: body, now: seconds)
 /// ```
 ///
-/// The caller has to remember ids for as long as ``tolerance``, if a repetition must not take effect twice.
+/// If a repeated message must not take effect twice, the caller has to store ids for the time of ``tolerance``.
 public struct WebhookVerifier: Sendable {
-    /// How far a message's time may be from the receiver's, in seconds, to either side.
+    /// The maximum difference between the time of a message and the time of the receiver, in seconds.
     public static let usualTolerance: Int64 = 300
-    /// Bytes that an id may have.
+    /// The maximum length of an id, in bytes.
     public static let maximumIDBytes = 256
-    /// The most bytes of a list of signatures.
+    /// The maximum length of a list of signatures, in bytes.
     ///
-    /// The number of signatures is bounded, too, because cryptography costs time.
+    /// The number of signatures is limited, too, because cryptography costs time.
     public static let maximumSignatureBytes = 4_096
     public static let maximumSignatures = 16
 
@@ -24,23 +24,23 @@ public struct WebhookVerifier: Sendable {
     public let tolerance: Int64
 
     /// - Parameters:
-    ///   - secrets: those that are good at the moment, usually one, two while they change.
+    ///   - secrets: the secrets that are valid at the moment: usually one, or two while the secret is changed.
     ///   - keys: the sender's public keys.
-    ///   - tolerance: in seconds, at least 0.
+    ///   - tolerance: the maximum difference of the times, in seconds; at least 0.
     public init(secrets: [WebhookSecret], keys: [WebhookPublicKey] = [], tolerance: Int64 = usualTolerance) {
         self.secrets = secrets
         self.keys = keys
         self.tolerance = max(0, tolerance)
     }
 
-    /// Verifies a message: one good signature is enough.
+    /// Verifies a message. One valid signature is enough.
     ///
     /// Signatures of unknown schemes are skipped.
     ///
     /// - Parameters:
-    ///   - id: the header `webhook-id`; nil where it is missing. The same of the others.
-    ///   - body: byte for byte as it arrived.
-    ///   - now: seconds since 1970.
+    ///   - id: the value of the header `webhook-id`; nil if it is missing. The next two parameters are headers as well.
+    ///   - body: the body exactly as it arrived.
+    ///   - now: the receiver's time, in seconds since 1970.
     /// - Throws: ``WebhookVerificationError``.
     public func verify(
         id: String?,
@@ -59,22 +59,24 @@ public struct WebhookVerifier: Sendable {
         guard list.count <= Self.maximumSignatures else { throw .tooManySignatures }
         // the received texts, so that exactly the signed bytes are verified
         let message = SignedMessage(id: id, timestamp: seconds, body: body)
-        // each once, however many signatures there are: a body may be long
+        // computed once for each secret, not for each signature, because a body may be long
         let codes = secrets.map { $0.signature(of: message) }
         guard list.contains(where: { isGood($0, message, codes) }) else {
             throw list.contains { $0.hasPrefix("v1,") || $0.hasPrefix("v1a,") } ? .wrongSignature : .unknownScheme
         }
-        // the age is reported only for messages that are proven to be the sender's
+        // the age is reported only for messages that the sender has signed
         let age = now - seconds
         if age > tolerance { throw .tooOld(seconds: age) }
         if -age > tolerance { throw .tooNew(seconds: -age) }
     }
 
-    /// - Parameter codes: the secrets' signatures.
+    /// Whether a signature of the list is valid.
+    ///
+    /// - Parameter codes: the signatures that the secrets produce for the message.
     private func isGood(_ signature: Substring, _ message: SignedMessage, _ codes: [[UInt8]]) -> Bool {
         let parts = signature.split(separator: ",", maxSplits: 1, omittingEmptySubsequences: false)
         guard parts.count == 2, let bytes = Base64Text.decode(parts[1]) else { return false }
-        // all of them are tried, so that the time does not reveal which matched
+        // all secrets are tried, so that the duration does not reveal which secret matched
         switch parts[0] {
         case "v1": return codes.reduce(false) { WebhookSecret.areSame($1, bytes) || $0 }
         case "v1a": return bytes.count == 64 && keys.contains { $0.verifies(bytes, of: message) }
@@ -82,18 +84,18 @@ public struct WebhookVerifier: Sendable {
         }
     }
 
-    /// Reads digits only, without leading zeros.
+    /// Reads a time, which may have only digits and no leading zeros.
     ///
-    /// So the text is exactly the number that was signed.
+    /// As a result, the text is exactly the number that was signed.
     private static func seconds(_ text: String) -> Int64? {
         guard text.utf8.count <= 12, text.utf8.allSatisfy({ (0x30...0x39).contains($0) }) else { return nil }
         return Int64(text).flatMap { String($0) == text ? $0 : nil }
     }
 }
 
-/// Why a message was not accepted. Its description contains no secrets.
+/// The reason why a message was not accepted. Its description contains no secrets.
 public enum WebhookVerificationError: Error, Sendable, Hashable, CustomStringConvertible {
-    /// The header is not there, or empty.
+    /// The header is missing or empty.
     case missing(String)
     case malformedID
     case malformedTimestamp
@@ -102,9 +104,9 @@ public enum WebhookVerificationError: Error, Sendable, Hashable, CustomStringCon
     case unknownScheme
     /// No signature matches this id, time and body with one of the secrets or keys.
     case wrongSignature
-    /// Well signed, but so long ago.
+    /// The signature is valid, but the message is too old; the value is its age.
     case tooOld(seconds: Int64)
-    /// Well signed, but so far in the future.
+    /// The signature is valid, but the time of the message is too far in the future.
     case tooNew(seconds: Int64)
 
     public var description: String {
@@ -134,8 +136,8 @@ public struct WebhookSigner: Sendable {
     private let key: WebhookSigningKey?
 
     /// - Parameters:
-    ///   - secrets: one, or two while the receiver changes from one to the other: each makes a signature.
-    ///   - key: makes one more; nil for none.
+    ///   - secrets: one secret, or two while the receiver changes to a new secret. Each produces one signature.
+    ///   - key: a key for an additional signature; nil for no additional signature.
     public init(secrets: [WebhookSecret], key: WebhookSigningKey? = nil) {
         self.secrets = secrets
         self.key = key
@@ -144,10 +146,11 @@ public struct WebhookSigner: Sendable {
     /// The three headers of a message.
     ///
     /// - Parameters:
-    ///   - id: the same for each attempt; without a dot, so that nothing else is signed by the same bytes.
-    ///   - timestamp: of this attempt, in seconds since 1970.
-    ///   - body: byte for byte as it is sent.
-    /// - Throws: what the cryptography throws when it has no randomness; without a key, nothing.
+    ///   - id: the message's id, which is the same for each attempt. It must not have a dot, so that no other message
+    ///     has the same signed bytes.
+    ///   - timestamp: the time of this attempt, in seconds since 1970.
+    ///   - body: the body exactly as it is sent.
+    /// - Throws: an error of the cryptography library if it has no randomness; never without a key.
     public func headers(id: String, timestamp: Int64, body: [UInt8]) throws -> [(name: String, value: String)] {
         precondition(!id.utf8.contains(UInt8(ascii: ".")), "an id with a dot would sign other messages, too")
         let message = SignedMessage(id: id, timestamp: timestamp, body: body)
@@ -170,7 +173,7 @@ public enum WebhookHeader {
 
 /// The signed bytes: id, time and body, with dots between them.
 struct SignedMessage {
-    /// The id, the time, and the dots behind them.
+    /// The id and the time, each followed by a dot.
     let head: [UInt8]
     let body: [UInt8]
 

@@ -4,10 +4,10 @@ import NIOCore
 import NIOHTTP1
 package import SyncModel
 
-/// Reads small documents of identity providers, and checks whether servers respond; sends no credentials.
+/// Reads small documents of identity providers, and checks whether servers respond. It sends no credentials.
 ///
-/// Redirects are not followed: otherwise an attacker who can make a provider redirect could name the keys that we
-/// trust, and the operator can configure the final URL.
+/// Redirects are not followed. Otherwise an attacker who can make a provider redirect could choose the keys that the
+/// gateway trusts. The operator can configure the final URL instead.
 package final class HTTPReader: Sendable {
     /// The time limit of a request.
     package static let timeout: Duration = .seconds(5)
@@ -18,7 +18,7 @@ package final class HTTPReader: Sendable {
     private let userAgent: String
     private let logger: Logger
 
-    /// Opens nothing yet. Call ``shutdown()`` before the last reference is released.
+    /// Creates a reader without connections. Call ``shutdown()`` before the last reference is released.
     package init(version: String, logger: Logger) {
         var configuration = HTTPUpstreamConfiguration()
         configuration.connectTimeout = .seconds(3)
@@ -36,7 +36,7 @@ package final class HTTPReader: Sendable {
         }
     }
 
-    /// Fetches a key set, unless it is still the one with this `ETag`. Takes at most 5 seconds.
+    /// Fetches a key set, unless its `ETag` is unchanged. Takes at most 5 seconds.
     package func keySet(_ url: String, _ etag: String?) async -> KeySetAnswer {
         var headers = [("Accept", "application/jwk-set+json, application/json")]
         if let etag { headers.append(("If-None-Match", etag)) }
@@ -61,13 +61,13 @@ package final class HTTPReader: Sendable {
 
     /// Checks whether a server responds, within 5 seconds.
     ///
-    /// - Returns: the status, or why there was no response.
+    /// - Returns: the status, or the reason why there was no response.
     package func probe(_ url: String) async -> Result<Int, ProbeFailure> {
         await get(url, headers: [("Accept", "*/*"), ("Connection", "close")]).map { Int($0.head.status.code) }
     }
 
     package struct ProbeFailure: Error, Sendable {
-        /// A few words, nothing secret.
+        /// The reason in a few words, without secrets.
         package let text: String
     }
 

@@ -7,33 +7,34 @@ import NIOHTTP1
 import NIOPosix
 package import SyncModel
 
-/// Sends requests over HTTP/1.1, on connections that are kept.
+/// Sends requests over HTTP/1.1, on persistent connections.
 ///
-/// Redirects are not followed. The client beneath sends each request once at most: it never repeats one, not even when
-/// a kept connection turns out to be closed; so every request that was sent has been counted as an attempt.
+/// Redirects are not followed. The underlying client sends each request at most once. It never repeats a request, not
+/// even if a persistent connection turns out to be closed, so each request that was sent has been counted as an
+/// attempt.
 ///
-/// It does not use HTTP/2: there one broken connection would leave the outcome of all its requests unknown.
+/// It does not use HTTP/2, because with HTTP/2 a broken connection would leave the outcome of all its requests unknown.
 package final class HTTPUpstream: Upstream {
     /// The token for `Authorization: Bearer` of a `signed` credential.
     package typealias Sign = @Sendable (_ organization: UUID, _ user: UUID) async throws -> String
 
-    /// One for each event loop; see ``ResponseCollector/isSent`` for why.
+    /// One client for each event loop. ``ResponseCollector/isSent`` explains why.
     private let clients: [HTTPClient]
     let configuration: HTTPUpstreamConfiguration
-    /// For the bodies of all answers.
+    /// The memory for the bodies of all answers.
     package let room: ResponseMemoryBudget
     private let names: HostNames
     private let sign: Sign?
     let now: TimeSource
     let logger: Logger
 
-    /// Opens nothing yet. Call ``shutdown()`` before the last reference is released.
+    /// Creates an upstream client without connections. Call ``shutdown()`` before the last reference is released.
     ///
     /// - Parameters:
-    ///   - now: the clock that `Retry-After` is read by.
-    ///   - sign: makes tokens for `signed` credentials; nil if there is no key for them.
+    ///   - now: the clock for `Retry-After`.
+    ///   - sign: creates tokens for `signed` credentials; nil if there is no key for such tokens.
     ///   - names: checks whether names resolve in time.
-    ///   - logger: gets failures at level debug; never contents, credentials or paths.
+    ///   - logger: receives failures at level debug, but never contents, credentials or paths.
     package init(
         configuration: HTTPUpstreamConfiguration = .init(),
         sign: Sign? = nil,
@@ -62,7 +63,7 @@ package final class HTTPUpstream: Upstream {
         }
     }
 
-    /// Sends a request. Never throws: every failure is an answer. A cancelled task returns `unknown` soon.
+    /// Sends a request. It never throws, because every failure is an answer. A cancelled task returns `unknown` soon.
     package func send(_ request: UpstreamRequest, to upstream: UpstreamSettings) async -> UpstreamAnswer {
         let deadline = NIODeadline.now() + TimeAmount(request.timeout)
         let prepared: HTTPClient.Request
@@ -99,10 +100,10 @@ package final class HTTPUpstream: Upstream {
         return response
     }
 
-    /// Why a host's name cannot be looked up now; nil where it can.
+    /// The reason why a host's name cannot be resolved now; nil if it can.
     ///
-    /// The client beneath looks names up in sequence on each event loop. A name that the resolver does not answer would
-    /// delay the requests of all other organizations there, so it must not get that far.
+    /// On each event loop, the underlying client resolves names in sequence. A name without an answer from the resolver
+    /// would delay the requests of all other organizations on that loop, so such names are not passed to the client.
     func problem(ofName host: String, of organization: UUID) async -> String? {
         switch await names.addresses(of: host, for: organization) {
         case .addresses: nil
@@ -111,7 +112,7 @@ package final class HTTPUpstream: Upstream {
         }
     }
 
-    /// An organization's requests all go through one client, so that it finds its connections again.
+    /// The client for an organization. All its requests use the same client, so that they can reuse connections.
     func client(for organization: UUID) -> HTTPClient {
         clients[Int(organization.uuid.15) % clients.count]
     }
@@ -186,9 +187,10 @@ package final class HTTPUpstream: Upstream {
     }
 }
 
-/// Reads from upstreams, by the connections that mutations are sent on.
+/// Reads from upstreams, on the same connections as the requests of mutations.
 extension HTTPUpstream: UpstreamReader {
-    /// Never throws: every failure is a response. A cancelled task returns soon.
+    /// Sends a request that only reads. It never throws, because every failure is an answer. A cancelled task returns
+    /// soon.
     package func fetch(_ request: UpstreamFetch, from upstream: UpstreamSettings) async -> FetchAnswer {
         let deadline = NIODeadline.now() + TimeAmount(request.timeout)
         let prepared: HTTPClient.Request
@@ -214,7 +216,7 @@ extension HTTPUpstream: UpstreamReader {
             fetched.room = MemoryReservation(claim)
             return .response(fetched)
         } catch {
-            // too long: the head determines the result
+            // the body is too long, so the head alone determines the result
             if let response = collector.cutResponse { return .response(FetchedResponse(response, now: now())) }
             let isTLS = prepared.scheme == "https"
             let reason = RequestFailure(error)
@@ -235,7 +237,7 @@ extension HTTPUpstream: UpstreamReader {
         let headers = RequestHeaders(
             request,
             host: target.base.host,
-            // without a user
+            // a token without a user
             credential: try await credential(
                 upstream.credential,
                 of: request.organization,

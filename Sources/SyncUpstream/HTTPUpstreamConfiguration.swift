@@ -5,24 +5,26 @@ import NIOPosix
 
 /// Settings of an ``HTTPUpstream`` for all organizations.
 package struct HTTPUpstreamConfiguration: Sendable {
-    /// The program's version, in `User-Agent`.
+    /// The program's version for `User-Agent`.
     package var version = "unknown"
-    /// How long connecting may take, TLS included, or waiting for a free connection; less when the request has less
-    /// time.
+    /// The maximum time to connect, including TLS, or to wait for a free connection. It is shorter if the request has
+    /// less time left.
     package var connectTimeout: Duration = .seconds(5)
     /// The time for which a connection without a request is kept.
     ///
-    /// Many servers end it themselves after a minute; one that is used just as its server closes it costs an attempt.
+    /// Many servers close such a connection after a minute. If a request uses a connection at the moment when the
+    /// server closes it, the request fails and counts as an attempt.
     package var idleTimeout: Duration = .seconds(30)
-    /// Connections to a host at the same time; more requests wait for one.
+    /// The maximum number of concurrent connections to a host. Further requests wait for a free connection.
     ///
-    /// Far above what lanes need: an organization's `maximumConcurrency` bounds its requests, and hosts may be shared.
+    /// Lanes need far fewer connections, because an organization's `maximumConcurrency` limits its requests. But
+    /// several organizations may share a host.
     package var connectionsPerHost = 1_000
     /// The longest answer body that is read, in bytes.
     package var maximumBodyBytes = 1_048_576
-    /// Bytes of answer bodies that are held at the same time, of all organizations together.
+    /// The maximum number of bytes of answer bodies in memory, for all organizations together.
     package var answerBytes = 67_108_864
-    /// Event loops at most, at least 1; organizations are spread over them.
+    /// The maximum number of event loops, at least 1. Organizations are distributed over them.
     package var eventLoops = 4
 
     package init() {}
@@ -32,17 +34,17 @@ package struct HTTPUpstreamConfiguration: Sendable {
         client.timeout.connect = TimeAmount(connectTimeout)
         client.connectionPool.idleTimeout = TimeAmount(idleTimeout)
         client.connectionPool.concurrentHTTP1ConnectionsPerHostSoftLimit = connectionsPerHost
-        // a refused connection is an answer; the dispatcher decides when to try again
+        // a refused connection is an answer: the dispatcher decides when to retry
         client.connectionPool.retryConnectionEstablishment = false
         client.httpVersion = .http1Only
-        // the one way to get at a connection's channel
+        // the only way to get a connection's channel
         client.http1_1ConnectionDebugInitializer = { channel in
             channel.eventLoop.makeCompletedFuture {
                 let pipeline = channel.pipeline.syncOperations
                 let decoder = try pipeline.handler(type: ByteToMessageHandler<HTTPResponseDecoder>.self)
                 try pipeline.addHandlers([StatusCheck(), UnsolicitedResponseGuard()], position: .after(decoder))
                 try pipeline.addHandler(SingleFlushHandler(), position: .first)
-                // as much in one go as an upstream may have sent at once
+                // large enough to read in one call what an upstream sent together
                 try channel.syncOptions?.setOption(
                     .recvAllocator,
                     value: AdaptiveRecvByteBufferAllocator(minimum: 16_384, initial: 16_384, maximum: 65_536)
@@ -56,9 +58,9 @@ package struct HTTPUpstreamConfiguration: Sendable {
 extension HTTPClient {
     /// Creates a client that does everything on one event loop.
     ///
-    /// If a request and its connection have two, one case ends the process (AsyncHTTPClient 1.37). A response arrives
-    /// before all of the request is sent, on a connection that is closed immediately. Then the connection is returned
-    /// to a pool that has forgotten it.
+    /// With different event loops for a request and its connection, one case ends the process (AsyncHTTPClient 1.37).
+    /// In this case, a response arrives before the whole request is sent, on a connection that is closed immediately.
+    /// The connection is returned to a pool that has already removed it.
     package convenience init(
         _ configuration: Configuration,
         on loop: any EventLoop = MultiThreadedEventLoopGroup.singleton.next()

@@ -10,18 +10,18 @@ import Synchronization
     import Musl
 #endif
 
-/// Looks host names up on separate threads, so that names that take long delay no other name.
+/// Resolves host names on separate threads, so that a slow name does not delay other names.
 ///
-/// The system's resolver blocks a thread until it has an answer, which takes half a minute if a name server is silent,
-/// and it cannot be cancelled. A name that is being looked up takes one thread for any number of callers, and
+/// The system's resolver blocks a thread until it has an answer, which takes half a minute if a name server does not
+/// respond. It cannot be cancelled. While a name is being resolved, it uses one thread for any number of callers, and
 /// organizations share the threads (``FairShares``).
 package final class HostNames: Sendable {
     package enum Answer: Sendable, Hashable {
-        /// Empty if the name has no address.
+        /// The addresses; empty if the name has no address.
         case addresses([IPAddress])
         /// The resolver has not answered in time.
         case late
-        /// The organization's other names hold all threads that it may have.
+        /// Other names of the organization use all threads that the organization may have.
         case busy
     }
 
@@ -36,7 +36,7 @@ package final class HostNames: Sendable {
         var lastTicket = 0
     }
 
-    /// Names whose addresses are kept.
+    /// The maximum number of names whose addresses are cached.
     private static let capacity = 10_000
 
     private let threads: NIOThreadPool
@@ -48,7 +48,7 @@ package final class HostNames: Sendable {
     /// - Parameters:
     ///   - threads: the number of names that are resolved concurrently.
     ///   - timeout: how long a caller waits for the resolver.
-    ///   - lifetime: how long an answer is used again.
+    ///   - lifetime: how long an answer is cached.
     ///   - lookUp: blocks until the resolver has answered.
     package init(
         threads: Int = 64,
@@ -66,7 +66,7 @@ package final class HostNames: Sendable {
 
     deinit { threads.shutdownGracefully { _ in } }
 
-    /// The addresses of a name, or the one that the text is.
+    /// The addresses of a name. If the text is an address, it is the result.
     package func addresses(of host: String, for organization: UUID) async -> Answer {
         if let address = IPAddress(host) { return .addresses([address]) }
         return await withCheckedContinuation { continuation in
@@ -112,7 +112,7 @@ package final class HostNames: Sendable {
 
     fileprivate struct Ticket {
         let number: Int
-        /// The holder of the thread that is to look the name up; nil if one does so already.
+        /// The holder of the thread that has to resolve the name; nil if another thread already resolves it.
         let holder: LaneKey?
     }
 }
@@ -131,13 +131,13 @@ extension HostNames.State {
         switch entries[host] {
         case .found(let addresses, let until)? where now < until: return (.addresses(addresses), nil)
         case .pending(let since, var waiting)?:
-            // later callers do not wait for a look-up that is late already
+            // later callers do not wait for a look-up that is already late
             guard since.duration(to: now) < timeout else { return (.late, nil) }
             waiting[lastTicket] = continuation
             entries[host] = .pending(since: since, waiting)
             return (nil, HostNames.Ticket(number: lastTicket, holder: nil))
         case .found?, nil:
-            // each name counts as a separate user: organizations alone have shares
+            // each name counts as a separate user, because only organizations have shares
             let holder = LaneKey(organization: organization, user: UUID())
             guard shares.mayTake(1, for: holder) else { return (.busy, nil) }
             shares.take(1, for: holder)
@@ -150,22 +150,22 @@ extension HostNames.State {
     }
 }
 
-/// Looks names of hosts up, as the system does.
+/// Resolves host names with the system's resolver.
 package enum HostAddresses {
-    /// The names of webhooks and databases; the callers bound how many of these an organization has.
+    /// The names of webhooks and databases. The callers limit the number of these per organization.
     private static let names = HostNames(lifetime: .zero)
 
     /// Returns the addresses of a name, or the address in the text.
     ///
     /// Returns an empty array if there are no addresses, or if the system's resolver does not respond in time.
     package static func of(_ host: String) async -> [IPAddress] {
-        // each name gets its own share, like an organization: one that takes long occupies one thread
+        // each name gets its own share, like an organization, so a slow name uses only one thread
         let holder = UUID()
         guard case .addresses(let found) = await names.addresses(of: host, for: holder) else { return [] }
         return found
     }
 
-    /// Blocks its thread for as long as the system's resolver takes.
+    /// Resolves a name. Blocks its thread until the system's resolver has answered.
     package static func lookUp(_ host: String) -> [IPAddress] {
         var hints = addrinfo()
         hints.ai_family = AF_UNSPEC
@@ -191,7 +191,7 @@ package enum HostAddresses {
             }
         case AF_INET6:
             return address.withMemoryRebound(to: sockaddr_in6.self, capacity: 1) { address in
-                // an address that is good on one link only is no address of the internet
+                // an address that is valid on only one link is not an address of the internet
                 withUnsafeBytes(of: address.pointee.sin6_addr) { IPAddress(bytes: Array($0)) }
             }
         default: return nil

@@ -3,7 +3,7 @@ import NIOCore
 import NIOHTTP1
 import NIOPosix
 
-/// Why there was no answer, without the error's own text, which may quote headers.
+/// The reason why there was no answer. It does not contain the error's own text, which may quote headers.
 package enum RequestFailure: Equatable {
     case cancelled
     case timedOut
@@ -28,8 +28,8 @@ package enum RequestFailure: Equatable {
     }
 
     /// - Parameters:
-    ///   - isSent: whether the request's head was put on a connection.
-    ///   - timeout: how long the request was given.
+    ///   - isSent: whether the request's head was written to a connection.
+    ///   - timeout: the time limit of the request.
     package func reason(isSent: Bool, isTLS: Bool, timeout: Duration) -> String {
         switch self {
         case .cancelled: "cancelled"
@@ -61,7 +61,7 @@ package enum RequestFailure: Equatable {
         return failures.first { $0 == .refused } ?? failures.first { $0 == .connectTimedOut } ?? .other
     }
 
-    /// Seconds, with milliseconds when there are some.
+    /// The duration in seconds, with milliseconds if there are any.
     private static func text(_ duration: Duration) -> String {
         let (seconds, attoseconds) = duration.components
         let milliseconds = attoseconds / 1_000_000_000_000_000
@@ -71,10 +71,10 @@ package enum RequestFailure: Equatable {
 
 /// Treats a response whose status is below 100 as missing.
 ///
-/// RFC 9110, 15, defines no such status. The client beneath, which skips all heads below 200, ends the process when the
-/// body of such a response arrives.
+/// RFC 9110, 15, defines no such status. The underlying client skips all heads with a status below 200, and ends the
+/// process when the body of such a response arrives.
 ///
-/// Its place is after the decoder of responses.
+/// The handler is placed after the decoder of responses.
 final class StatusCheck: ChannelInboundHandler {
     typealias InboundIn = HTTPClientResponsePart
     typealias InboundOut = HTTPClientResponsePart

@@ -4,12 +4,12 @@ import SyncModel
 
 /// The headers of a request, without `Content-Length`, which the client adds.
 ///
-/// If several sources set a header, in any spelling, the first counts: the gateway, the credential, the operator, the
-/// mutation, the gateway's defaults.
+/// If several sources set the same header, ignoring case, the first of these sources takes precedence: the gateway, the
+/// credential, the operator, the mutation, the gateway's defaults.
 struct RequestHeaders {
     private(set) var fields = HTTPHeaders()
 
-    /// - Parameter credential: a header; nil for none.
+    /// - Parameter credential: the credential's header; nil without a credential.
     init(
         _ request: UpstreamRequest,
         host: String,
@@ -36,8 +36,9 @@ struct RequestHeaders {
         addUnlessPresent("User-Agent", userAgent)
     }
 
-    /// The headers of a request that only reads: it belongs to no user and changes nothing, so it has neither a user
-    /// nor a key.
+    /// The headers of a request that only reads.
+    ///
+    /// Such a request belongs to no user and changes nothing, so it has neither a user nor an idempotency key.
     init(
         _ request: UpstreamFetch,
         host: String,

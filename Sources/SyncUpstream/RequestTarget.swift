@@ -1,18 +1,18 @@
 import SyncModel
 
-/// The URL of a request: a path below an organization's base URL, and never elsewhere.
+/// The URL of a request, which is always below an organization's base URL.
 ///
-/// Settings and endpoints are checked when they are received, and paths again once they contain ids from upstreams. The
-/// same rules are checked here again, on the URL that is really sent, because a mistake would send one organization's
-/// credential to another's server.
+/// Settings and endpoints are checked when they are received, and paths again after ids from upstreams were inserted.
+/// This type checks the same rules again for the final URL, because a mistake would send one organization's credential
+/// to another organization's server.
 struct RequestTarget: Sendable, Equatable {
     /// Scheme, authority, path and query, in ASCII.
     @Exact private(set) var url: String
     let base: BaseURL
 
-    /// Why a request is not sent; for operators and users.
+    /// The reason why a request is not sent, for operators and users.
     enum Unsendable: Error, Equatable {
-        /// This request can be sent to no upstream.
+        /// This request cannot be sent to any upstream.
         case request(String)
         /// No request can be sent to this upstream with its settings.
         case setup(String)

@@ -9,7 +9,7 @@ import Synchronization
 package final class ResponseCollector: HTTPClientResponseDelegate {
     package typealias Response = CollectedResponse
 
-    /// Ends the reading of a body that is too long.
+    /// The error that ends the reading of a body that is too long.
     private struct TooLong: Error {}
 
     private struct State {
@@ -19,7 +19,7 @@ package final class ResponseCollector: HTTPClientResponseDelegate {
     }
 
     private let maximumBytes: Int
-    /// Nil where bodies are not counted.
+    /// The reservation of memory; nil if bodies are not counted.
     private let claim: ResponseMemoryBudget.Claim?
     private let state = Mutex(State())
 
@@ -28,10 +28,10 @@ package final class ResponseCollector: HTTPClientResponseDelegate {
         self.claim = claim
     }
 
-    /// Whether the request's head was put on a connection: from then on it may take effect.
+    /// Whether the request's head was written to a connection, so that the request may take effect.
     ///
-    /// Exact, because the client, its connections and this delegate run on one event loop: the client reports it
-    /// before it does anything else, even before it fails the request.
+    /// This is exact, because the client, its connections and this delegate run on one event loop. The client reports
+    /// the head before it does anything else, even before it fails the request.
     package var isSent: Bool { state.withLock { $0.isSent } }
 
     /// The answer, for a request that failed because reading was stopped; nil otherwise.
@@ -39,8 +39,8 @@ package final class ResponseCollector: HTTPClientResponseDelegate {
 
     /// Returns the response of a request that failed after an upstream had begun to respond with a success.
     ///
-    /// Such a request has taken effect, even if the rest is lost. Nil otherwise: the rest of other responses may
-    /// matter, and sending the request again does no harm.
+    /// Such a request has taken effect, even if the rest of the response is lost. Nil for other responses, because the
+    /// rest may matter, and it is safe to send the request again.
     package var brokenSuccess: CollectedResponse? {
         state.withLock { state in
             guard var response = state.response, (200...299).contains(response.head.status.code) else { return nil }
@@ -77,7 +77,7 @@ package final class ResponseCollector: HTTPClientResponseDelegate {
             let hasLength = state.response?.head.headers.contains(name: "Content-Length") ?? false
             return (state.isCut, hasLength ? 0 : length)
         }
-        // a body of unknown length may be read to its limit, once it is not a short one
+        // a body of unknown length that is not short may reach the limit
         return proceed(unless: isTooLong, needing: length > ResponseMemoryBudget.firstPart / 2 ? maximumBytes : 0, task)
     }
 
@@ -86,7 +86,7 @@ package final class ResponseCollector: HTTPClientResponseDelegate {
         return response
     }
 
-    /// Continues to read as soon as memory is reserved.
+    /// Continues to read when memory is reserved.
     private func proceed(
         unless isTooLong: Bool,
         needing bytes: Int,
@@ -99,9 +99,9 @@ package final class ResponseCollector: HTTPClientResponseDelegate {
 
 package struct CollectedResponse: Sendable {
     package var head: HTTPResponseHead
-    /// Nil if it was longer than the limit, and the rest was not read.
+    /// The body; nil if it was longer than the limit, so that the rest was not read.
     package var body: ByteBuffer?
-    /// Whether the response broke off, or did not end in time; then the body is the part that arrived.
+    /// Whether the response was interrupted, or did not end in time. If so, the body is the part that arrived.
     package var isCutOff = false
 }
 
@@ -132,7 +132,7 @@ extension UpstreamResponse {
         self.challenge = headers.first(name: challenge).flatMap(Self.scheme(of:))
     }
 
-    /// A body, as far as it is JSON.
+    /// The JSON of a body, if the body is JSON.
     private struct Body {
         var json: [UInt8]?
         var unkeptJSON: [UInt8]?
@@ -147,7 +147,7 @@ extension UpstreamResponse {
             guard !bytes.isEmpty else { return }
             do throws(JSONParseError) {
                 let tree = try JSONTree(parsing: bytes)
-                // a part of an object is not JSON, but a part of a number may be
+                // a part of an object is never JSON, but a part of a number may be
                 if collected.isCutOff, bytes.first != UInt8(ascii: "{") { return }
                 if tree.root.hasDefects { unkeptJSON = bytes } else { json = bytes }
             } catch {
@@ -168,11 +168,11 @@ extension UpstreamResponse {
         }
     }
 
-    /// Whether an ETag can be sent back in If-Match, and means there what it means here.
+    /// Whether an ETag can be sent back in `If-Match` with the same meaning.
     ///
-    /// Bytes beyond ASCII (RFC 9110, obs-text) need not be UTF-8. `*` would match any state. `w/"1"` is no weak tag,
-    /// because `W/` is in upper case (RFC 9110, 8.8.3), and would be sent as a strong one. Two tags would match either.
-    /// A tag without quotes is accepted, because some servers send and compare such tags.
+    /// Bytes beyond ASCII (RFC 9110, obs-text) are possibly not UTF-8. `*` would match any state. `w/"1"` is not a weak
+    /// tag, because `W/` must be in upper case (RFC 9110, 8.8.3), and would be sent as a strong tag. A list of two tags
+    /// would match either tag. A tag without quotes is accepted, because some servers send and compare such tags.
     private static func isTag(_ text: String) -> Bool {
         guard text.utf8.count <= maximumETagBytes, UpstreamRequest.canCarry(text),
             text.utf8.allSatisfy({ $0 < 0x80 }), !text.hasPrefix("w/")

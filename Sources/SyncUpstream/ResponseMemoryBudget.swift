@@ -6,12 +6,13 @@ import Synchronization
 
 /// The memory for the bodies of upstreams' responses, shared by all organizations (``FairSemaphore``).
 ///
-/// A response claims room before its body is read. While there is none, the gateway does not read from the connection,
-/// so TCP delays the upstream. The request's time limit goes on meanwhile.
+/// A response claims memory before its body is read. While no memory is free, the gateway does not read from the
+/// connection, so TCP delays the upstream. The request's time limit is not extended.
 package final class ResponseMemoryBudget: Sendable {
-    /// Bytes claimed for a body of unknown length. A body that exceeds half of it claims the rest of its limit.
+    /// The number of bytes that a body of unknown length claims first. A body that exceeds half of it claims its full
+    /// limit.
     static let firstPart = 65_536
-    /// A waiter leaves when its request ends, so the queue itself never refuses one.
+    /// The time-out of the queue. It is never reached, because a waiter leaves when its request ends.
     private static let timeout: Duration = .seconds(86_400)
 
     private struct Waiter {
@@ -39,12 +40,12 @@ package final class ResponseMemoryBudget: Sendable {
     /// The number of responses that wait for memory.
     package var waiting: Int { state.withLock { $0.semaphore.waiting } }
 
-    /// - Parameter deadline: ends a wait for room.
+    /// - Parameter deadline: the end of a wait for memory.
     package func claim(for organization: UUID, user: UUID, until deadline: NIODeadline) -> Claim {
         Claim(self, LaneKey(organization: organization, user: user), until: deadline)
     }
 
-    /// The room of one response. It is given back when the claim is released.
+    /// The memory of one response. It is returned when the claim is released.
     package final class Claim: Sendable {
         private struct Held {
             var bytes = 0
@@ -72,17 +73,17 @@ package final class ResponseMemoryBudget: Sendable {
 
         /// Extends the claim to a number of bytes.
         ///
-        /// - Returns: completes once there is room; nil if there is some at once.
+        /// - Returns: a future that completes when memory is free; nil if it is free immediately.
         func extend(to bytes: Int, on loop: any EventLoop) -> EventLoopFuture<Void>? {
             let more = min(bytes, max(1, semaphore.whole / 4)) - self.bytes
             guard more > 0, let wait = semaphore.take(more, for: self, user, on: loop) else { return nil }
-            // the client does not end a request whose response has arrived completely and is not read yet
+            // the client does not end a request whose complete response has arrived but is not read yet
             let timer = loop.scheduleTask(deadline: deadline) { self.stopWaiting() }
             wait.whenComplete { _ in timer.cancel() }
             return wait
         }
 
-        /// Ends a wait for room, because the request has ended.
+        /// Ends a wait for memory, because the request has ended.
         package func stopWaiting() {
             let ticket = held.withLock { held in
                 held.isEnded = true
@@ -99,7 +100,7 @@ package final class ResponseMemoryBudget: Sendable {
             }
         }
 
-        /// Returns whether the request has ended already.
+        /// Records the ticket of a wait. Returns whether the request has already ended.
         fileprivate func waits(by ticket: FairSemaphore.Ticket) -> Bool {
             held.withLock { held in
                 if !held.isEnded { held.ticket = ticket }

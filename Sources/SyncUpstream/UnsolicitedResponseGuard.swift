@@ -3,21 +3,22 @@ import NIOHTTP1
 
 /// Discards unsolicited responses, so that one organization never receives another's response.
 ///
-/// When a response has ended, the client immediately gives the connection to the next request, in the midst of the data
-/// that were read: data behind the response would be taken for the next one. Here a response ends only after all data
-/// that came with it have been checked, and a connection with surplus data takes no request and is closed. (HTTP/1.1
-/// cannot distinguish data that arrive later, during the next request, from a response: RFC 9112, 9.2 and 11.2.)
+/// When a response has ended, the client immediately gives the connection to the next request, while it still processes
+/// data that it has read. If there were data after the response, the client would take them for the next response. This
+/// handler ends a response only after all data that arrived with it have been checked. A connection with surplus data
+/// gets no further request and is closed. (HTTP/1.1 cannot distinguish data that arrive later, during the next request,
+/// from a response; see RFC 9112, 9.2 and 11.2.)
 ///
-/// Its place is between the decoder of responses and the client's own handler.
+/// The handler is placed between the decoder of responses and the client's own handler.
 final class UnsolicitedResponseGuard: ChannelDuplexHandler {
     typealias InboundIn = HTTPClientResponsePart
     typealias InboundOut = HTTPClientResponsePart
     typealias OutboundIn = HTTPClientRequestPart
     typealias OutboundOut = HTTPClientRequestPart
 
-    /// The end of an answer that is not handed on yet.
+    /// The end of a response that is not passed on yet.
     private var end: HTTPClientResponsePart?
-    /// Whether more came than was asked for.
+    /// Whether the connection received more data than requested.
     private var isSpoilt = false
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
@@ -32,7 +33,7 @@ final class UnsolicitedResponseGuard: ChannelDuplexHandler {
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
-        // the decoder knows that nothing was asked for
+        // the decoder fails for data without a request
         if end != nil { spoil(context) } else { context.fireErrorCaught(error) }
     }
 
@@ -51,7 +52,7 @@ final class UnsolicitedResponseGuard: ChannelDuplexHandler {
         promise?.fail(ChannelError.ioOnClosedChannel)
     }
 
-    /// The response stays valid; the connection is not used again.
+    /// Marks the connection as unusable. The current response stays valid.
     private func spoil(_ context: ChannelHandlerContext) {
         isSpoilt = true
         forward(context)
@@ -67,9 +68,9 @@ final class UnsolicitedResponseGuard: ChannelDuplexHandler {
 
 /// Postpones flushing to the end of the event loop's present work.
 ///
-/// The client flushes a request's head, its body and its end separately, each a system call and a packet.
+/// Without it, the client would flush a request's head, body and end separately, each with a system call and a packet.
 ///
-/// The client reports a head as sent before it can be on the wire, as it must (``ResponseCollector/isSent``).
+/// The client still reports a head as sent before it can be on the wire, as ``ResponseCollector/isSent`` requires.
 final class SingleFlushHandler: ChannelOutboundHandler {
     typealias OutboundIn = ByteBuffer
 
@@ -89,7 +90,7 @@ final class SingleFlushHandler: ChannelOutboundHandler {
         }
     }
 
-    /// Writes made before are flushed, as they would be without this handler.
+    /// Closes the connection after flushing earlier writes, which would also be flushed without this handler.
     func close(context: ChannelHandlerContext, mode: CloseMode, promise: EventLoopPromise<Void>?) {
         if isDue { context.flush() }
         context.close(mode: mode, promise: promise)

@@ -17,7 +17,7 @@ enum Base64URL {
                 bytes.append(UInt8(truncatingIfNeeded: buffer >> UInt32(bits)))
             }
         }
-        // The last character may have bits that belong to no byte; they must be zero.
+        // The last character may have bits that do not belong to a byte. These bits must be zero.
         return buffer & (1 << UInt32(bits) - 1) == 0 ? bytes : nil
     }
 

@@ -16,11 +16,11 @@ struct SigningKey: Sendable {
     /// JWTKit's implementation, with the key in it; see ``TokenKey/implementation``.
     let implementation: any JWTAlgorithm
 
-    /// Reads the one private key of a PEM file, PKCS #8 or the older forms.
+    /// Reads the only private key of a PEM file, in PKCS #8 or an older form.
     ///
     /// Other blocks, such as openssl's `EC PARAMETERS`, are skipped.
     ///
-    /// - Throws: `TokenConfigurationError` for anything else.
+    /// - Throws: `TokenConfigurationError` for any other text.
     init(pem source: TokenKeySource) async throws {
         let blocks = try source.pemBlocks().filter { $0.label.hasSuffix("PRIVATE KEY") }
         guard let block = blocks.first else { throw TokenConfigurationError("\(source.name) contains no private key.") }
@@ -88,14 +88,14 @@ struct SigningKey: Sendable {
 
 /// The accepted signature algorithms.
 ///
-/// Each key is for exactly one algorithm, which its own type determines. The token's header cannot change it, which
-/// prevents algorithm confusion.
+/// Each key is for exactly one algorithm, which the type of the key determines. The token's header cannot change the
+/// algorithm, which prevents algorithm confusion.
 enum TokenAlgorithm: String, Sendable {
     case hs256 = "HS256"
     case rs256 = "RS256"
     case es256 = "ES256"
     case eddsa = "EdDSA"
 
-    /// Whether a verifier cannot sign. Only keys of such algorithms are published.
+    /// Whether the key that verifies cannot sign. Only keys of such algorithms are published.
     var isAsymmetric: Bool { self != .hs256 }
 }

@@ -6,11 +6,11 @@ package import SyncModel
 package struct TokenConfiguration: Sendable, Equatable {
     /// The issuer from the settings of a single issuer.
     ///
-    /// It is trusted for every organization, and is omitted if it has no key.
+    /// It is trusted for every organization, and is ignored if it has no key.
     package var own: TrustedIssuer
-    /// The tolerated difference of the issuer's clock, in seconds, 0 to 600.
+    /// The tolerated difference between the issuer's clock and the gateway's clock, in seconds, 0 to 600.
     ///
-    /// A token is valid this much longer and this much earlier.
+    /// The validity of a token begins earlier and ends later by this time.
     package var leewaySeconds: Int64 = 0
     /// The maximum number of verified tokens in the cache; 0 disables it.
     ///
@@ -48,12 +48,12 @@ package struct TokenConfiguration: Sendable, Equatable {
 }
 
 extension TokenConfiguration: CustomStringConvertible {
-    /// The issuers' names, since the members contain secrets.
+    /// Only the issuers' names, because the members contain secrets.
     package var description: String { "TokenConfiguration(\(issuers))" }
 }
 
 extension TokenConfiguration {
-    /// Thrown if no token of the issuer can be for a user with this text.
+    /// Thrown if a token of the issuer can never name a user with this text.
     package struct UnusableSubject: Error {}
 
     /// Returns the user for a text in an issuer's tokens, so that operators can admit users.
@@ -74,7 +74,7 @@ extension TokenConfiguration {
 }
 
 extension TokenVerifier {
-    /// ``TokenConfiguration/user(called:by:)`` for the settings in force.
+    /// Returns the result of ``TokenConfiguration/user(called:by:)`` for the settings in force.
     package func user(
         called text: ByteExactString,
         by issuer: ByteExactString
@@ -83,7 +83,7 @@ extension TokenVerifier {
     }
 }
 
-/// A configuration that cannot work; the text is for the operator.
+/// The error of a configuration that cannot work. Its text is for the operator.
 package struct TokenConfigurationError: Error, Sendable, CustomStringConvertible {
     /// The defect and its remedy, in a sentence or two, without secrets.
     package let description: String

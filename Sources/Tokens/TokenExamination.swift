@@ -2,13 +2,13 @@ package import JSONText
 package import SyncModel
 import Synchronization
 
-/// The findings of a verifier before its verdict about a token.
+/// The facts about a token that a verifier finds before its verdict.
 struct TokenFindings: Sendable {
     /// The token's parts; nil if the token is malformed.
     var text: TokenText?
     /// The configured issuer that the token claims; nil if there is no such issuer.
     var entry: IssuerEntry?
-    /// The key that signed the token; nil if no permitted key did.
+    /// The key that signed the token; nil if no permitted key signed it.
     var key: TokenKey?
 }
 
@@ -26,7 +26,7 @@ package struct TokenExamination: Sendable {
     package let verdict: Result<TokenClaims, TokenError>
     /// The reason why the issuer's keys could not be fetched.
     package let fetchProblem: String?
-    /// The payload, of unverified origin: do not trust it unless the verdict is good.
+    /// The payload, which is not verified. Do not trust it unless the verdict is positive.
     package let payload: JSONValue?
 
     fileprivate init(_ findings: TokenFindings, _ verdict: Result<TokenClaims, TokenError>, fetchProblem: String?) {
@@ -50,7 +50,7 @@ package struct TokenExamination: Sendable {
         Set(findings.entry?.keys.keys.map(\.algorithm.rawValue) ?? []).sorted()
     }
 
-    /// The key that signed the token; nil if no permitted key did.
+    /// The key that signed the token; nil if no permitted key signed it.
     package var key: Key? {
         guard let key = findings.key, let entry = findings.entry else { return nil }
         let isGiven = entry.given.contains { $0.id == key.id && $0.algorithm == key.algorithm }
@@ -97,13 +97,13 @@ extension TokenVerifier {
 /// Every case means 401, except the two cases with another status.
 package enum TokenError: Error, Sendable, Hashable {
     case missing
-    /// Not three base64url parts of JSON.
+    /// The token does not consist of three base64url parts with the required JSON.
     case malformed
-    /// Longer than ``TokenVerifier/maximumTokenBytes``.
+    /// The token is longer than ``TokenVerifier/maximumTokenBytes``.
     case tooLong
     /// An object of the token's header or payload repeats a name.
     ///
-    /// One reader would take the first value, another reader the last.
+    /// Some readers use the first value, other readers use the last.
     case repeatedMember
     /// A parameter of the header is invalid; the second text describes the required form.
     case malformedHeader(String, mustBe: String)
@@ -111,11 +111,11 @@ package enum TokenError: Error, Sendable, Hashable {
     case badSignature
     /// `exp` has passed.
     case expired
-    /// The time in `nbf` has not come yet.
+    /// The time in `nbf` is in the future.
     case notYetValid
     /// `iss` is not the configured issuer.
     case wrongIssuer
-    /// The audience claim, `aud` as a rule, does not contain the configured audience.
+    /// The audience claim, usually `aud`, does not contain the configured audience.
     case wrongAudience(claim: String)
     /// A required claim is missing.
     case missingClaim(String)
@@ -132,7 +132,7 @@ package enum TokenError: Error, Sendable, Hashable {
     case organizationNotCovered
     /// The keys that could verify the token have never been fetched.
     ///
-    /// 503, with the seconds to wait before a retry.
+    /// The answer is 503, with the seconds to wait before a retry.
     case keysUnavailable(retryAfter: Int)
 
     /// A sentence for the client, without keys and without values from the token.

@@ -4,14 +4,14 @@ import JWTKit
 package import SyncModel
 import Synchronization
 
-/// Makes HS256 tokens with the shared secret.
+/// Creates HS256 tokens with the shared secret.
 ///
-/// They are for a developer's command line, not for production users.
+/// The tokens are for a developer's command line, not for production users.
 package struct TokenIssuer: Sendable {
     private let issuer: TrustedIssuer
     private let key: TokenKey
 
-    /// An issuer whose tokens a ``TokenVerifier`` of the same configuration accepts.
+    /// Creates an issuer whose tokens a ``TokenVerifier`` of the same configuration accepts.
     ///
     /// - Throws: ``TokenConfigurationError`` if there is no secret, or it is too short.
     package init(configuration: TokenConfiguration) async throws {
@@ -22,12 +22,12 @@ package struct TokenIssuer: Sendable {
         self.key = try await TokenKeySet.keys(secret: secret, sources: [])[0]
     }
 
-    /// A token for this user, with the configured issuer and audience.
+    /// Creates a token for this user, with the configured issuer and audience.
     ///
     /// - Parameters:
-    ///   - ttlSeconds: the lifetime from `now` on, in seconds; at least 1.
+    ///   - ttlSeconds: the lifetime from `now`, in seconds; at least 1.
     ///   - now: seconds since 1970.
-    /// - Throws: ``TokenConfigurationError`` if a claim's place leads into a list.
+    /// - Throws: ``TokenConfigurationError`` if the path of a claim leads into a list.
     package func issue(organization: UUID, user: UUID, ttlSeconds: Int64, now: Int64) async throws -> String {
         var payload = IssuedPayload(texts: [:], numbers: ["iat": now, "exp": now + max(1, ttlSeconds)])
         switch issuer.places.organization {
@@ -45,7 +45,7 @@ package struct TokenIssuer: Sendable {
     }
 }
 
-/// Claims under the names that the settings give them.
+/// The claims of a new token, with names from the settings.
 struct IssuedPayload: Encodable {
     /// A claim's value.
     enum Value: Encodable {
@@ -108,9 +108,9 @@ struct IssuedPayload: Encodable {
     }
 }
 
-/// Makes the tokens that identify a request's user to upstreams.
+/// Creates the tokens that identify a request's user to upstreams.
 ///
-/// They are short-lived JWTs, signed with the gateway's own key, whose public half is published.
+/// They are short-lived JWTs, signed with the gateway's own key. The public half of the key is published.
 package final class RequestSigner: Sendable {
     /// The `iss` of the signer's tokens.
     package static let issuer = "sluice"
@@ -138,13 +138,13 @@ package final class RequestSigner: Sendable {
     private let userClaim: String
     private let organizationClaim: String
     private let now: TimeSource
-    /// Header and dot, the same for all tokens.
+    /// Header and dot, which are the same for all tokens.
     private let prefix: String
     private let cache = Mutex(GenerationCache<Bearer, Token>(capacity: rememberedTokens))
 
-    /// A signer with the private key of a PEM file.
+    /// Creates a signer with the private key of a PEM file.
     ///
-    /// EC on P-256 signs with ES256, Ed25519 with EdDSA, RSA of at least 2048 bits with RS256.
+    /// A key on P-256 signs with ES256, an Ed25519 key with EdDSA, and an RSA key of at least 2048 bits with RS256.
     ///
     /// - Throws: ``TokenConfigurationError`` for any other key, and if there is not exactly one key.
     package init(
@@ -163,12 +163,12 @@ package final class RequestSigner: Sendable {
             Base64URL.encode(Array(#"{"alg":"\#(key.algorithm.rawValue)","kid":"\#(key.id)","typ":"JWT"}"#.utf8)) + "."
     }
 
-    /// A token for requests on behalf of a user, valid for at least another minute.
+    /// Returns a token for requests on behalf of a user, valid for at least another minute.
     ///
-    /// A token is signed once in four minutes for each user, unless tokens of too many other users evict it from the
-    /// cache.
+    /// For each user, a token is signed once in four minutes, unless tokens of too many other users evict the token
+    /// from the cache.
     ///
-    /// - Throws: the errors of JWTKit if it cannot sign; with an accepted key, there are no errors.
+    /// - Throws: the errors of JWTKit if it cannot sign. With an accepted key, it can always sign.
     package func sign(organization: UUID, user: UUID) async throws -> String {
         let bearer = Bearer(organization: organization, user: user)
         let now = now().seconds

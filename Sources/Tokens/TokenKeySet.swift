@@ -5,7 +5,7 @@ import SyncModel
 struct TokenKeySet: Sendable {
     /// The maximum number of keys of a set.
     ///
-    /// A token without `kid` is tried against every key of its algorithm, so the number must be small.
+    /// For a token without `kid`, every key of its algorithm is tried, so the number must be small.
     static let maximumKeys = 64
 
     let keys: [TokenKey]
@@ -48,7 +48,7 @@ struct TokenKeySet: Sendable {
         guard !eligible.isEmpty else { throw .unknownKey }
         let candidates = eligible.filter { $0.algorithm == algorithm }
         guard candidates.isEmpty else { return candidates }
-        // The algorithm is in use, but with other ids: the key may be newer than this key set.
+        // If the algorithm is in use, but with other ids, the key may be newer than this key set.
         throw named.isEmpty && keys.contains { $0.algorithm == algorithm } ? .unknownKey : .algorithmNotAllowed
     }
 
@@ -56,20 +56,21 @@ struct TokenKeySet: Sendable {
     func knows(_ id: String) -> Bool { keys.contains { $0.id == ByteExactString(id) } }
 }
 
-/// A key that may verify tokens, with its one algorithm.
+/// A key that may verify tokens, with its algorithm.
 struct TokenKey: Sendable {
     let algorithm: TokenAlgorithm
-    /// The key's id, if its source gives it one.
+    /// The key's id; nil if the source of the key contains no id.
     let id: ByteExactString?
 
-    /// JWTKit's implementation, which contains the key. It is stored directly because verification then is a plain
-    /// function call. JWTKit's own key collection is an actor, uses a default key for an unknown id, and does not
-    /// compare a token's algorithm with the key's algorithm.
+    /// JWTKit's implementation, which contains the key.
+    ///
+    /// It is stored directly, so that verification is a plain function call. JWTKit's own key collection is an actor,
+    /// uses a default key for an unknown id, and does not compare a token's algorithm with the key's algorithm.
     let implementation: any JWTAlgorithm
 
     static func secret(_ bytes: [UInt8]) async throws -> TokenKey {
-        // HMAC pads a key with zeros to its block size, so these zeros change no signature. Without them, JWTKit's
-        // debug builds stop at a key that is shorter than the hash.
+        // HMAC pads a key with zeros to its block size, so these zeros do not change signatures. Without the zeros,
+        // debug builds of JWTKit stop at a key that is shorter than the hash.
         let padded = bytes + Array(repeating: 0, count: max(0, 32 - bytes.count))
         let keys = await JWTKeyCollection().add(hmac: HMACKey(from: padded), digestAlgorithm: .sha256)
         return TokenKey(algorithm: .hs256, id: nil, implementation: try await keys.getKey())

@@ -19,7 +19,7 @@ package struct TokenKeySource: Sendable, Equatable {
 
     package init(name: String, text: String) {
         self.name = name
-        // a byte order mark is no part of a text (RFC 8259, 8.1 allows ignoring it)
+        // a byte order mark is not part of a text (RFC 8259, 8.1, allows readers to ignore it)
         let hasMark = text.unicodeScalars.first == "\u{feff}"
         self.text = hasMark ? String(text.unicodeScalars.dropFirst()) : text
     }
@@ -36,7 +36,7 @@ extension TokenKeySource {
 
     /// Checks a published document, for `sluice doctor`.
     ///
-    /// - Returns: the number of usable keys, and for each skipped one its position, counted from 1, and the reason.
+    /// - Returns: the number of usable keys, and for each skipped key its position, counted from 1, and the reason.
     /// - Throws: ``TokenConfigurationError`` if the source is not a JWKS document.
     package func examine() async throws -> (usable: Int, skipped: [String]) {
         try requireSize()
@@ -53,7 +53,7 @@ extension TokenKeySource {
 
 // MARK: - JWKMember
 
-/// The parameters of a key in a JWKS document (RFC 7517) that are used here.
+/// The parameters of a key in a JWKS document (RFC 7517) that the gateway uses.
 private struct JWKMember: Decodable {
     var kty: String
     var kid: String?
@@ -85,21 +85,22 @@ struct SkippedKey: Sendable, Equatable {
     /// The position in the document, counted from 1.
     let position: Int
     let reason: String
-    /// Whether the key should not be published at all, since its holder can sign.
+    /// Whether the key should not be published at all, because its holder can sign.
     let isSecret: Bool
 }
 
-/// The keys of a published document, and those that were skipped.
+/// The usable keys of a published document, and the keys that were skipped.
 struct PublishedKeys: Sendable {
     var keys: [TokenKey] = []
     var skipped: [SkippedKey] = []
 
     /// Whether the issuer has withdrawn the earlier keys.
     ///
-    /// That is the case if no key of the document is usable, and all of them can be read.
+    /// This is the case if all keys of the document can be read, and no key is usable.
     ///
-    /// The other keys may be keys for encryption, or secrets, which are never used. In both cases, the earlier keys are
-    /// no longer published. A key that cannot be read may be a usable key with a mistake, so it withdraws nothing.
+    /// Keys that are not usable may be keys for encryption, or secrets, which are never used. In both cases, the
+    /// earlier keys are no longer published. A key that cannot be read may be a usable key with a mistake, so a
+    /// document with such a key does not withdraw the earlier keys.
     var withdrawsAll: Bool { keys.isEmpty && skipped.allSatisfy { $0.reason != TokenKeySource.unusable } }
 }
 
@@ -129,8 +130,8 @@ extension TokenKeySource {
 
     /// The signature keys of a published document.
     ///
-    /// A bad key is no reason to reject the others (RFC 7517, section 5). Secrets and private keys are never used,
-    /// because every reader of the document could sign with them.
+    /// An invalid key does not cause other keys to be rejected (RFC 7517, section 5). Secrets and private keys are
+    /// never used, because every reader of the document could sign with them.
     ///
     /// - Throws: `TokenConfigurationError` for an invalid document, or too many keys.
     func publishedKeys() async throws -> PublishedKeys {
@@ -179,7 +180,7 @@ extension TokenKeySource {
     private static let symmetric = "a shared secret"
     fileprivate static let unusable = "not a usable key"
 
-    /// Reads a key; nil for a valid key that is not for signatures accepted here.
+    /// Reads a key; nil for a valid key that is not for an accepted signature algorithm.
     private static func key(_ member: JWKMember) async throws -> TokenKey? {
         switch (member.kty, member.crv, member.alg ?? "") {
         case ("RSA", _, ""), ("RSA", _, "RS256"):
@@ -199,7 +200,7 @@ extension TokenKeySource {
 extension TokenKeySource {
     /// The keys of all `PUBLIC KEY` blocks.
     ///
-    /// Other text between them is ignored, as openssl does.
+    /// Other text between the blocks is ignored, as in openssl.
     func pemKeys() async throws -> [TokenKey] {
         var keys: [TokenKey] = []
         for block in try pemBlocks() {
@@ -216,7 +217,7 @@ extension TokenKeySource {
 
     /// All blocks, with their labels.
     ///
-    /// A block with an unknown label counts as text, and the label appears in no message.
+    /// A block with an unknown label counts as text. Messages never contain such a label.
     func pemBlocks() throws -> [(label: String, text: String)] {
         var blocks: [(label: String, text: String)] = []
         var open: (label: String, lines: [String])?

@@ -14,10 +14,10 @@ struct TokenPayload {
 
     private func claim(_ name: StaticString) -> JSONValue? { claims[name] }
 
-    /// Seconds since 1970, rounded down; RFC 7519 allows fractions.
+    /// The value of a claim in seconds since 1970, rounded down. RFC 7519 allows fractions.
     func seconds(_ name: StaticString) throws(TokenError) -> Int64? {
         guard let value = claim(name) else { return nil }
-        // Beyond this limit, seconds are not exact, and sums might overflow.
+        // Beyond this limit, seconds are not exact, and sums could overflow.
         guard value.kind == .number, let seconds = Double(String(decoding: value.raw, as: UTF8.self)),
             seconds.magnitude < 9_007_199_254_740_992
         else { throw .malformedClaim("\(name)", mustBe: "a number of seconds since 1970") }
@@ -48,7 +48,7 @@ extension TokenPayload {
     private static let keysForm =
         "an object, or a list of texts, with at most \(IdentityPlaces.maximumNames) names, each "
 
-    /// Reads the user who bears the token.
+    /// Reads the user that the token names.
     func user(_ place: ClaimPlace, _ form: IdentityPlaces.UserForm) throws(TokenError) -> TokenClaims.User {
         guard let value = claims.value(at: place.query) else { throw .missingClaim(place.description) }
         if form != .mapped, let id = value.uuid { return .id(id) }
@@ -74,8 +74,8 @@ extension TokenPayload {
 
     /// The names of an object's members, or the texts of a list.
     ///
-    /// They are never interpreted as ids: providers let customers choose them, and a customer could choose another
-    /// organization's id.
+    /// They are never interpreted as ids, because customers of a provider choose them, and a customer could choose the
+    /// id of another organization.
     private func keys(_ place: ClaimPlace) throws(TokenError) -> [ByteExactString] {
         guard let value = claims.value(at: place.query) else { throw .missingClaim(place.description) }
         let names: [String?]
@@ -140,14 +140,14 @@ package struct TokenClaims: Sendable, Hashable {
     package let covered: TrustedIssuer.Organizations
     /// When the token expires, in seconds since 1970.
     ///
-    /// It is refused from this time on, plus the configured leeway.
+    /// It is refused from this time plus the configured leeway.
     package let expiresAt: Int64
 }
 
 /// A token's header or payload: a JSON object with only one interpretation.
 enum TokenObject {
-    /// - Throws: `repeatedMember` if a name occurs twice, since some readers take the first value and others the last
-    ///   (RFC 7519, section 4); `malformed`.
+    /// - Throws: `repeatedMember` if a name occurs twice, because some readers use the first value and other readers
+    ///   the last (RFC 7519, section 4); `malformed` for other text.
     static func parsing(_ json: [UInt8]) throws(TokenError) -> JSONValue {
         guard let tree = try? JSONTree(parsing: json), tree.root.kind == .object else { throw .malformed }
         let defects = tree.defects

@@ -8,8 +8,8 @@ import Synchronization
 /// It accepts HS256 with the secret, and RS256, ES256 and EdDSA with public keys. Each key is only for its own
 /// algorithm and its own issuer. `exp` is required, `nbf` is honored, and `iss` and `aud` are checked if configured.
 ///
-/// A cached token costs a hash and a look-up (about a microsecond), a new token a signature check (tens). A token whose
-/// key is unknown may wait for its issuer's newer keys. Refusals are not cached.
+/// A cached token costs a hash and a look-up (about a microsecond). A new token costs a signature check (tens of
+/// microseconds). A token whose key is unknown may wait for newer keys of its issuer. Refusals are not cached.
 package final class TokenVerifier: Sendable {
     /// The maximum length of a token; longer tokens are refused unread.
     package static let maximumTokenBytes = 8_192
@@ -31,7 +31,7 @@ package final class TokenVerifier: Sendable {
         }
     }
 
-    /// The reason why a token is refused, and the issuer whose newer keys might change the verdict.
+    /// The reason why a token is refused, and the published keys of the issuer if newer keys might change the verdict.
     struct Refused: Error {
         let reason: TokenError
         var remote: JWKSCache?
@@ -43,11 +43,11 @@ package final class TokenVerifier: Sendable {
     private let leewaySeconds: Int64
     let state: Mutex<State>
 
-    /// A verifier with the configured keys.
+    /// Creates a verifier with the configured keys.
     ///
-    /// Published keys are fetched later: see ``JWKSRefresher``.
+    /// Published keys are fetched later; see ``JWKSRefresher``.
     ///
-    /// - Throws: ``TokenConfigurationError`` when no key is configured or one is unusable.
+    /// - Throws: ``TokenConfigurationError`` if no key is configured, or if a key is unusable.
     package init(configuration: TokenConfiguration) async throws {
         (wakes, wake) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(1))
         leewaySeconds = configuration.leewaySeconds
@@ -56,12 +56,12 @@ package final class TokenVerifier: Sendable {
         state = Mutex(State(configuration: configuration, table: table, remotes: remotes, cache: cache))
     }
 
-    /// Puts other issuers and keys in force, for files that have changed.
+    /// Replaces the issuers and keys in force, after files have changed.
     ///
-    /// Leeway and capacity stay, and so do keys fetched from a URL that is still configured. Every cached token is
-    /// dropped.
+    /// Leeway and capacity do not change, and keys fetched from a URL that is still configured are kept. All cached
+    /// tokens are removed.
     ///
-    /// - Throws: ``TokenConfigurationError``; nothing has changed in this case.
+    /// - Throws: ``TokenConfigurationError``; in this case, nothing changes.
     package func replace(_ configuration: TokenConfiguration) async throws {
         let known = state.withLock { $0.remotes }
         let (table, remotes) = try await IssuerTable.table(configuration, known: known, wake: wake)
@@ -80,7 +80,7 @@ package final class TokenVerifier: Sendable {
 
     /// Returns the claims of a token, verified now or before.
     ///
-    /// A token that names an unknown key can wait for its issuer's newer keys, for 3 seconds at most; see
+    /// A token that names an unknown key can wait for newer keys of its issuer, for at most 3 seconds; see
     /// ``JWKSCacheState``.
     ///
     /// - Parameter token: the text after `Bearer ` in the header.
@@ -93,7 +93,7 @@ package final class TokenVerifier: Sendable {
         }
     }
 
-    /// The claims of a token, verified now or before by the cached keys.
+    /// Returns the claims of a token, verified now or before with the cached keys.
     package func verify(_ token: Substring, now: Timestamp) throws(TokenError) -> TokenClaims {
         do throws(Refused) {
             return try decide(token, now: now)
@@ -111,8 +111,8 @@ package final class TokenVerifier: Sendable {
 
     /// Whether the issuer of verified claims is still trusted for an organization.
     ///
-    /// The issuer must also still be stored under the same name. This checks only the settings; a request that outlasts
-    /// the settings in force checks again.
+    /// The issuer must also still be stored under the same name. This method checks only the settings. A request that
+    /// is still running after the settings have changed calls it again.
     package func stillSpeaks(
         for organization: UUID,
         _ issuer: ByteExactString?,
@@ -122,7 +122,7 @@ package final class TokenVerifier: Sendable {
         return rules.namespace == namespace && rules.organizations.covers(organization)
     }
 
-    /// Verified tokens in the cache, for a gauge.
+    /// The number of verified tokens in the cache, for a gauge.
     package var cachedTokens: Int {
         state.withLock { $0.cache.count }
     }
@@ -162,9 +162,9 @@ package final class TokenVerifier: Sendable {
 
     /// Verifies a token, its signature first.
     ///
-    /// Before the signature is verified, only the header is used and, if there are several issuers, the issuer's name.
+    /// Before the signature is verified, only the header is used, and the issuer's name if there are several issuers.
     ///
-    /// - Parameter findings: the findings before the verdict.
+    /// - Parameter findings: receives the facts that are found before the verdict.
     static func decide(
         _ token: [UInt8],
         table: IssuerTable,
@@ -227,10 +227,10 @@ package final class TokenVerifier: Sendable {
 
 /// Fetched keys.
 extension TokenVerifier {
-    /// The URLs that keys are fetched from.
+    /// The caches of the URLs from which keys are fetched.
     var remotes: [JWKSCache] { state.withLock { Array($0.remotes.values) } }
 
-    /// Puts fetched keys in force.
+    /// Replaces the keys of a URL by the fetched keys.
     func takeKeys(of remote: JWKSCache) {
         state.withLock { state in
             state.table.takeKeys(of: remote)
@@ -258,7 +258,7 @@ extension TokenVerifier {
         package var isWithoutKeys = false
         /// The number of providers whose keys are fetched.
         package var providers = 0
-        /// The time of the oldest fetched key set; nil if all are missing, or none exist.
+        /// The time of the oldest fetched key set; nil without fetched key sets.
         package var oldest: Timestamp?
         /// Numbers of fetches by result: `changed`, `unchanged`, `failed`.
         package var refreshes: [(outcome: String, count: Int)] = []
@@ -282,7 +282,7 @@ extension TokenVerifier {
 
 /// The SHA-256 of a token's text: the key of cached tokens.
 ///
-/// Because of it, a memory dump of the cache contains no token.
+/// Because the cache has only this hash, a memory dump of the cache contains no token.
 struct TokenDigest: Hashable, Sendable {
     private let words: (UInt64, UInt64, UInt64, UInt64)
 
@@ -296,7 +296,7 @@ struct TokenDigest: Hashable, Sendable {
         left.words == right.words
     }
 
-    /// One word is sufficient: it is uniform already, and only verified tokens are cached.
+    /// One word is sufficient, because it is already uniformly distributed, and only verified tokens are cached.
     func hash(into hasher: inout Hasher) {
         hasher.combine(words.0)
     }

@@ -1,5 +1,4 @@
 import FoundationEssentials
-import FoundationEssentials
 import Glibc
 import JSONText
 package import Logging

@@ -7,24 +7,24 @@ final class ReplicationBox: Sendable {
 
     private struct State {
         var entries: [ReplicationStream.Entry] = []
-        /// Bytes of the messages that are not taken yet.
+        /// The number of bytes of the messages that the reader has not taken yet.
         var bytes = 0
         var waiter: Waiter?
         var confirmed = LogPosition.zero
-        /// Up to where the server has sent its log.
+        /// The position up to which the server has sent its log.
         var sent = LogPosition.zero
         /// Whether the server requested a status message since the last confirmation.
         var isStatusRequested = false
-        /// The end of the last transaction that was handed out or waits to be.
+        /// The end of the last transaction that the reader has received or that waits for the reader.
         var lastCommit = LogPosition.zero
-        /// Whether a transaction was begun and its end has not come.
+        /// Whether a transaction has begun and its end has not arrived.
         var isWithin = false
         var isClosing = false
         var failure: PostgresError?
         var hasEnded = false
         var endWaiters: [CheckedContinuation<Void, Never>] = []
 
-        /// Whether the reader has confirmed every change that it received, and none waits.
+        /// Whether the reader has confirmed every change that it received, and no change waits.
         var isIdle: Bool { !isWithin && confirmed >= lastCommit && entries.isEmpty }
     }
 
@@ -51,7 +51,7 @@ final class ReplicationBox: Sendable {
             return nil
         }
         guard let outcome else { return }
-        // there is room again
+        // the buffer has space again
         wakeUp.signal()
         continuation.resume(returning: outcome)
     }
@@ -109,10 +109,10 @@ final class ReplicationBox: Sendable {
         waiter?.0.resume(returning: .success(waiter?.1 ?? []))
     }
 
-    /// How far the reader has come, if the server has sent everything up to `sent`.
+    /// The position to report to the server, if the server has sent everything up to `sent`.
     ///
-    /// If the reader has confirmed all that it was given, the result is `sent`, so that the server can discard log that
-    /// other tables' changes fill.
+    /// If the reader has confirmed all changes that it received, the result is `sent`. This allows the server to
+    /// discard the log of changes in other tables.
     func progress(sent: LogPosition, isRequested: Bool, confirmsIdle: Bool) -> LogPosition {
         state.withLock { state in
             state.sent = max(state.sent, sent)

@@ -1,12 +1,12 @@
 /// Reads messages of `pgoutput`.
 ///
-/// The bytes come from a server outside of the operator's control. With any input, nothing is read out of bounds, and
-/// nothing is made that is larger than it.
+/// The bytes come from a server outside of the operator's control. With any input, the decoder reads no bytes out of
+/// bounds, and creates no values that are larger than the input.
 struct ReplicationDecoder {
     private let bytes: UnsafeRawBufferPointer
     private var offset = 0
 
-    /// - Throws: `decoding` where the bytes are no message of version 1.
+    /// - Throws: `decoding` if the bytes are not a message of version 1.
     static func message(_ bytes: UnsafeRawBufferPointer) throws(PostgresError) -> ReplicationMessage {
         var decoder = ReplicationDecoder(bytes)
         return try decoder.message()
@@ -51,7 +51,7 @@ struct ReplicationDecoder {
 
     private mutating func relation() throws(PostgresError) -> ReplicationRelation {
         let (id, schema, name) = (try integer(UInt32.self), try name(), try name())
-        // which replica identity
+        // the kind of replica identity
         _ = try byte()
         var columns: [ReplicationRelation.Column] = []
         for _ in 0..<(try count(UInt16.self, each: 10)) {
@@ -170,7 +170,7 @@ public enum ReplicationMessage: Sendable, Hashable {
 public struct ReplicationRelation: Sendable, Hashable {
     public struct Column: Sendable, Hashable {
         public let name: String
-        /// The type's number; those of built-in types are the same on all servers.
+        /// The type's number. Built-in types have the same numbers on all servers.
         public let type: UInt32
         /// Whether the column is part of a row's identity.
         public let isKey: Bool

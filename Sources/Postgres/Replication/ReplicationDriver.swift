@@ -1,7 +1,8 @@
 import CLibPQ
 import Glibc
 
-/// A stream's thread: connects, requests the stream, and reads it to its end. Only this thread uses this object.
+/// The work of a stream's thread. It connects, requests the stream, and reads the stream to its end. Only this thread
+/// uses this object.
 final class ReplicationDriver {
     private let handle: LibPQConnection
     private let configuration: ConnectionConfiguration
@@ -119,7 +120,7 @@ final class ReplicationDriver {
             let events = (box.bytesAhead < source.maximumBytesAhead ? POLLIN : 0) | (isMore ? POLLOUT : 0)
             _ = try wait(for: events, until: nextStatus, isServing: true)
         }
-        // a last report, if the socket accepts it
+        // the last report, if the socket accepts it
         try tell(progress)
         _ = handle.endCopy()
         _ = handle.flush()
@@ -144,15 +145,15 @@ final class ReplicationDriver {
 
     /// Reads one message of the stream.
     ///
-    /// "Streaming Replication Protocol" of PostgreSQL's manual.
+    /// See "Streaming Replication Protocol" in PostgreSQL's manual.
     private func take(_ part: UnsafeRawBufferPointer) throws(PostgresError) {
-        // libpq may have read more of the message than the system reported before
+        // libpq may have read more bytes of the message than the system reported before
         guard part.count <= source.maximumMessageBytes else { throw tooLarge() }
         var decoder = ReplicationDecoder(UnsafeRawBufferPointer(rebasing: part.dropFirst()))
         switch part.first {
         case UInt8(ascii: "w"):
             let (position, end) = (try decoder.position(), try decoder.position())
-            // when it was sent
+            // the time when it was sent
             _ = try decoder.integer(Int64.self)
             let message = try ReplicationDecoder.message(UnsafeRawBufferPointer(rebasing: part.dropFirst(25)))
             box.put(.init(position: position, message: message), bytes: part.count)
@@ -171,7 +172,8 @@ final class ReplicationDriver {
         func add<Value: FixedWidthInteger>(_ value: Value) {
             withUnsafeBytes(of: value.bigEndian) { bytes.append(contentsOf: $0) }
         }
-        // written, flushed, applied: data that are not stored elsewhere may be lost at any moment
+        // written, flushed and applied: all three are the confirmed position, because other data may be lost at any
+        // moment
         for _ in 0..<3 { add(progress.bytes) }
         var now = timespec()
         clock_gettime(CLOCK_REALTIME, &now)
@@ -234,7 +236,7 @@ extension LibPQConnection {
         }
     }
 
-    /// Bytes that the system has received and that are not read yet.
+    /// The number of bytes that the system has received and that are not read yet.
     ///
     /// If the connection is encrypted, these bytes are encrypted.
     var bytesWaiting: Int {

@@ -40,7 +40,7 @@ public final class ReplicationStream: Sendable {
 
     /// A message with its position in the log.
     ///
-    /// A row's changes are in sequence.
+    /// The changes of a row are in order.
     public struct Entry: Sendable, Hashable {
         public let position: LogPosition
         public let message: ReplicationMessage
@@ -55,7 +55,7 @@ public final class ReplicationStream: Sendable {
     /// Connects, and begins at the position of the slot.
     ///
     /// - Throws: `unavailable` if no connection can be made, `server` if the slot or a publication is refused (42704:
-    ///   it does not exist; 55006: another session reads the slot; 42501: the role may not), `cancelled`.
+    ///   it does not exist; 55006: another session reads the slot; 42501: the role lacks the privilege), `cancelled`.
     public static func open(
         _ configuration: ConnectionConfiguration,
         _ source: Source
@@ -80,7 +80,7 @@ public final class ReplicationStream: Sendable {
     ///
     /// Only one task at a time may wait.
     ///
-    /// - Throws: `connectionLost` or `server` once the stream has ended, `decoding` for invalid messages, `cancelled`.
+    /// - Throws: `connectionLost` or `server` after the stream has ended, `decoding` for invalid messages, `cancelled`.
     public func next() async throws(PostgresError) -> [Entry] {
         let outcome = await withTaskCancellationHandler {
             await withCheckedContinuation { box.take($0) }
@@ -109,7 +109,7 @@ public final class ReplicationStream: Sendable {
         public let isRequested: Bool
     }
 
-    /// Ends the stream; `next` throws from then on.
+    /// Ends the stream. After that, `next` throws.
     ///
     /// The reader's position is reported to the server first.
     public func close() { box.close() }

@@ -4,7 +4,8 @@ import Glibc
 import JSONText
 import SyncHTTP
 
-/// Reports the health of the gateway with the same settings by its exit code: for container images, which have no curl.
+/// Reports the health of the gateway with the same settings by its exit code. It is intended for container images,
+/// which have no curl.
 struct HealthCheckCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "healthcheck",
@@ -40,7 +41,7 @@ struct HealthCheckCommand: AsyncParsableCommand {
     }
 }
 
-/// Asks a running gateway for its health, over its operations listener.
+/// Requests the health of a running gateway from its operations listener.
 ///
 /// The request is so small that it needs no HTTP client.
 struct HealthProbe {
@@ -48,10 +49,10 @@ struct HealthProbe {
     let address: ListenAddress
     /// `/livez` or `/readyz`.
     let path: String
-    /// For connecting and for each piece of the response, in seconds.
+    /// The time limit for connecting and for each part of the response, in seconds.
     let timeout: Int
 
-    /// Nil if the gateway is well, else why not.
+    /// The reason why the gateway is not healthy; nil if it is healthy.
     func problem() -> String? {
         let answer: [UInt8]
         switch exchange() {
@@ -100,7 +101,7 @@ struct HealthProbe {
         defer { close(descriptor) }
         var limit = timeval(tv_sec: timeout, tv_usec: 0)
         let size = socklen_t(MemoryLayout<timeval>.size)
-        // the one for sending counts for connecting, too
+        // the time limit for sending applies to connecting, too
         setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &limit, size)
         setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &limit, size)
         guard connect(descriptor, target, first.ai_addrlen) == 0 else { return failure("\(address) cannot be reached") }

@@ -75,7 +75,7 @@ struct MigrateCommand: AsyncParsableCommand {
                 let status = try await migrator.status(on: connection)
                 // if there is nothing to do, a gateway that connects to a worker may run it, too
                 if isWorker, roles || !status.pending.isEmpty { throw Distribution.Refusal.worker }
-                // without pending migrations no rights are needed: a gateway's role may run it, too
+                // without pending migrations no rights are needed, so a gateway's role may run it, too
                 let isDone = dryRun || status.pending.isEmpty
                 return (isDone ? status.pending : try await migrate(migrator, connection), status.unknownNewer)
             }
@@ -97,8 +97,10 @@ struct MigrateCommand: AsyncParsableCommand {
         }
     }
 
-    /// Whether tables are spread over a cluster, for they are already, or are to be from now on; and whether this is
-    /// one of its servers that take no changes. Asked before anything is changed.
+    /// Whether tables are or will be distributed over a cluster, and whether this server is one of the cluster's
+    /// servers that accept no changes.
+    ///
+    /// It is called before any change.
     private func requireCluster(_ settings: Settings) async throws -> (isToBeSpread: Bool, isWorker: Bool) {
         let facts = try await SchemaCheck.withConnection(to: settings.databaseURL) {
             try await Distribution.facts(on: $0)
@@ -120,7 +122,7 @@ struct MigrateCommand: AsyncParsableCommand {
         let (before, after) = try await SchemaCheck.withConnection(to: settings.databaseURL) { connection in
             let before = try await Distribution.facts(on: connection)
             let shards = shards ?? Distribution.defaultShards(servers: before.servers)
-            // if there is nothing to spread, no rights are needed, as above
+            // if there is nothing to distribute, no rights are needed, as above
             let isDone = dryRun || before.isSpread && before.isWhole
             if !isDone { try await Distribution.spread(shards: shards, on: connection) }
             return (before, try await Distribution.facts(on: connection))
@@ -145,7 +147,7 @@ struct MigrateCommand: AsyncParsableCommand {
         }
     }
 
-    /// Keeps the grants of the roles up to date wherever they were set up once.
+    /// Updates the privileges of the roles if the roles were set up before.
     private func grant(_ settings: Settings) async throws {
         do {
             let isGranted = try await SchemaCheck.withConnection(to: settings.databaseURL) { connection in

@@ -64,7 +64,8 @@ struct ServeCommand: AsyncParsableCommand {
         }
     }
 
-    /// Fails with the setting's name: a listener that cannot bind reports an error too, but not which listener it is.
+    /// Fails with the setting's name if an address cannot be used. A listener that cannot bind reports an error too,
+    /// but its error does not name the listener.
     private func requireAddress(_ address: ListenAddress, _ setting: Setting, logger: Logger) throws {
         let reason: String
         switch PortProbe.check(at: address) {
@@ -81,7 +82,8 @@ struct ServeCommand: AsyncParsableCommand {
         throw ExitCode.failure
     }
 
-    /// Checks the schema. If the database is unavailable, returns the watcher that checks it once it is available.
+    /// Checks the schema. If the database is unavailable, returns the watcher that checks the schema when the database
+    /// becomes available.
     private func requireSchema(_ settings: Settings, logger: Logger) async throws -> DatabaseWatcher? {
         switch await SchemaCheck.check(at: settings.databaseURL) {
         case .ready(let pooling):

@@ -4,13 +4,13 @@ import JSONText
 
 /// The error message about invalid arguments, without the arguments.
 ///
-/// They may contain a token, whole or in parts, for example one that was copied with line ends. The token would remain
-/// in a terminal's scrollback, and in the logs of programs that run commands.
+/// The arguments may contain a token or parts of a token, for example if it was copied with line ends. The token would
+/// remain in a terminal's scrollback, and in the logs of programs that run commands.
 enum TerminalMessage {
-    /// Shorter ones are words; longer ones may be parts of a token.
+    /// The maximum length of a value that counts as a word. Longer values may be parts of a token.
     private static let longestWord = 15
 
-    /// The message without the arguments in it that may be a token or a part of one. Options and UUIDs stay.
+    /// The message without arguments that may be a token or a part of a token. Options and UUIDs stay in the message.
     static func of(_ message: String, about arguments: [String]) -> String {
         let isAboutToken = arguments.first == "token"
         let values = isAboutToken ? shortValues(in: arguments) : []
@@ -28,7 +28,8 @@ enum TerminalMessage {
         return shown
     }
 
-    /// The values of options that never hold a token, as far as they are words: `--user ID` is reported with `ID`.
+    /// The values of options that never contain a token, if the values are words. For example, `--user ID` is reported
+    /// with `ID`.
     private static func shortValues(in arguments: [String]) -> Set<String> {
         let options: Set = ["--user", "--organization", "--ttl", "--name", "--scope"]
         var values: Set<String> = []
@@ -49,7 +50,7 @@ enum TerminalMessage {
         }
     }
 
-    /// Returns an argument, the part after its `=`, and the parts of it that a parser may name alone.
+    /// Returns an argument, the part after its `=`, and the parts of it that a parser may quote separately.
     private static func pieces(of argument: String) -> [String] {
         var pieces = [argument, String(argument.drop { $0 == "-" })]
         if let equals = argument.firstIndex(of: "=") {
@@ -72,7 +73,7 @@ enum TerminalMessage {
             && piece.utf8.count < 24
     }
 
-    /// Letters, digits and `-._~+/=`: the characters of a token (RFC 6750).
+    /// Whether a byte is a character of a token (RFC 6750): a letter, a digit or one of `-._~+/=`.
     private static func isTokens(_ byte: UInt8) -> Bool {
         switch byte {
         case 0x30...0x39, 0x41...0x5a, 0x61...0x7a, 0x2b, 0x2d...0x2f, 0x3d, 0x5f, 0x7e: true

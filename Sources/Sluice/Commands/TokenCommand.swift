@@ -110,7 +110,7 @@ struct MakeTokenCommand: AsyncParsableCommand {
     private static let usualTTL: Int64 = 3_600
 
     private func sayOperatorToken() {
-        // the system's generator is a cryptographic one
+        // the system's generator is cryptographically secure
         var generator = SystemRandomNumberGenerator()
         let token = (0..<32).map { _ in
             let byte = UInt8.random(in: 0...255, using: &generator)
@@ -209,7 +209,7 @@ struct ExplainTokenCommand: AsyncParsableCommand {
         return explanation.standing(of: claims, in: organization, chosen: self.organization, verdict)
     }
 
-    /// The token, without what people copy along with it.
+    /// The token, without the characters that people copy together with it.
     private func bareToken() throws -> String {
         var text = token
         if token == "-" {

@@ -7,8 +7,8 @@ import SyncUpstream
 
 /// Creates failed writes of a second user of the demo's REST API, as examples for the console.
 ///
-/// They are a conflict, an edit that waits for it, and a failure. All ids are fixed; the API and its organization are
-/// created again at each start.
+/// They are a conflict, an edit that waits for the conflict, and a failure. All ids are fixed, because the API and its
+/// organization are created again at each start.
 struct DemoFault: Sendable {
     static let tenant = DemoTenant(
         name: DemoTenant.forwarded.name,
@@ -17,11 +17,12 @@ struct DemoFault: Sendable {
     )
 
     let gateway: ListenAddress
-    /// The API.
+    /// The address of the API.
     let upstream: ListenAddress
     let token: String
 
-    /// Creates them: a push with a failure, a colleague's edit at the API, and a push made without that edit.
+    /// Creates the examples: a push with a failure, a colleague's edit at the API, and a push that does not include
+    /// this edit.
     ///
     /// An example that cannot be created is left out of the demo, with a message.
     func make() async {
@@ -36,14 +37,14 @@ struct DemoFault: Sendable {
             let taxi = results["results"]?.elements?.first(where: { _ in true })?["server_id"]?.int64,
             await send("PATCH", "/expenses/\(taxi)", #"{"amount": 395}"#, to: upstream, by: client) != nil
         else { return false }
-        // An event that arrives during a replay about its entity is parked. The edits below are therefore pushed once
-        // the colleague's edit is in the feed.
+        // An event that arrives during a replay about its entity is parked. For this reason, the edits below are pushed
+        // after the colleague's edit is in the feed.
         guard await isInFeed(amount: 395, by: client) else { return false }
         return await send("POST", "/v1/mutations", Self.edits, to: gateway, by: client) != nil
     }
 
-    /// Waits until the gateway's feed has an expense of this amount; returns false if it has no such expense after half
-    /// a minute.
+    /// Waits until the gateway's feed has an expense of this amount; returns false if the feed has no such expense
+    /// after half a minute.
     private func isInFeed(amount: Int64, by client: HTTPUpstream) async -> Bool {
         let end = ContinuousClock.now + .seconds(30)
         while ContinuousClock.now < end, !Task.isCancelled {
@@ -55,7 +56,7 @@ struct DemoFault: Sendable {
         return false
     }
 
-    /// Returns the response to a request; nil for a refusal, and without a response.
+    /// Returns the response to a request; nil if the request is refused, or if there is no response.
     private func send(
         _ method: String,
         _ path: String,
@@ -73,7 +74,7 @@ struct DemoFault: Sendable {
             idempotencyKey: UUID(),
             timeout: .seconds(30)
         )
-        // the token is the gateway's, and no business of the API
+        // the token is only for the gateway, so it is not sent to the API
         let credential = address == gateway ? UpstreamCredential.bearer(token) : nil
         let settings = UpstreamSettings(baseURL: "http://\(address)", credential: credential)
         guard case .response(let response) = await client.send(request, to: settings), response.status < 300,

@@ -1,10 +1,12 @@
 import CommandSupport
 import JSONText
 
-/// A push to try things with. All ids are fixed, so that a push that is pasted twice is the same push.
+/// A push for a first try. All ids are fixed, so that a push that is pasted twice is the same push.
 enum DemoPush {
-    /// The push of a device that was offline: a contact, an activity with that contact, and an expense of that
-    /// activity, each naming the other by its client id. Free of quotes that a shell would interpret.
+    /// The push of a device that was offline.
+    ///
+    /// It creates a contact, an activity with this contact, and an expense of this activity. They refer to each other
+    /// by client ids. The text contains no quotes that a shell would interpret.
     static let text = """
         {
           "device_id": "\(DemoTenant.id(0xde_71, 0x01).lowercased)",

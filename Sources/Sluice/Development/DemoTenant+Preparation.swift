@@ -8,8 +8,8 @@ extension DemoTenant {
 
     /// Creates the missing tenants.
     ///
-    /// The REST API keeps its documents in memory. The next run cannot use the gateway's data about them, so each run
-    /// creates that tenant again. Without the API there is no such tenant.
+    /// The REST API stores its documents in memory. The next run cannot use the gateway's data about these documents,
+    /// so each run creates the API's tenant again. Without the API, there is no such tenant.
     ///
     /// - Parameter upstream: the base URL of the API, if there is one.
     /// - Returns: the token with which the API reports its changes; nil without the API.

@@ -2,9 +2,9 @@ import CommandSupport
 import JSONText
 import SyncHTTP
 
-/// Pushes that show mutations replayed against a REST API.
+/// Pushes that demonstrate the replay of mutations to a REST API.
 ///
-/// All ids are fixed. Free of quotes that a shell would interpret.
+/// All ids are fixed. The texts contain no quotes that a shell would interpret.
 enum DemoTour {
     /// A contact, an edit of it, and a visit to it.
     static let replay = push(
@@ -34,16 +34,16 @@ enum DemoTour {
         """
     )
 
-    /// The contact's path at the API, whose first it is.
+    /// The path of the contact at the API. It is the API's first contact.
     static let contactPath = "/contacts/1"
 
     /// A colleague's change at the API.
     static let colleaguesEdit = #"{"phone": "+47 23 00 00 00", "city": "Bergen"}"#
 
-    /// Another one, made in a browser.
+    /// Another change, which is made in a browser.
     static let browsersEdit = #"{"title": "Head of purchasing"}"#
 
-    /// Another edit of the contact, made on the second version of it.
+    /// Another edit of the contact, based on its second version.
     static let conflict = push(
         """
             {"id": "\(conflicting)", "idempotency_key": "\(key(5))", "sequence_number": 5,
@@ -75,8 +75,7 @@ enum DemoTour {
     private static func key(_ number: UInt8) -> String { DemoTenant.id(0xd0, 0x10 + number, version: 4).lowercased }
 }
 
-/// The part of `sluice dev --demo-upstream`'s output below the rest: a replay, a retry and a conflict, ready to be
-/// pasted.
+/// The last part of the output of `sluice dev --demo-upstream`: a replay, a retry and a conflict, as commands to paste.
 enum DemoUpstreamScreen {
     static func text(public address: ListenAddress, upstream: ListenAddress, token: String) -> String {
         """
@@ -125,7 +124,7 @@ enum DemoUpstreamScreen {
         """
     }
 
-    /// Begins to wait at the feed's end, so that nothing but the edit is shown.
+    /// The commands of a colleague's edit. They wait at the feed's end, so that the output contains only the edit.
     private static func colleague(_ address: ListenAddress, _ upstream: ListenAddress) -> String {
         """
         SINCE=$(curl -sS 'http://\(address)/v1/changes' \(authorization) | sed 's/.*"next":"\\([^"]*\\)".*/\\1/')

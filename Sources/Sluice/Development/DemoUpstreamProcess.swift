@@ -10,7 +10,7 @@ import SystemPackage
 /// The demo's REST API: the program `sluice-demo-upstream`, which runs as long as this process.
 ///
 /// The first line of its output is its address, or the reason why it cannot start. Each further line reports a request.
-/// It ends with its input, which the system closes when this process ends in any way.
+/// The program ends when its input is closed, which the system does when this process ends in any way.
 final class DemoUpstreamProcess: Service {
     static let program = "sluice-demo-upstream"
 
@@ -24,9 +24,9 @@ final class DemoUpstreamProcess: Service {
         self.input = input
     }
 
-    /// Runs the program for as long as `body` takes, in its own session, so that a Ctrl-C reaches this process alone.
+    /// Runs the program while `body` runs, in a separate session, so that only this process receives a Ctrl-C.
     ///
-    /// - Parameter port: on 127.0.0.1; 0 uses any free one.
+    /// - Parameter port: the port on 127.0.0.1; 0 uses any free port.
     static func whileRunning(port: Int, _ body: (DemoUpstreamProcess) async throws -> Void) async throws {
         var options = PlatformOptions()
         options.createSession = true

@@ -4,7 +4,7 @@ import Glibc
 import Postgres
 import Subprocess
 
-/// A private PostgreSQL server, which listens on a Unix socket only and lives as long as this process.
+/// A private PostgreSQL server, which listens only on a Unix socket and runs as long as this process.
 struct DevelopmentCluster: Sendable {
     let layout: ClusterLayout
     let binaries: PostgresBinaries
@@ -16,7 +16,7 @@ struct DevelopmentCluster: Sendable {
         environment: [String: String]
     ) async throws -> DevelopmentCluster {
         let user = try DatabaseUser.forRoot()
-        // Another user may not get to this one's folder for temporary files.
+        // Another user may not have access to this user's folder for temporary files.
         let own = user == nil ? environment["TMPDIR"] : nil
         let temporary = own.flatMap { $0.hasPrefix("/") ? $0 : nil } ?? "/tmp"
         let layout = try await ClusterLayout.settle(
@@ -31,10 +31,11 @@ struct DevelopmentCluster: Sendable {
 
     var uri: String { layout.uri(database: Self.database) }
 
-    /// Whether data of an earlier run exist; initdb leaves nothing half-made under this name.
+    /// Whether data of an earlier run exist. An interrupted initdb leaves no files under this name.
     var isInitialized: Bool { Folder.exists(layout.data + "/PG_VERSION") }
 
-    /// Makes an empty cluster: UTF-8, open to any user of the socket, closed to any network.
+    /// Creates an empty cluster with UTF-8, which any user of the socket can use, and which is not reachable from a
+    /// network.
     func initialize() async throws {
         let script = """
             rm -rf "$1.new"
@@ -54,9 +55,9 @@ struct DevelopmentCluster: Sendable {
         }
     }
 
-    /// Runs the server for as long as `body` takes, and ends it with `pg_ctl`'s "fast" mode.
+    /// Runs the server while `body` runs, and ends it in the "fast" mode of `pg_ctl`.
     ///
-    /// The server has its own session, so that a Ctrl-C reaches this process alone. A watchdog ends the server when
+    /// The server has a separate session, so that only this process receives a Ctrl-C. A watchdog ends the server when
     /// this process ends in any way.
     func whileRunning(_ body: (DatabaseWatch) async throws -> Void) async throws {
         try await StaleServer(layout: layout).clear()
@@ -74,7 +75,7 @@ struct DevelopmentCluster: Sendable {
         ) { execution in
             try await withThrowingTaskGroup(of: Void.self) { group in
                 group.addTask {
-                    // The watchdog prints nothing; the end of its output is the end of the server.
+                    // The watchdog prints nothing. Its output ends when the server ends.
                     do { for try await _ in execution.standardOutput {} } catch {}
                     watch.serverEnded()
                 }
@@ -121,7 +122,7 @@ struct DevelopmentCluster: Sendable {
 
 /// The places of a private cluster's files.
 struct ClusterLayout: Sendable {
-    /// Holds data, log and, if its path is short enough, the socket.
+    /// The folder with data and log and, if its path is short enough, the socket.
     let base: String
     let socketFolder: String
     let user: DatabaseUser?
@@ -130,7 +131,7 @@ struct ClusterLayout: Sendable {
     var log: String { base + "/postgres.log" }
     var pidFile: String { data + "/postmaster.pid" }
 
-    /// A URI for one of its databases.
+    /// The URI of a database of the cluster.
     func uri(database: String) -> String {
         let plain = Set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._/".utf8)
         let host = socketFolder.utf8.map { byte in
@@ -142,16 +143,16 @@ struct ClusterLayout: Sendable {
     }
 
     static let superuser = "sluice"
-    /// Only in the socket's name: the server listens on no network.
+    /// The port in the socket's name. The server does not listen on a network.
     static let port = 5432
     static let socketName = ".s.PGSQL.\(port)"
     /// The longest path of a Unix socket, in bytes.
     static let longestSocketPath = 107
 
-    /// Finds the places used before, or chooses and records them.
+    /// Finds the places that were used before, or chooses and records them.
     ///
-    /// Data is in the folder itself, or under /var/tmp if the database's user cannot access the folder (for example in
-    /// root's home). The socket is next to it, or under TMPDIR if its path gets too long.
+    /// The data is in the folder itself, or under /var/tmp if the database's user cannot access the folder (for example
+    /// in root's home). The socket is next to the data, or under TMPDIR if its path would be too long.
     static func settle(
         in directory: DevelopmentDirectory,
         user: DatabaseUser?,
@@ -176,7 +177,7 @@ struct ClusterLayout: Sendable {
         return ClusterLayout(base: base, socketFolder: socketFolder, user: user)
     }
 
-    /// A place that is recorded when it lies outside of the folder.
+    /// The recorded place. If no place is recorded, chooses a place, and records it if it is outside of the folder.
     private static func remembered(
         _ name: String,
         in directory: DevelopmentDirectory,
@@ -204,7 +205,7 @@ struct PostgresBinaries: Sendable {
     /// The folder of `initdb` and `postgres`.
     let folder: String
 
-    /// The newest installation, or that of a cluster's major version.
+    /// The newest installation, or the installation with a cluster's major version.
     static func find(major: String?, path: String) throws -> PostgresBinaries {
         let root = "/usr/lib/postgresql"
         let versions = ((try? FileManager.default.contentsOfDirectory(atPath: root)) ?? []).compactMap(Int.init)
@@ -226,7 +227,7 @@ struct PostgresBinaries: Sendable {
         return PostgresBinaries(folder: found)
     }
 
-    /// The environment of children: nothing in the caller's can point them elsewhere.
+    /// The environment of child processes. It has no variables of the caller that could lead them to another server.
     var environment: Subprocess.Environment {
         .custom(["PATH": "\(folder):/usr/local/bin:/usr/bin:/bin", "LC_ALL": "C", "TZ": "UTC"])
     }
@@ -236,16 +237,17 @@ struct PostgresBinaries: Sendable {
 struct StaleServer {
     let layout: ClusterLayout
 
-    /// Waits for the server to end, ends it if it does not, and removes files that would keep another from starting.
+    /// Waits for the server to end, ends it if necessary, and removes files that would prevent another server from
+    /// starting.
     func clear() async throws {
         guard let pid = recordedPID else { return }
         for attempt in 0..<200 where isOurs(pid) {
-            // Its watchdog ends it; after five seconds, signals do.
+            // The server's watchdog ends it. After five seconds, signals end it.
             if attempt >= 50 { kill(pid, attempt < 100 ? SIGINT : SIGQUIT) }
             try await Task.sleep(for: .milliseconds(100))
         }
         if isOurs(pid) { throw DevelopmentError("PostgreSQL of an earlier run does not stop: process \(pid).") }
-        // Another program may have the process id already, which would make the server refuse to start.
+        // Another program may already have the process id, in which case the server would refuse to start.
         unlink(layout.pidFile)
         unlink("\(layout.socketFolder)/\(ClusterLayout.socketName).lock")
     }

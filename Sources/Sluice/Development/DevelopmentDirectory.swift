@@ -4,10 +4,10 @@ import SyncHTTP
 
 /// The folder `.sluice`: secrets, a lock, and the database's files or their places.
 struct DevelopmentDirectory: Sendable {
-    /// Absolute.
+    /// The absolute path.
     let path: String
 
-    /// Creates missing files and takes the lock, which the process keeps until it ends in any way.
+    /// Creates missing files and acquires the lock, which the process holds until it ends in any way.
     init(_ path: String) throws {
         var buffer = [CChar](repeating: 0, count: Int(PATH_MAX))
         try Folder.make(path.hasPrefix("/") ? path : Self.workingDirectory + "/" + path)
@@ -15,13 +15,13 @@ struct DevelopmentDirectory: Sendable {
         self.path = String(decoding: buffer.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self)
         if access(self.path, W_OK) != 0 { throw DevelopmentError.system("\(self.path) cannot be written to") }
         try lock()
-        // The content is private; it belongs least of all in a repository.
+        // The content is private, so it must not be committed to a repository.
         if !Folder.exists(file(".gitignore")) { try Folder.write("*", to: file(".gitignore"), mode: 0o644) }
     }
 
     func file(_ name: String) -> String { path + "/" + name }
 
-    /// A secret of 32 random bytes in hexadecimal, made once and readable by this user only.
+    /// A secret of 32 random bytes in hexadecimal, which is created once and readable only by this user.
     func secret(_ name: String) throws -> String {
         if let secret = Folder.text(of: file(name)) { return secret }
         let digits = Array("0123456789abcdef")
@@ -31,9 +31,9 @@ struct DevelopmentDirectory: Sendable {
         return secret
     }
 
-    /// A new name for files that cannot lie inside the folder.
+    /// A new name for files that cannot be inside the folder.
     ///
-    /// Random, so that a new folder does not find the data of a removed one.
+    /// It is random, so that a new folder does not find the data of a removed folder.
     static func uniqueName() -> String {
         "sluice-" + String(UInt64.random(in: .min ... .max), radix: 16)
     }
@@ -66,8 +66,8 @@ enum Folder {
         }
     }
 
-    /// Creates a folder for its owner alone, in a place where others may write, too; an existing one must be the
-    /// owner's.
+    /// Creates a folder that only its owner can access, in a place where other users may write, too. If the folder
+    /// exists, it must belong to the owner.
     static func makePrivate(_ path: String, owner: DatabaseUser?) throws {
         if mkdir(path, 0o700) != 0, errno != EEXIST {
             throw DevelopmentError.system("The folder \(path) cannot be created")
@@ -88,13 +88,13 @@ enum Folder {
         return stat(path, &found) == 0
     }
 
-    /// A short file's text without the line end, or the end of a long one; nil if it cannot be read.
+    /// The text of a short file without the line end, or the end of a long file; nil if it cannot be read.
     static func text(of path: String) -> String? {
         let file = open(path, O_RDONLY | O_CLOEXEC)
         guard file >= 0 else { return nil }
         defer { close(file) }
         var bytes = [UInt8](repeating: 0, count: 16_384)
-        // Fails if the file is shorter than that; then it is read from its start.
+        // Fails if the file is shorter than that. In this case, it is read from its start.
         lseek(file, -off_t(bytes.count), SEEK_END)
         let count = read(file, &bytes, bytes.count)
         guard count > 0 else { return nil }
@@ -112,16 +112,16 @@ enum Folder {
     }
 }
 
-/// The settings of `sluice dev`: its own database, addresses and secrets, and the environment's other settings.
+/// The settings of `sluice dev`: its own database, addresses and secrets, and all other settings of the environment.
 enum DevelopmentSettings {
-    /// Settings that dev makes itself.
+    /// Settings that dev determines itself.
     private static let own: [Setting] = [
         .databaseURL, .publicAddress, .operationsAddress, .jwtSecret, .jwtKeysFile, .jwtJWKSURL, .jwtIssuersFile,
         .jwtIssuer, .jwtAudience, .jwtAudienceClaim, .jwtExclusiveKeys, .jwtUserClaim, .jwtUserIDs,
         .jwtOrganizationClaim, .jwtOrganizationKeys, .jwtOrganization, .jwtOrganizationIDs, .operatorToken,
     ]
 
-    /// Variables of the environment that have no effect here.
+    /// Variables of the environment that have no effect in `sluice dev`.
     static func ignored(in environment: [String: String]) -> [String] {
         ownVariables.filter { environment[$0] != nil }
     }
@@ -153,7 +153,7 @@ enum DevelopmentSettings {
         + [Setting.variable(for: Setting.configFile)]
 }
 
-/// Why `sluice dev` cannot continue, with an instruction.
+/// The reason why `sluice dev` cannot continue, with an instruction.
 struct DevelopmentError: Error, CustomStringConvertible {
     let description: String
 

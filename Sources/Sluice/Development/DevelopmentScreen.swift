@@ -2,7 +2,7 @@ import CommandSupport
 import JSONText
 import SyncHTTP
 
-/// The output of `sluice dev` once it listens: everything needed to try it, ready to be pasted.
+/// The output of `sluice dev` after it has started to listen: all commands for a first try, ready to be pasted.
 enum DevelopmentScreen {
     static func text(
         public address: ListenAddress,
@@ -40,13 +40,13 @@ enum DevelopmentScreen {
         """
     }
 
-    /// In single quotes, so that a shell takes it literally.
+    /// A text in single quotes, so that a shell does not interpret it.
     static func quoted(_ text: String) -> String {
         "'" + text.split(separator: "'", omittingEmptySubsequences: false).joined(separator: #"'\''"#) + "'"
     }
 }
 
-/// A step that takes a moment: its line begins before it and ends after it.
+/// The output line of a step that takes a moment. The line begins before the step and ends after it.
 struct ProgressLine {
     private let started = ContinuousClock.now
 
@@ -59,7 +59,7 @@ struct ProgressLine {
         Terminal.output(" \(Int(tenths) / 10).\(Int(tenths) % 10) s")
     }
 
-    /// A step that ends with `body`, or not at all.
+    /// Prints the line of a step. If `body` throws, the line is not completed.
     static func during<Value>(_ what: String, _ body: () async throws -> Value) async throws -> Value {
         let line = ProgressLine(what)
         do {

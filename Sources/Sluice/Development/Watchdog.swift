@@ -5,7 +5,7 @@ import Synchronization
 
 /// The shell between this process and the server.
 ///
-/// It runs the server until its input closes, which the system does when this process ends in any way.
+/// It runs the server until its input is closed, which the system does when this process ends in any way.
 enum Watchdog {
     static func arguments(_ layout: ClusterLayout) -> Arguments {
         let userMessage = [
@@ -17,7 +17,8 @@ enum Watchdog {
         return UserShell.arguments(script, userMessage, as: layout.user)
     }
 
-    /// SIGINT is what "pg_ctl stop -m fast" sends. It is repeated, because a server that is just starting may miss it.
+    /// SIGINT is the signal of "pg_ctl stop -m fast". It is repeated, because a server that is just starting may miss
+    /// it.
     private static let script = """
         log=$1; shift
         [ ! -e "$log" ] || mv -f "$log" "$log.1"
@@ -34,7 +35,7 @@ enum Watchdog {
         """
 }
 
-/// Knows whether the private server runs, and ends the gateway when it does not.
+/// Records whether the private server runs, and ends the gateway when the server ends.
 final class DatabaseWatch: Service {
     private let log: String
     private let isOver = Mutex(false)
@@ -67,13 +68,13 @@ final class DatabaseWatch: Service {
     }
 }
 
-/// The user that a server runs as when root starts it: PostgreSQL refuses to be root.
+/// The user of a server that root starts, because PostgreSQL refuses to run as root.
 struct DatabaseUser: Sendable {
     let name: String
     let userID: uid_t
     let groupID: gid_t
 
-    /// `postgres`, or `nobody`; nil if this process is not root, and may run a server itself.
+    /// `postgres` or `nobody`; nil if this process is not root, so that it can run a server itself.
     static func forRoot() throws -> DatabaseUser? {
         guard geteuid() == 0 else { return nil }
         for name in ["postgres", "nobody"] {
@@ -84,14 +85,14 @@ struct DatabaseUser: Sendable {
     }
 }
 
-/// A script of the shell, run as a database's user.
+/// A shell script that runs as a database's user.
 enum UserShell {
     static let executable = Executable.name("sh")
 
     /// The shell's arguments.
     ///
-    /// A separate program, setpriv(1), changes the user. It must not happen between fork and exec: there the C library
-    /// would wait for threads that the child does not have, sometimes without end.
+    /// A separate program, setpriv(1), changes the user. The user must not be changed between fork and exec, because
+    /// the C library would then wait for threads that the child does not have, sometimes forever.
     ///
     /// - Parameters:
     ///   - userMessage: `$0`, `$1` and so on.

@@ -2,7 +2,7 @@ import CommandSupport
 import Postgres
 import SyncStore
 
-/// Checks a cluster of servers, if the database is one.
+/// Checks a cluster of servers, if the database is a cluster.
 struct ClusterExamination {
     let settings: Settings
 
@@ -31,7 +31,7 @@ struct ClusterExamination {
 
     private func spread(_ version: String, _ facts: Distribution.Facts) -> Diagnosis {
         let finding = "Citus \(version), \(facts.servers) servers, \(facts.shards) shards of each table"
-        // the first version whose texts were tried
+        // the first version whose messages were tested
         if let major = version.split(separator: ".").first.flatMap({ Int($0) }), major < 13 {
             return .warning("cluster", finding, "Use Citus 13; earlier versions are untested.")
         }
@@ -80,7 +80,8 @@ struct ClusterExamination {
         return .failed("cluster transactions", finding, advice)
     }
 
-    /// Each database with Citus takes one background worker of every server, and each move of a shard several.
+    /// Checks the number of background workers. Each database with Citus needs one background worker on every server,
+    /// and each move of a shard needs several.
     private func workers(_ health: Distribution.Health) -> Diagnosis {
         let finding = "max_worker_processes is \(health.workerProcesses) or more"
         if health.workerProcesses >= 16 { return .ok("cluster workers", finding) }
@@ -120,7 +121,8 @@ struct ClusterExamination {
         )
     }
 
-    /// Whether groups can go straight to the servers that have their rows, and do. Nothing where servers are silent.
+    /// Checks whether groups can be sent directly to the servers that have their rows, and whether this is done.
+    /// Returns no diagnosis if servers do not respond.
     private func commits(to homes: Set<ServerAddress>) async -> [Diagnosis] {
         if homes.isEmpty { return [] }
         let setting = Setting.directCommits.variable

@@ -78,8 +78,8 @@ struct DatabaseExamination {
     }
 
     private func connections(_ facts: DatabaseFacts) -> Diagnosis {
-        // in addition to those of the pool and of the committers: one that listens, and on a cluster one that checks
-        // its servers
+        // in addition to the connections of the pool and of the committers: one connection that listens, and on a
+        // cluster one that checks its servers
         let needed = settings.databasePoolSize + settings.committerConnections + (facts.hasCitus ? 2 : 1)
         let available = min(facts.maximumConnections - facts.reservedConnections, facts.connectionLimit ?? .max)
         let finding = "a gateway uses up to \(needed) of \(available)"
@@ -171,7 +171,7 @@ struct DatabaseExamination {
 
 struct DatabaseFacts: Sendable {
     let name: String
-    /// As `server_version_num`: 150004 for 15.4.
+    /// The value of `server_version_num`: 150004 for 15.4.
     let versionNumber: Int
     let version: String
     let encoding: String
@@ -180,12 +180,13 @@ struct DatabaseFacts: Sendable {
     let fullPageWrites: String
     let maximumConnections: Int
     let reservedConnections: Int
-    /// The lowest limit of role and database; nil if they set none.
+    /// The lower of the limits of role and database; nil if neither has a limit.
     let connectionLimit: Int?
     let hasCitus: Bool
     let autovacuum: String
     let trackCounts: String
-    /// How far its clock is ahead of the host's, in seconds; half the time of asking is uncertain.
+    /// The time by which the server's clock is ahead of the host's clock, in seconds. Half of the query's duration is
+    /// uncertain.
     let clockSkew: Double
 
     init(on connection: Connection) async throws {
@@ -232,12 +233,12 @@ struct DatabaseFacts: Sendable {
 
 // MARK: - RoleFacts
 
-/// The rights of the role that the gateway connects as.
+/// The rights of the gateway's role.
 struct RoleFacts: Sendable {
     let name: String
     let isSuperuser: Bool
     let bypassesRowSecurity: Bool
-    /// Tables of the gateway that belong to it, or to a role that it is a member of.
+    /// The number of the gateway's tables that belong to the role, or to a role of which it is a member.
     let ownedTables: Int
     /// Tables with missing rights: `lanes (DELETE)`.
     let missing: [String]
@@ -286,7 +287,8 @@ struct RoleFacts: Sendable {
 
     /// The rights that `sql/roles.sql` grants to gateways.
     ///
-    /// They only read the list of migrations, and may delete readers' bindings, as a purge does, but not write them.
+    /// Gateways only read the list of migrations. They may delete bindings of readers, as a purge does, but not write
+    /// them.
     private static let rights = Statement(
         "doctor_rights",
         """

@@ -5,7 +5,7 @@ import SyncModel
 import SyncUpstream
 import Tokens
 
-/// Checks whether tokens can be verified, and those for upstreams signed.
+/// Checks whether tokens can be verified, and whether tokens for upstreams can be signed.
 struct KeyExamination {
     let settings: Settings
     let reader: HTTPReader
@@ -21,7 +21,7 @@ struct KeyExamination {
         return cautions + ProviderCautions.sharedOrganizations(configuration)
     }
 
-    /// Checks configured keys; published ones are checked separately.
+    /// Checks configured keys. Published keys are checked separately.
     private func verifier() async -> Diagnosis {
         do throws(ConfigurationError) {
             _ = try await settings.tokenVerifier()
@@ -32,9 +32,9 @@ struct KeyExamination {
         }
     }
 
-    /// Reports public keys whose tokens neither issuer nor audience distinguishes.
+    /// Reports public keys whose tokens are not checked for both issuer and audience.
     ///
-    /// The settings permit them because the operator declared that the keys are used for this gateway alone.
+    /// The settings permit such keys because the operator declared that the keys are used only for this gateway.
     private func exclusivity() -> [Diagnosis] {
         guard let configuration = try? settings.tokenConfiguration() else { return [] }
         let open = configuration.issuers.filter { issuer in
@@ -109,8 +109,8 @@ enum ProviderCautions {
     ]
     private static let oktaHosts = [".okta.com", ".oktapreview.com", ".okta-emea.com", ".okta-gov.com"]
 
-    /// - Parameter payload: of a token of the issuer, if there is one: a customer's own domain hides the provider,
-    ///   which the tokens show.
+    /// - Parameter payload: the payload of a token of the issuer, if there is one. With a customer's own domain, only
+    ///   the tokens show the provider.
     static func of(_ settings: IssuerSettings, payload: JSONValue? = nil) -> [Diagnosis] {
         let issuer = settings.issuer
         let host = host(of: issuer.issuer?.string ?? payload?["iss"]?.string ?? "")
@@ -140,7 +140,8 @@ enum ProviderCautions {
         return []
     }
 
-    /// A warning for issuers that speak for one organization, and can sign in as each other's users.
+    /// A warning for issuers that share an organization, so that the tokens of one issuer can name the users of another
+    /// issuer.
     static func sharedOrganizations(_ configuration: TokenConfiguration) -> [Diagnosis] {
         let open = configuration.issuers.filter { $0.places.userForm != .mapped }
         for (index, issuer) in open.enumerated() {
@@ -181,7 +182,7 @@ enum ProviderCautions {
 /// The place of an issuer's settings.
 struct IssuerSettings {
     let issuer: TrustedIssuer
-    /// Whether it is the single one of the variables; otherwise it is one of the file.
+    /// Whether the issuer is the single issuer of the variables. If not, it is an issuer of the file.
     let isOwn: Bool
 
     init(_ issuer: TrustedIssuer, _ configuration: TokenConfiguration) {
@@ -189,7 +190,7 @@ struct IssuerSettings {
         isOwn = issuer == configuration.own
     }
 
-    /// How the issuer is called in messages.
+    /// The issuer's name in messages.
     var name: String { issuer.issuer.map { TerminalText.of($0) } ?? "the issuer without a name" }
 
     private func setting(_ own: Setting, _ member: String) -> String {

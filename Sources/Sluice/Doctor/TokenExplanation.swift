@@ -5,15 +5,15 @@ import SyncHTTP
 import SyncModel
 import Tokens
 
-/// The output of `sluice token explain`: a line for each check, up to the one that refuses the token.
+/// The output of `sluice token explain`: a line for each check, up to the check that refuses the token.
 struct TokenExplanation {
     private static let shownNames = 40
 
     private let examination: TokenExamination
     private let configuration: TokenConfiguration
-    /// Seconds since 1970.
+    /// The present time, in seconds since 1970.
     private let now: Int64
-    /// Nil: the token is of no issuer of the settings.
+    /// The settings of the token's issuer; nil if no issuer of the settings issued the token.
     private let settings: IssuerSettings?
 
     init(_ examination: TokenExamination, _ configuration: TokenConfiguration, now: Int64) {
@@ -149,8 +149,8 @@ struct TokenExplanation {
         return "the available keys have no ids and are for \(algorithms.joined(separator: ", "))"
     }
 
-    /// Returns the defect of a token whose algorithm no key from the issuer's settings can verify, with any key id; nil
-    /// for other tokens.
+    /// Returns the defect of a token whose algorithm no key of the issuer can have, regardless of the key id; nil for
+    /// other tokens.
     private func unsupportedAlgorithm(_ settings: IssuerSettings) -> Diagnosis? {
         let (algorithm, issuer) = (examination.algorithm ?? "-", settings.issuer)
         let advice = advice(forAlgorithm: algorithm, settings)

@@ -4,9 +4,9 @@ import SyncUpstream
 
 /// Checks whether the organizations' upstreams respond. It sends no credential, so any response is sufficient.
 struct UpstreamExamination {
-    /// Upstreams that are checked at most.
+    /// The maximum number of upstreams that are checked.
     static let maximum = 50
-    /// Checks at the same time.
+    /// The number of concurrent checks.
     private static let atOnce = 8
 
     /// A server, and the number of organizations that have it as their upstream.
@@ -17,7 +17,7 @@ struct UpstreamExamination {
 
     let reader: HTTPReader
 
-    /// The upstreams of active organizations: those to be checked, and one more if there are more.
+    /// The upstreams of active organizations: at most ``maximum``, and one more if there are more.
     static func addresses(on connection: Connection) async throws -> [Address] {
         let rows = try await connection.run(Query(list))
         return try (0..<rows.count).map {
@@ -57,7 +57,7 @@ struct UpstreamExamination {
         }
     }
 
-    /// Over all organizations, since the operator asks; it reads no credentials.
+    /// Reads the upstreams of all organizations, because the operator runs the check. It reads no credentials.
     private static let list = Statement(
         "doctor_upstreams",
         """

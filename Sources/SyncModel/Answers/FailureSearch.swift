@@ -2,20 +2,20 @@ public import FoundationEssentials
 
 /// Finds blocked mutations that only a person can unblock.
 ///
-/// Such a mutation waits, directly or through others, for a mutation that has failed or is in conflict. It counts as
-/// settled.
+/// Such a mutation waits, directly or through other mutations, for a mutation that has failed or is in conflict. It
+/// counts as settled.
 ///
-/// The search starts from some mutations, lists the others that it needs in ``unknown``, and accepts them with
-/// ``add(_:)``. It visits each dependency once, however many mutations share it. An unknown mutation counts as not
+/// The search starts from given mutations, lists the further mutations that it needs in ``unknown``, and accepts them
+/// with ``add(_:)``. It visits each dependency once, however many mutations share it. An unknown mutation counts as not
 /// settled. Pure.
 public struct FailureSearch: Sendable {
-    /// A mutation on the path from a mutation in question to those that it waits for.
+    /// A mutation on the path from a mutation in question to the mutations for which it waits.
     public struct Step: Sendable {
         public let id: UUID
         public let status: MutationStatus
         public let position: Int64
         public let entity: EntityName
-        /// Mutations that this one waits for while it is blocked.
+        /// Mutations for which this mutation waits while it is blocked.
         public let dependsOn: [UUID]
 
         public init(id: UUID, status: MutationStatus, position: Int64, entity: EntityName, dependsOn: [UUID]) {
@@ -38,11 +38,11 @@ public struct FailureSearch: Sendable {
     private var steps: [UUID: Step] = [:]
     /// The lowest lane position of an entity's failed or conflicting mutation.
     ///
-    /// It is used where the path to the mutation is not known. The key is an entity name.
+    /// Used if the path to the mutation is not known. The key is a name of the entity.
     private var troubles: [Name: Int64] = [:]
     private let asked: Set<UUID>
 
-    /// - Parameter records: mutations of one lane. The search is about the blocked ones.
+    /// - Parameter records: mutations of one lane. The search is about the blocked mutations among them.
     public init(_ records: [MutationRecord]) {
         asked = Set(records.lazy.filter { $0.status == .blocked }.map(\.id))
         for record in records {
@@ -56,7 +56,7 @@ public struct FailureSearch: Sendable {
         }
     }
 
-    /// Mutations that blocked ones wait for and that are not known yet, each once.
+    /// Mutations for which a blocked mutation waits and that are not known yet, without duplicates.
     public var unknown: [UUID] {
         var seen: Set<UUID> = []
         var unknown: [UUID] = []
@@ -66,14 +66,15 @@ public struct FailureSearch: Sendable {
         return unknown
     }
 
-    /// Adds mutations that blocked ones wait for; known ones are not replaced.
+    /// Adds mutations that blocked mutations wait for. Mutations that are already known are not replaced.
     public mutating func add(_ found: [Step]) {
         for step in found where steps[step.id] == nil { steps[step.id] = step }
     }
 
     /// Adds failed and conflicting mutations whose paths are too long to follow.
     ///
-    /// A mutation waits for all earlier ones of its entity (product rule 3), so one of these is enough.
+    /// A mutation waits for all earlier mutations of its entity (product rule 3), so one failed mutation of the entity
+    /// is enough.
     public mutating func add(troubled found: [Step]) {
         for step in found where step.isTrouble {
             for name in Self.names(of: step.entity) {
@@ -84,10 +85,10 @@ public struct FailureSearch: Sendable {
 
     /// Whether all mutations in question are known to be stuck.
     ///
-    /// Further knowledge would change nothing.
+    /// If so, further mutations would change nothing.
     public var isDecided: Bool { stuck.count == asked.count }
 
-    /// The stuck mutations among those in question.
+    /// The stuck mutations among the mutations in question.
     public var stuck: Set<UUID> {
         var dependants: [UUID: [UUID]] = [:]
         for step in steps.values {

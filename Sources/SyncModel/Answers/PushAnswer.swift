@@ -7,7 +7,7 @@ public struct PushAnswer: Sendable {
     /// A pull that has reached this cursor has seen the effects of the push.
     public var feed: String
     private var subject: Subject
-    /// In request order.
+    /// The outcomes, in request order.
     public var verdicts: [PushVerdict]
     /// Resolved mappings of this user that the batch touches.
     public var mappings: [IDMapping]
@@ -26,12 +26,12 @@ public struct PushAnswer: Sendable {
         self.mappings = mappings
     }
 
-    /// By index in the request.
+    /// Warnings, by index in the request.
     public var warnings: [Int: PushWarning] = [:]
 
     /// Blocked mutations that only a person can unblock; they count as settled.
     ///
-    /// They wait for a failed or conflicting mutation.
+    /// Each waits for a failed or conflicting mutation.
     public var stuck: Set<UUID> = []
 
     /// The lane as the push found it, or after the push halted it.
@@ -39,22 +39,22 @@ public struct PushAnswer: Sendable {
 
     /// The reason why the head of the user's lane does not run while later mutations wait.
     ///
-    /// Nil where the lane is not held, where all queued mutations wait for other mutations, and where the gateway could
-    /// not find out.
+    /// Nil in three cases: the lane is not held, all queued mutations wait for other mutations, or the gateway could
+    /// not determine the reason.
     public var blocker: LaneBlocker?
 
-    /// Bytes of entities, of upstreams' bodies and of lists of blockers that the answer has room for.
+    /// The number of bytes that entities, upstreams' bodies and lists of blockers may occupy in the answer.
     public var contentRoom = WorkBounds.answer
 
-    /// The rest of the user's quota; nil where the user has no quota.
+    /// The remaining quota of the user; nil if the user has no quota.
     public var standing: QuotaStatus?
 
-    /// Mutations that are not settled; a `wait` lasts as long as there are any.
+    /// Mutations that are not settled. A `wait` lasts while there are such mutations.
     public var unsettled: [UUID] {
         verdicts.compactMap(\.record).filter { !$0.status.isSettled && !stuck.contains($0.id) }.map(\.id)
     }
 
-    /// The mappings that the answer shows once they are resolved.
+    /// The mappings that the answer contains after they are resolved.
     public var touched: TouchedMappings {
         switch subject {
         case .push(let push): TouchedMappings(push)
@@ -62,7 +62,7 @@ public struct PushAnswer: Sendable {
         }
     }
 
-    /// The same answer without the push's body, for an answer that is held for long.
+    /// Returns the answer without the push's body, so that an answer that waits for long needs less memory.
     public func withoutBody() -> PushAnswer {
         guard case .push(let push) = subject else { return self }
         var answer = self
@@ -71,7 +71,7 @@ public struct PushAnswer: Sendable {
         return answer
     }
 
-    /// The same answer without large errors, bodies of upstreams and long lists of blockers.
+    /// Returns the answer without large errors, bodies of upstreams and long lists of blockers.
     public func withoutContents() -> PushAnswer {
         var answer = self
         answer.verdicts = verdicts.map { verdict in
@@ -92,7 +92,7 @@ public struct PushAnswer: Sendable {
         }
     }
 
-    /// The push itself, or the part that ``withoutBody()`` keeps.
+    /// The push, or the part of it that ``withoutBody()`` keeps.
     private enum Subject: Sendable {
         case push(PushRequest)
         /// The names of entries without a record, by index.
@@ -101,7 +101,7 @@ public struct PushAnswer: Sendable {
 }
 
 extension PushVerdict {
-    /// Nil for a rejected entry.
+    /// The mutation's record; nil for a rejected entry.
     public var record: MutationRecord? {
         switch self {
         case .accepted(let record), .replayed(let record): record
@@ -109,10 +109,10 @@ extension PushVerdict {
         }
     }
 
-    /// For metrics and logs.
+    /// The status for metrics and logs.
     public var status: MutationStatus { record?.status ?? .rejected }
 
-    /// Whether the answer repeats an earlier one.
+    /// Whether the entry is a repeat, so that the answer contains an earlier outcome.
     public var isReplay: Bool {
         switch self {
         case .replayed, .rejectedBefore: true
@@ -123,18 +123,18 @@ extension PushVerdict {
 
 /// The answer to a preview.
 ///
-/// It has the results that a push would have, and the requests that it would send.
+/// It contains the results that a push would have, and the requests that the push would send.
 public struct PushPreview: Sendable {
     /// The result that one entry would have.
     public struct Result: Sendable {
         public let entry: PushEntry
-        /// The immediate verdict, without the ids that only a push makes.
+        /// The immediate verdict, without the ids that only a push generates.
         public let verdict: PushVerdict
-        /// The request that would be sent; nil without a request.
+        /// The request that would be sent.
         ///
-        /// Also nil for an entry that is not new.
+        /// Nil if no request would be sent, and for an entry that is not new.
         public let request: PreviewedRequest?
-        /// The conflict that the mutation's turn would meet before anything is sent.
+        /// The conflict that the gateway would find before it sends a request.
         ///
         /// A problem object as JSON.
         public let conflict: [UInt8]?
@@ -143,19 +143,19 @@ public struct PushPreview: Sendable {
 
     /// The device's watermark after the push.
     public let acceptedSequence: Int64
-    /// In request order.
+    /// The results, in request order.
     public let results: [Result]
     /// Resolved mappings of this user that the batch touches.
     public let mappings: [IDMapping]
 }
 
-/// A request as the mutation's user may see it.
+/// A request, reduced to the parts that the mutation's user may see.
 ///
-/// It lacks the organization's credential, headers and base URL.
+/// It does not contain the organization's credential, headers and base URL.
 public struct PreviewedRequest: Sendable, Hashable {
-    /// A header of the mutation, or one that the gateway sets.
+    /// A header of the mutation, or a header that the gateway sets.
     public struct Header: Sendable, Hashable {
-        /// In lower case.
+        /// The name in lower case.
         @Exact public private(set) var name: String
         @Exact public private(set) var value: String
     }
@@ -164,9 +164,9 @@ public struct PreviewedRequest: Sendable, Hashable {
     @Exact public private(set) var method: String
     /// Path and query, relative to the base URL.
     @Exact public private(set) var path: String
-    /// The gateway's headers first, then the others by name.
+    /// The gateway's headers, followed by all other headers by name.
     public let headers: [Header]
-    /// JSON; nil for none.
+    /// The body, JSON; nil without a body.
     public let body: [UInt8]?
     /// Client ids and device ids in path and body whose server ids are not known yet.
     public let unresolvedIDs: [ServerID]
@@ -180,7 +180,7 @@ public struct PreviewedRequest: Sendable, Hashable {
     }
 }
 
-/// The identifiers of a rejected entry, as far as it could be read.
+/// The identifiers of a rejected entry, if they could be read.
 ///
 /// The answer repeats them.
 public struct EntryName: Sendable {

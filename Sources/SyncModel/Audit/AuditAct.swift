@@ -3,36 +3,36 @@ public import JSONText
 
 /// An operator's action, or read access, as stored in the audit log.
 ///
-/// It has names and ids alone: nothing that users wrote, no secret.
+/// It contains only names and ids, no content that users wrote, and no secrets.
 public struct AuditAct: Sendable, Hashable {
-    /// The organization of acts that concern none.
+    /// The organization of acts that concern no organization.
     public static let noOrganization = UUID(uuid: (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0))
-    /// The longest value of a target, in characters; more is cut off.
+    /// The longest value of a target, in characters. Longer values are truncated.
     public static let longestValue = 255
     /// The longest actor, in bytes.
     public static let longestActor = 64
 
-    /// The organization that the act is about, else ``noOrganization``.
+    /// The organization that the act concerns, or ``noOrganization``.
     public var organization: UUID
     /// The actor: an operator's name, or `cli:` and the system's user.
     @Exact public var actor: String
     public var scope: OperatorScope
-    /// The act's operation in the API contract, else the command's name.
+    /// The act's operation in the API contract, or the command's name for an act without an operation.
     public var action: String
-    /// Why, in the operator's words.
+    /// The reason, in the operator's words.
     public var reason: String?
-    /// What the act applies to, apart from users.
+    /// The objects that the act applies to, apart from users.
     ///
-    /// Pairs of a kind (`webhook`, `mutation` …) and an id.
+    /// Each is a pair of a kind (`webhook`, `mutation` …) and an id.
     public var target: [(name: String, value: String)] {
         get { names.map { ($0.name, $0.value) } }
         set { names = newValue.map { Name(name: $0.name, value: String($0.value.prefix(Self.longestValue))) } }
     }
-    /// The user concerned. Separate from the target, since an erasure removes it.
+    /// The user concerned. It is separate from the target, because an erasure removes it.
     public var user: UUID?
     /// The user into whom this user is joined.
     public var into: UUID?
-    /// The request's id, as the log has it.
+    /// The request's id, as in the log.
     @Exact public var requestID: String?
 
     private var names: [Name] = []
@@ -58,7 +58,7 @@ public struct AuditAct: Sendable, Hashable {
         self.requestID = requestID
     }
 
-    /// As many characters as fit into so many bytes.
+    /// The longest prefix of whole characters that fits into a number of bytes.
     private static func cut(_ text: String, _ bytes: Int) -> String {
         var text = text
         while text.utf8.count > bytes { text.removeLast() }
@@ -68,7 +68,7 @@ public struct AuditAct: Sendable, Hashable {
 
 /// The outcome of an act, collected while the act runs.
 public struct AuditOutcome: Sendable {
-    /// The most that is stored of the outcome, in bytes.
+    /// The maximum size of a stored outcome, in bytes.
     static let maximumBytes = 8_192
 
     /// JSON members, in order.
@@ -78,7 +78,7 @@ public struct AuditOutcome: Sendable {
     public var user: UUID?
     /// The user into whom this user is joined.
     public var into: UUID?
-    /// The reason, where the request's body contained it and no header did.
+    /// The reason, if the request's body contained it and no header did.
     public var reason: String?
 
     public init() {}
@@ -90,7 +90,7 @@ public struct AuditOutcome: Sendable {
         record(name, raw: writer.bytes)
     }
 
-    /// Adds a member whose value is JSON already.
+    /// Adds a member whose value is JSON.
     public mutating func record(_ name: StaticString, raw value: [UInt8]) {
         guard bytes + value.count <= Self.maximumBytes else { return }
         bytes += value.count
@@ -105,7 +105,7 @@ public struct AuditOutcome: Sendable {
         reason = other.reason ?? reason
     }
 
-    /// One object.
+    /// The outcome as one JSON object.
     public var json: [UInt8] {
         JSONWriter.object(capacity: bytes + 64) { writer in
             for member in members { writer.member(member.name, raw: member.value) }

@@ -1,8 +1,8 @@
 /// Finds numbers that a device has not assigned to one of its entities yet.
 public struct FreeNumbers: Sendable {
-    /// The numbers in use that are read beyond those that could be needed.
+    /// The count of numbers in use that are read in addition to the numbers that may be needed.
     ///
-    /// Gaps behind them stay unused.
+    /// Gaps after the numbers that were read stay unused.
     public static let slack = 1_000
 
     private let base: Int64?
@@ -13,10 +13,10 @@ public struct FreeNumbers: Sendable {
     /// The numbers of one entity type on one device.
     ///
     /// - Parameters:
-    ///   - base: the next number that the device would assign; nil: the one after its highest.
+    ///   - base: the next number that the device would assign; nil for the number after `highest`.
     ///   - taken: numbers in use from `base` on, ascending.
-    ///   - isWhole: whether `taken` has all numbers in use from `base` on.
-    ///   - highest: the highest number in use; nil for none.
+    ///   - isWhole: whether `taken` contains all numbers in use from `base` on.
+    ///   - highest: the highest number in use; nil if no number is in use.
     public init(from base: Int64?, taken: [Int64] = [], isWhole: Bool = true, highest: Int64?) {
         self.base = base
         self.taken = taken
@@ -24,13 +24,13 @@ public struct FreeNumbers: Sendable {
         self.highest = highest
     }
 
-    /// The number after the highest, at least 1; nil where no 64-bit integer is left.
+    /// The number after the highest, at least 1; nil if no 64-bit integer is left.
     public static func next(after highest: Int64?) -> Int64? {
         guard let highest else { return 1 }
         return highest == .max ? nil : max(1, highest + 1)
     }
 
-    /// The next number that the device would assign; nil where no number is left.
+    /// The next number that the device would assign; nil if no number is left.
     public var start: Int64? { base ?? Self.next(after: highest) }
 
     /// Whether a number is certain to be free.
@@ -49,7 +49,7 @@ public struct FreeNumbers: Sendable {
         return false
     }
 
-    /// The same numbers with more of them in use; `numbers` ascend.
+    /// Returns these free numbers without `numbers`, which must be ascending.
     func avoiding(_ numbers: [Int64]) -> FreeNumbers {
         guard !numbers.isEmpty else { return self }
         // beyond the known numbers, counting continues after the highest
@@ -62,7 +62,7 @@ public struct FreeNumbers: Sendable {
         )
     }
 
-    /// The first `count` free numbers; nil where there are fewer.
+    /// The first `count` free numbers; nil if fewer are free.
     public func first(_ count: Int) -> [Int64]? {
         var numbers: [Int64] = []
         numbers.reserveCapacity(count)

@@ -4,8 +4,8 @@ public import JSONText
 
 /// The id of an entity on one device, for types with device ids (specification 002 (docs/spec)).
 ///
-/// A 64-bit integer from the device's own counter. On another device the same number means another entity, and the same
-/// entity has another number.
+/// It is a 64-bit integer from the device's own counter. On another device, the same number identifies another entity,
+/// and the same entity has another number.
 public struct LocalID: Sendable, Hashable, Comparable {
     @Exact public private(set) var entityType: String
     /// Any 64-bit integer; devices count from 1.
@@ -16,20 +16,20 @@ public struct LocalID: Sendable, Hashable, Comparable {
         self.number = number
     }
 
-    /// The UUID that represents this id where the gateway uses client ids.
+    /// The UUID that represents this id wherever the gateway uses client ids.
     ///
-    /// The gateway uses it in look-ups, dependencies, and the mutations that a blocked one waits for. A hash of device,
-    /// type and number, so that every gateway computes the same; no client sees it. A UUID of version 8 (RFC 9562,
-    /// 5.8).
+    /// The gateway uses it in look-ups, in dependencies, and in the list of mutations that a blocked mutation waits
+    /// for. It is a hash of device, type and number, so that every gateway computes the same UUID. No client sees it.
+    /// It is a UUID of version 8 (RFC 9562, 5.8).
     public func clientID(on device: UUID) -> UUID { hash(on: device) }
 
     /// The UUID under which a mapping keeps the server id of a deleted entity.
     ///
-    /// Only comparisons of repetitions find that mapping, so the device may use the number again. A hash like
-    /// ``clientID(on:)``, behind a prefix.
+    /// Only the comparison of a repeat with the first push finds that mapping, so the device may use the number again.
+    /// The UUID is the hash of a prefix and the values that ``clientID(on:)`` hashes.
     public func retiredID(on device: UUID) -> UUID { hash(on: device, prefix: Self.retiredPrefix) }
 
-    /// The ASCII letters in front of what ``retiredID(on:)`` hashes.
+    /// The prefix that ``retiredID(on:)`` hashes, in ASCII.
     public static let retiredPrefix = "retired"
 
     private func hash(on device: UUID, prefix: String = "") -> UUID {
@@ -42,18 +42,18 @@ public struct LocalID: Sendable, Hashable, Comparable {
         return UUID(hash: hash.finalize())
     }
 
-    /// By type, then by number: the order of the rows' key.
+    /// Orders ids by type, then by number, as the key of the rows does.
     public static func < (left: LocalID, right: LocalID) -> Bool {
         (left.entityType, left.number) < (right.entityType, right.number)
     }
 
-    /// The id as problems name it.
+    /// The id as it is written in problems.
     var words: String { "local id \(number) in '\(entityType)'" }
 }
 
 /// A device's own id in a relation of a payload.
 public struct LocalReference: Sendable {
-    /// Ids that the relations of one mutation may hold.
+    /// The maximum number of ids in the relations of one mutation.
     public static let limit = 1_000
 
     public let id: LocalID
@@ -68,10 +68,12 @@ public struct LocalReference: Sendable {
 }
 
 extension EntityType {
-    /// Whether payloads of the type may hold device ids.
+    /// Whether payloads of the type can contain device ids.
     public var holdsLocalIDs: Bool { relations.contains { $0.idSpace == .device } }
 
-    /// The device ids in a payload, in document order. A string in such a relation is a permanent id already.
+    /// The device ids in a payload, in document order.
+    ///
+    /// A string in a relation to a type with device ids is already a permanent id.
     public func localReferences(in payload: JSONValue?, on device: UUID) -> [LocalReference] {
         guard let payload, holdsLocalIDs else { return [] }
         return payload.values(in: relations).compactMap { place in
@@ -95,7 +97,7 @@ extension ContentRules {
             switch place.relation.idSpace {
             case .mapped, .shared: continue
             case nil:
-                // the type may be registered with device ids later: this number would mean another entity on each
+                // if the type were registered with device ids later, the number would mean another entity on each
                 // device
                 guard place.value.int64 != nil else { continue }
                 let detail = "refers to '\(name)', which is not a registered entity type of this organization"
@@ -115,26 +117,26 @@ extension ContentRules {
     }
 }
 
-/// The device ids in a push: in relations, and of the entities that it writes.
+/// The device ids in a push: the ids in relations, and the ids of the entities that the push writes.
 public struct PushLocalIDs: Sendable {
-    /// Ids that the relations of one push may hold: bounds the size of one look-up.
+    /// The maximum number of ids in the relations of one push, which limits the size of one look-up.
     public static let limit = 20_000
 
     /// The references of an entry, by the entry's index.
     ///
     /// Entries without references are left out.
     private var references: [Int: [LocalReference]] = [:]
-    /// Types of the entries whose relations may hold device ids, by the entry's index.
+    /// Types of the entries whose relations can contain device ids, by the entry's index.
     private var types: [Int: EntityType] = [:]
-    /// Entries that exceed ``limit`` together with the entries before them.
+    /// Entries whose ids exceed ``limit`` when added to the ids of the entries before them.
     private(set) var crowded: Set<Int> = []
     /// Every device id in the push, by the client id that represents it.
     ///
-    /// Includes those of creates.
+    /// Includes the device ids of creates.
     public private(set) var named: [UUID: LocalID] = [:]
     /// The device ids of creates.
     ///
-    /// The device did not apply a pull that assigned one of these ids.
+    /// A device that creates an entity under an id has not applied a pull that assigned this id.
     public private(set) var created: Set<UUID> = []
 
     /// A push without device ids.
@@ -152,7 +154,7 @@ public struct PushLocalIDs: Sendable {
             types[entry.index] = type
             let found = type.localReferences(in: mutation.payload, on: push.deviceID)
             guard !found.isEmpty else { continue }
-            // an entry that holds too many by itself is refused for that
+            // an entry that has too many ids by itself is refused for that reason
             guard found.count <= LocalReference.limit else { continue }
             guard found.count <= room else {
                 crowded.insert(entry.index)
@@ -168,7 +170,7 @@ public struct PushLocalIDs: Sendable {
         references.isEmpty ? [] : references[index] ?? []
     }
 
-    /// The type of an entry's entity, where its payloads may hold device ids.
+    /// The type of an entry's entity, if payloads of the type can contain device ids.
     func type(of index: Int) -> EntityType? {
         types.isEmpty ? nil : types[index]
     }

@@ -1,7 +1,7 @@
 /// Translates a page of the feed into a device's own ids.
 ///
-/// It decides which entities the page names, which of them get a number, and the device's counters after it has applied
-/// the page.
+/// It decides which entities the page names, which of these entities get a number, and which counters the device has
+/// after it has applied the page.
 ///
 /// The caller adds each change in the feed's order, adds the numbers that the device has, assigns numbers to the
 /// ``wanted`` entities, and then writes the page.
@@ -19,7 +19,7 @@ public struct PullPlanner: Sendable {
         public let name: String
         /// Each entity once, in order of appearance.
         public fileprivate(set) var ids: [ServerID] = []
-        /// The device's numbers of these entities; nil for an entity without a number.
+        /// The device's numbers of ``ids``; nil for an entity without a number.
         public fileprivate(set) var numbers: [Int64?] = []
         /// Indices of the entities that get a number, in the order in which they get it.
         public fileprivate(set) var wanted: [Int] = []
@@ -45,17 +45,17 @@ public struct PullPlanner: Sendable {
 
     /// The named entities, by type.
     public private(set) var types: [NamedType] = []
-    /// In the order in which they were made.
+    /// The assignments, in the order in which they were made.
     public private(set) var assignments: [Assignment] = []
     private var places: [ByteExactString: Int] = [:]
     private var entries: [Entry] = []
     private var targets: [Name] = []
     private let counters: [ByteExactString: Int64?]
-    /// By type: the highest number that the device had before and that the page shows.
+    /// The highest number that the page shows and that the device had before, by type.
     private var shown: [ByteExactString: Int64] = [:]
     /// The next number that the device would assign, by type.
     ///
-    /// It has the types whose numbers in use were read.
+    /// Contains only the types whose numbers in use were read.
     private var starts: [ByteExactString: Int64?] = [:]
 
     /// - Parameter counters: the device's counters as it sent them.
@@ -65,7 +65,7 @@ public struct PullPlanner: Sendable {
 
     // MARK: - The named entities
 
-    /// Adds an entity of a type with device ids, unless it is known.
+    /// Adds an entity of a type with device ids, unless the entity was added before.
     public mutating func name(_ id: ServerID, of type: String) -> Name {
         let number = place(of: type)
         if let entity = types[number].places[id.text] { return Name(type: number, entity: entity) }
@@ -85,7 +85,7 @@ public struct PullPlanner: Sendable {
 
     /// Records that the page shows a number of the device.
     ///
-    /// The entity of the number need not be named here.
+    /// It is not necessary to add the number's entity with ``name(_:of:)``.
     public mutating func show(_ number: Int64, of type: String) {
         if let highest = shown[type], highest >= number { return }
         shown[type] = number
@@ -94,14 +94,14 @@ public struct PullPlanner: Sendable {
     /// Adds a change.
     ///
     /// - Parameters:
-    ///   - name: nil for an entity of a type without device ids, and for one that need not be named.
+    ///   - name: the changed entity; nil if its type has no device ids, or if it does not need to be named.
     ///   - targets: the entities of types with device ids in its document's relations, in order.
     public mutating func add(_ name: Name?, isDeleted: Bool, targets: [Name] = []) {
         entries.append(Entry(name: name, isDeleted: isDeleted))
         self.targets += targets
     }
 
-    /// Records numbers that the device has. Of several numbers of one entity, the lowest counts.
+    /// Records numbers that the device has assigned. If an entity has several numbers, the lowest is used.
     ///
     /// - Parameter places: the entities' indices, counted through all types.
     public mutating func know(_ numbers: [Int64], at places: [Int64]) {
@@ -109,7 +109,7 @@ public struct PullPlanner: Sendable {
         for type in types { starts.append((starts.last ?? 0) + type.ids.count) }
         var type = 0
         for (number, place) in zip(numbers, places) {
-            // they arrive type by type
+            // the places arrive type by type
             if type < starts.count, place < (type > 0 ? starts[type - 1] : 0) { type = 0 }
             while type < starts.count, place >= starts[type] { type += 1 }
             guard type < starts.count, place >= 0 else { return }
@@ -130,10 +130,10 @@ public struct PullPlanner: Sendable {
 
     // MARK: - Assigning numbers
 
-    /// Decides which entities get a number, once all numbers of the device are known.
+    /// Decides which entities get a number. Call it after all numbers of the device are known.
     ///
-    /// The changed entities come first, in the feed's order, then the entities in relations, in order of appearance,
-    /// because their changes may come later. A deleted entity gets no number for its own change.
+    /// The changed entities come first, in the feed's order. The entities in relations follow in order of appearance,
+    /// because their changes may be on a later page. A deletion gives its entity no number.
     public mutating func want() {
         var seen: Set<Name> = []
         let changed = entries.lazy.filter { !$0.isDeleted }.compactMap(\.name)
@@ -146,7 +146,7 @@ public struct PullPlanner: Sendable {
 
     /// Types whose numbers in use the caller has to look up.
     ///
-    /// Those with wanted numbers, and those whose counter the device did not send.
+    /// These are the types with ``NamedType/wanted`` entities, and the types whose counter the device did not send.
     public var open: [(type: String, base: Int64?, wanted: Int)] {
         answered.compactMap { type in
             let wanted = places[type].map { types[$0].wanted.count } ?? 0
@@ -160,7 +160,7 @@ public struct PullPlanner: Sendable {
     /// - Parameters:
     ///   - free: the numbers of each ``open`` type.
     ///   - rivals: pages that the device pulled before and has not confirmed.
-    /// - Throws: `validation_failed` where a type has too few numbers left.
+    /// - Throws: `validation_failed` if a type has too few numbers left.
     public mutating func assign(_ free: [ByteExactString: FreeNumbers], _ rivals: UnconfirmedPages = UnconfirmedPages())
         throws(Problem)
     {
@@ -172,7 +172,7 @@ public struct PullPlanner: Sendable {
             }
             var (next, used) = (numbers.startIndex, Set<Int64>())
             for entity in type.wanted {
-                // a number that the entity was given before belongs to no other
+                // a number that the entity was given before is not given to another entity
                 let own = rivals.given(type.name, to: type.ids[entity]).first { number in
                     number < numbers[next] && free.contains(number) && !used.contains(number)
                 }
@@ -213,8 +213,8 @@ public struct PullPlanner: Sendable {
 
     /// The device's counters after it has applied the page.
     ///
-    /// Of each type whose counter it sent, and of each type of which the page shows a number. Nil where no number is
-    /// left.
+    /// Contains each type whose counter the device sent, and each type of which the page shows a number. The counter is
+    /// nil if no number is left.
     public var nextLocalIDs: [(type: String, next: Int64?)] {
         answered.map { type in
             guard let start = counter(of: type) ?? starts[type] ?? nil else { return (type, nil) }
@@ -226,7 +226,7 @@ public struct PullPlanner: Sendable {
         }
     }
 
-    /// Types whose counters the answer holds, by name.
+    /// The types whose counters the answer contains, by name.
     private var answered: [String] {
         let named = types.lazy.filter { type in
             !type.wanted.isEmpty || type.numbers.contains { $0 != nil }

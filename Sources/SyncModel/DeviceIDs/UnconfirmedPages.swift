@@ -1,16 +1,16 @@
 /// The assignments of pages that the device has not confirmed.
 ///
 /// A device repeats a pull whose response was lost, and an old pull may arrive again, so there may be several such
-/// pages. The device has applied at most one of them. A new page must not assign a number to another entity than a page
-/// that the device may have applied: a push that uses the number must mean the same entity with each of these pages.
+/// pages. The device has applied at most one of these pages. If the device may have applied a page, a new page must not
+/// assign the same number to another entity. Otherwise a push that uses the number could refer to either entity.
 public struct UnconfirmedPages: Sendable {
     public struct Page: Sendable {
         public let number: Int64
-        /// The page from whose cursor the device pulled it; 0 for none.
+        /// The earlier page from whose cursor the device pulled this page; 0 without an earlier page.
         public let base: Int64
         /// The device's counters when it pulled.
         ///
-        /// The device applies the page only while they are the same.
+        /// The device applies the page only while its counters are the same.
         public let counters: [ByteExactString: Int64]
         public let assignments: [PullPlanner.Assignment]
 
@@ -27,9 +27,9 @@ public struct UnconfirmedPages: Sendable {
         }
     }
 
-    /// Pages that the device cannot have applied, or has gone beyond.
+    /// Pages that the device cannot have applied, or from which it has already continued.
     ///
-    /// Their assignments are void unless the device pulls from their cursor later.
+    /// Their assignments are not valid unless the device pulls from their cursor later.
     public private(set) var superseded: [Int64] = []
     /// Pages that the device pulled in the same state.
     private var equals: [Page] = []
@@ -41,7 +41,7 @@ public struct UnconfirmedPages: Sendable {
     /// Compares a pull with the unconfirmed pages.
     ///
     /// - Parameters:
-    ///   - base: the page from whose cursor the device pulls; 0 for none.
+    ///   - base: the page from whose cursor the device pulls; 0 without such a page.
     ///   - counters: the device's counters.
     public init(of pages: [Page], base: Int64, counters: [ByteExactString: Int64]) {
         for page in pages {
@@ -60,8 +60,8 @@ public struct UnconfirmedPages: Sendable {
 
     /// Whether a page is older than the state that the device's request shows.
     ///
-    /// Counters only grow, and so do page numbers. A device with higher ones has not applied the page, or has continued
-    /// from it. A device with lower ones sent this request earlier, or was restored from a backup.
+    /// Counters and page numbers only grow. A device with higher numbers has not applied the page, or has continued
+    /// from it. A device with lower numbers sent this request earlier, or was restored from a backup.
     private static func isOlder(_ page: Page, _ base: Int64, _ counters: [ByteExactString: Int64]) -> Bool {
         if page.base != base { return page.base < base }
         let common = Set(page.counters.keys).intersection(counters.keys)
@@ -79,27 +79,27 @@ public struct UnconfirmedPages: Sendable {
 
     /// Numbers of a type that unconfirmed pages assigned, ascending.
     ///
-    /// No other entity may get them.
+    /// No other entity may get these numbers.
     func given(_ type: String) -> [Int64] { owners[type]?.keys.sorted() ?? [] }
 
-    /// Numbers that an entity was given, ascending.
+    /// Numbers that unconfirmed pages assigned to an entity, ascending.
     func given(_ type: String, to entity: ServerID) -> [Int64] { numbers[type]?[entity.text]?.sorted() ?? [] }
 }
 
-/// The state of a page that assigned device ids, when its device pulls from there.
+/// The state of a page that assigned device ids, when the device pulls from the page's cursor.
 ///
 /// Its assignments are tentative.
 public enum PageState: Sendable, Hashable {
-    /// The pull confirms its assignments.
+    /// The pull confirms the page's assignments.
     case outstanding
-    /// It was confirmed before, or a later page was: there is nothing to do.
+    /// This page or a later page was confirmed before, so there is nothing to do.
     case done
-    /// Its assignments are unknown: the device pulled too many pages again in between.
+    /// The page's assignments are not stored any more, because the device repeated too many pulls in between.
     case lost
 
     /// - Parameters:
-    ///   - page: the page's number; 0 for none.
-    ///   - pages: the known pages of the device. The one that is not outstanding is the last confirmed page.
+    ///   - page: the page's number; 0 without a page.
+    ///   - pages: the known pages of the device. The page that is not outstanding is the last confirmed page.
     public init(of page: Int64, among pages: [(page: Int64, isOutstanding: Bool)]) {
         guard page > 0 else {
             self = .done

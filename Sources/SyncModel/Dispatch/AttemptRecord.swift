@@ -1,38 +1,40 @@
-/// A request of a mutation, for its history.
+/// A request that was sent for a mutation, for the mutation's history.
 ///
-/// It contains nothing that a user or an upstream wrote.
+/// It contains no text that a user or an upstream wrote.
 public struct AttemptRecord: Sendable, Hashable {
     /// The result of an attempt.
     public enum Result: String, Sendable, Hashable, CaseIterable {
         case succeeded
-        /// It is sent again.
+        /// The request is sent again.
         case retry
         /// The mutation has no attempts left, or was refused.
         case failed
         case conflict
         /// The request may have taken effect, but its response was not received.
         ///
-        /// There was no response, or the process ended before it.
+        /// There was no response, or the process ended before the response arrived.
         case unknown
-        /// The operator may be the cause: it is sent again, and counts as no attempt.
+        /// The operator's configuration may be the cause. The request is sent again, and does not count as an attempt.
         case held
     }
 
-    /// Characters of an error that are stored.
+    /// The maximum number of stored characters of an error.
     static let errorLength = 200
 
     public let result: Result
     /// The revision that was sent.
     public let revision: Int32
-    /// As `attempt_count` counts it; that of the one before where it counts as none.
+    /// The number of the attempt, as in `attempt_count`.
+    ///
+    /// A request that does not count as an attempt has the number of the attempt before it.
     public let number: Int16
     /// When the request was sent; nil if the process ended before recording it.
     ///
-    /// Then it was sent when the mutation was marked as in flight.
+    /// In that case, the request was sent when the mutation was marked as in flight.
     public let sentAt: Timestamp?
-    /// Nil if the process ended before the measurement.
+    /// The duration; nil if the process ended before the measurement.
     public let milliseconds: Int32?
-    /// The HTTP status of the answer; nil for none.
+    /// The HTTP status of the answer; nil without an answer.
     public let status: Int16?
     /// The reason why there was no answer.
     public let error: String?
@@ -56,12 +58,12 @@ public struct AttemptRecord: Sendable, Hashable {
         self.error = error
     }
 
-    /// Nil where there is nothing to record.
+    /// The record of a request; nil if there is nothing to record.
     ///
-    /// That is so for a success at the first attempt, which the mutation's row shows, and for a request that was never
-    /// sent.
+    /// Two kinds of requests are not recorded: a success at the first attempt, which the mutation's row shows, and a
+    /// request that was never sent.
     ///
-    /// - Parameter outcome: of that answer.
+    /// - Parameter outcome: the outcome of the answer.
     public init?(
         of outcome: Outcome,
         to dispatch: Dispatch,
@@ -91,7 +93,7 @@ public struct AttemptRecord: Sendable, Hashable {
         )
     }
 
-    /// A request whose worker was lost before the answer arrived.
+    /// The record of a request whose worker was lost before the answer arrived.
     init(ofLost mutation: QueuedMutation, isExhausted: Bool) {
         self.init(
             result: isExhausted ? .failed : .unknown,
@@ -106,8 +108,8 @@ public struct AttemptRecord: Sendable, Hashable {
 }
 
 extension AttemptRecord.Result {
-    /// - Parameter isUnknown: whether this request may have taken effect unanswered. The outcome covers earlier
-    ///   requests as well.
+    /// - Parameter isUnknown: whether this request may have taken effect although no answer arrived. The outcome also
+    ///   covers earlier requests, so it cannot show this.
     fileprivate init(of outcome: Outcome, isUnknown: Bool) {
         self =
             switch (outcome.kind, outcome.status) {
@@ -121,20 +123,20 @@ extension AttemptRecord.Result {
 }
 
 extension QueuedMutation {
-    /// Whether nothing was sent of it before.
+    /// Whether no request was sent for the mutation before.
     fileprivate var isUntried: Bool { attemptCount == 0 && revision == 1 && hold == nil && !isOutcomeUnknown }
 }
 
-/// Why a mutation waits for a person, as a key for groups in operators' lists.
+/// The reason why a mutation waits for a person, as a key for groups in operators' lists.
 ///
-/// Stored separately from the problem, which may be sealed.
+/// It is stored separately from the problem, because the problem may be sealed.
 public struct FailureClass: Sendable, Hashable {
-    /// The problem's code; `conflict` exactly where that is the status.
+    /// The problem's code; `conflict` if and only if the mutation's status is `conflict`.
     @Exact public private(set) var code: String
-    /// The HTTP status of the response because of which it waits; 0 without a response.
+    /// The HTTP status of the response that caused the failure or the conflict; 0 without a response.
     public let status: Int16
 
-    /// Nil for a mutation that does not wait for a person.
+    /// The class of a mutation; nil if it does not wait for a person.
     ///
     /// - Parameters:
     ///   - error: the problem, JSON.

@@ -3,31 +3,31 @@ import JSONText
 
 /// The route of a create's request, to identify the entity in a `Location`.
 ///
-/// A `Location` may lead anywhere: to a job, to a page for people, to another service. It names the created entity only
-/// if it leads to the collection that the create was sent to, on the same host, and has one segment more, or OData's
-/// key in the last one.
+/// A `Location` can be the URL of anything: a job, a page for people, another service. It names the created entity only
+/// if it is on the same host, and below the collection to which the create was sent. The id is the additional segment,
+/// or an OData key in the last segment.
 struct CreatedLocation {
     /// The target of a `Location`.
     enum Finding: Hashable {
         case entity(ServerID)
-        /// It leads to another host, or to another collection.
+        /// The `Location` is on another host, or in another collection.
         case elsewhere
-        /// It leads to the collection, and has no text that can be an id.
+        /// The `Location` is in the collection, but has no text that can be an id.
         case withoutID
-        /// It has bytes that are not UTF-8, so that its text is not known.
+        /// The `Location` has bytes that are not UTF-8, so its text is not known.
         case unreadable
     }
 
     private let base: BaseURL?
     private let baseSegments: [String]
-    /// Of the whole path, base URL included.
+    /// The segments of the collection's whole path, including the path of the base URL.
     private let collection: [String]
     private let path: String
 
     /// - Parameters:
-    ///   - path: the request's, below the base URL.
-    ///   - clientID: the id that the client gave the entity: where it ends the path, the collection is the part before
-    ///     it.
+    ///   - path: the request's path below the base URL.
+    ///   - clientID: the id that the client gave the entity. If the path ends with this id, the collection is the part
+    ///     before the id.
     init(_ upstream: UpstreamSettings, path: String, clientID: String?) {
         base = try? upstream.base.get()
         let basePath = base.map { Self.path(in: $0.text) } ?? ""
@@ -38,8 +38,8 @@ struct CreatedLocation {
         collection = segments
     }
 
-    /// - Parameter location: with U+FFFD in place of bytes that are not UTF-8, as HTTP libraries read headers. Ids that
-    ///   differ only in these bytes must not become one.
+    /// - Parameter location: the header's text, with U+FFFD in place of bytes that are not UTF-8, as HTTP libraries
+    ///   read headers. Ids that differ only in these bytes must not be taken for the same id.
     func finding(in location: String) -> Finding {
         guard !location.unicodeScalars.contains("\u{fffd}") else { return .unreadable }
         let text = location.trimmed.before("?", "#")
@@ -50,7 +50,7 @@ struct CreatedLocation {
 
     // MARK: - References (RFC 3986, 4.1 and 5.2)
 
-    /// The paths that a reference may mean; nil where it leads to another host.
+    /// The paths that a reference may mean; nil if it leads to another host.
     private func reference(_ text: Substring) -> [String]? {
         var rest = text
         var scheme = base.map { $0.isTLS ? "https" : "http" } ?? "http"
@@ -66,7 +66,7 @@ struct CreatedLocation {
         }
         if rest.hasPrefix("/") { return [String(rest)] }
         guard !rest.isEmpty else { return nil }
-        // RFC 3986 counts from the last slash, many servers from the collection
+        // RFC 3986 resolves the reference from the last slash; many servers mean it relative to the collection
         let directory = path.hasSuffix("/") ? path : path + "/"
         let parent = path[...(path.lastIndex(of: "/") ?? path.startIndex)]
         return [String(parent) + rest, directory + rest]
@@ -82,8 +82,9 @@ struct CreatedLocation {
         }
     }
 
-    /// Whether an authority is the base URL's. A proxy that ends TLS may make the schemes differ, each with its own
-    /// port.
+    /// Whether an authority is that of the base URL.
+    ///
+    /// If a proxy terminates TLS, the two URLs may have different schemes, each with its own default port.
     private func isOwn(_ authority: Substring, isTLS: Bool) -> Bool {
         guard let base else { return false }
         let host = authority.lastIndex(of: "@").map { authority[authority.index(after: $0)...] } ?? authority
@@ -92,11 +93,11 @@ struct CreatedLocation {
 
     /// Host and port in lower case, without the scheme's default port.
     ///
-    /// The dot that may end a name is removed, too.
+    /// A dot at the end of the name is removed, too.
     private static func normalized(_ authority: Substring, isTLS: Bool) -> String {
         var text = authority.lowercased()
         let port = isTLS ? ":443" : ":80"
-        // by scalars: a character may be more than the suffix
+        // by scalars, because the last character may be longer than the suffix
         if text.hasSuffix(port) { text.unicodeScalars.removeLast(port.count) }
         if text.hasSuffix(":") { text.unicodeScalars.removeLast() }
         if text.hasSuffix(".") { text.unicodeScalars.removeLast() }
@@ -112,7 +113,7 @@ struct CreatedLocation {
 
     /// The segments of a path, percent-decoded; nil for a path that is not UTF-8.
     ///
-    /// Empty ones are left out, and `.` and `..` are resolved.
+    /// Empty segments are omitted, and `.` and `..` are resolved.
     private static func segments(_ path: String) -> [String]? {
         var segments: [String] = []
         for part in path.utf8.split(separator: UInt8(ascii: "/")) {
@@ -143,9 +144,10 @@ struct CreatedLocation {
 
     /// Whether segments lead to the request's collection.
     ///
-    /// Servers behind a proxy may not know the first segments of the base URL, and many name a nested entity
-    /// (`/lists/5/items`) directly (`/items/77`). So the end of the path is enough, where it is all of the
-    /// `Location`'s, or follows the base URL. Upper and lower case are equal, because many servers normalize the case.
+    /// Servers behind a proxy may not know the first segments of the base URL, and many name an entity of a nested
+    /// collection (`/lists/5/items`) directly (`/items/77`). For this reason, the end of the collection's path is
+    /// enough if it is the whole path of the `Location`, or the part after the base URL's path. Upper and lower case
+    /// are equal, because many servers normalize the case.
     private func isCollection(_ segments: [String]) -> Bool {
         let (found, own) = (segments.map(Self.folded), collection.map(Self.folded))
         if found == own { return true }
@@ -176,7 +178,7 @@ struct CreatedLocation {
 struct ODataKey {
     /// The entity set or the navigation property: the text before the parenthesis.
     let name: String
-    /// The key; nil where it has several parts, or a form that no id has.
+    /// The key; nil if it has several parts, or a form that no id has.
     let id: ServerID?
 
     /// - Parameter segment: percent-decoded.
@@ -198,7 +200,7 @@ struct ODataKey {
         if let equals = plain.firstIndex(of: UInt8(ascii: "=")) { value = text[(equals + 1)...] }
         guard let first = value.first else { return nil }
         if first == quote { return quoted(value).flatMap { ServerID(pathText: $0, isText: true) } }
-        // of earlier versions: guid'…'
+        // the form of earlier OData versions: guid'…'
         if let open = value.firstIndex(of: quote) {
             let form = String(decoding: value[..<open], as: UTF8.self).lowercased()
             guard form == "guid", let text = quoted(value[open...]), let uuid = UUID(parsing: text) else { return nil }
@@ -206,14 +208,14 @@ struct ODataKey {
         }
         guard !value.contains(where: { $0 == UInt8(ascii: ",") || $0 == UInt8(ascii: "=") }) else { return nil }
         var bare = String(decoding: value, as: UTF8.self)
-        // of earlier versions: 77L
+        // the form of earlier OData versions: 77L
         if bare.hasSuffix("L") || bare.hasSuffix("l"), ServerID.isInteger(String(bare.dropLast())) { bare.removeLast() }
         return ServerID(pathText: bare)
     }
 
-    /// The text between quotes, in which a doubled quote is one.
+    /// The text between quotes, in which a doubled quote means one quote.
     ///
-    /// Nil unless the quotes end with the text.
+    /// Nil unless the text begins and ends with a quote.
     private static func quoted(_ text: ArraySlice<UInt8>) -> String? {
         guard text.count >= 2, text.first == quote, text.last == quote else { return nil }
         var output: [UInt8] = []
@@ -231,7 +233,7 @@ struct ODataKey {
 extension ServerID {
     /// Reads an id in a path.
     ///
-    /// A path has no JSON kinds, so a text in the form of an integer counts as an integer.
+    /// A path does not distinguish numbers from strings, so a text in the form of an integer counts as an integer.
     ///
     /// - Parameter isText: whether the path marks the id as text, as OData's quotes do.
     init?(pathText text: String, isText: Bool = false) {

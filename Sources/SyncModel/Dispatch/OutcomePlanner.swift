@@ -1,4 +1,4 @@
-/// Decides the meaning of an upstream's answer for the mutation that was sent. Pure.
+/// Decides the outcome of a mutation from the upstream's answer. Pure.
 ///
 /// Product rules 6, 7, 11 and 12.
 public struct OutcomePlanner: Sendable {
@@ -10,8 +10,8 @@ public struct OutcomePlanner: Sendable {
 
     /// - Parameters:
     ///   - othersSucceeded: whether the upstream has accepted another request since the mutation was first held;
-    ///     relevant only where the answer ``UpstreamAnswer/mayNeedOperator``.
-    ///   - jitter: 0 to 1, drawn for each attempt.
+    ///     relevant only if ``UpstreamAnswer/mayNeedOperator`` is true for the answer.
+    ///   - jitter: a random number from 0 to 1, new for each attempt.
     public func outcome(
         of answer: UpstreamAnswer,
         to dispatch: Dispatch,
@@ -46,7 +46,7 @@ public struct OutcomePlanner: Sendable {
 
     /// The outcome of a request that its worker abandoned.
     ///
-    /// The request may have taken effect, and is sent again at once unless it was the last attempt.
+    /// The request may have taken effect. It is sent again immediately, unless it was the last attempt.
     public func abandoned(_ dispatch: Dispatch) -> Outcome {
         var outcome = Outcome(.pending, .abandoned, of: dispatch, isOpen: true)
         outcome.isOutcomeUnknown = true

@@ -1,9 +1,7 @@
 public import FoundationEssentials
 import JSONText
 
-/// A stored mutation as the worker of its lane needs it.
-///
-/// It has its content, and the state of its attempts.
+/// A stored mutation as the worker of its lane needs it: its content, and the state of its attempts.
 public struct QueuedMutation: EntityWrite, Sendable {
     public let id: UUID
     public let deviceID: UUID
@@ -12,7 +10,7 @@ public struct QueuedMutation: EntityWrite, Sendable {
     public let operation: Operation
     /// The entity, with its permanent id if that is known.
     public let entity: EntityName
-    /// Where to replay it; nil for built-in types that give none.
+    /// The endpoint to which the mutation is replayed; nil for a mutation of a built-in type without an endpoint.
     public var endpoint: Endpoint?
     /// The body as the client wrote it.
     public var payload: [UInt8]?
@@ -22,39 +20,39 @@ public struct QueuedMutation: EntityWrite, Sendable {
     public var baseVersion: Int64?
     /// The user's client ids in endpoint and payload.
     ///
-    /// Includes the entity's own unless this mutation creates it.
+    /// Includes the client id of the entity itself, unless this mutation creates the entity.
     public var references = References()
-    /// Starts at 1; raised with each new upstream idempotency key.
+    /// The revision: starts at 1, and increases with each new upstream idempotency key.
     ///
-    /// That is each time the mutation is sent again as another request.
+    /// A mutation gets a new key each time it is sent again as another request.
     public var revision: Int32 = 1
     public var attemptCount: Int16 = 0
-    /// Requests that may be sent before it fails.
+    /// The number of requests after which the mutation fails.
     public let maxAttempts: Int16
     /// When the next attempt is due; nil if it is due immediately.
     public var nextRetryAt: Timestamp?
     public let conflictResolution: ConflictResolution
-    /// Set when a strategy or a person settled a conflict in this revision.
+    /// The resolution, if a strategy or a person settled a conflict in this revision.
     public var resolution: ConflictResolution?
-    /// Whether the last request of this revision may have taken effect unnoticed.
+    /// Whether the last request of this revision may have taken effect although no answer arrived.
     public var isOutcomeUnknown = false
     /// Consecutive 409s that were taken for an echo of an earlier attempt.
     public var conflictRetries: Int16 = 0
-    /// Set while the operator may be the cause of the upstream's last answers.
+    /// Set while the operator's configuration may be the cause of the upstream's last answers.
     public var hold: AuthBackoff?
     /// The request that this revision sends to override a conflict.
     ///
-    /// Nil for the client's own.
+    /// Nil if the revision sends the client's own request.
     public var override: SentRequest?
     /// The problem of a settled conflict, JSON.
     public var error: [UInt8]?
     /// W3C trace context of the push.
     public var traceparent: String?
-    /// The user for whom its idempotency keys are made; nil for the lane's user.
+    /// The user from whom the mutation's upstream idempotency keys are derived; nil for the lane's user.
     ///
-    /// Set if the mutation came with a user who was joined into the lane's.
+    /// Set if the mutation belonged to a user who was joined into the lane's user.
     public var keyUser: UUID?
-    /// Parts of the mutation that cannot be opened, so that it cannot be sent.
+    /// Parts of the mutation that cannot be decrypted. A mutation with such parts cannot be sent.
     ///
     /// Normally empty.
     public var unreadable: [String] = []
@@ -80,7 +78,7 @@ public struct QueuedMutation: EntityWrite, Sendable {
         self.conflictResolution = conflictResolution
     }
 
-    /// A new mutation that will wait for its turn.
+    /// Creates a queued mutation from a new mutation.
     init(_ new: NewMutation) {
         let mutation = new.mutation
         self.init(
@@ -100,7 +98,7 @@ public struct QueuedMutation: EntityWrite, Sendable {
         references = References(new.references)
     }
 
-    /// Takes in the revision that overrides a conflict.
+    /// Applies the revision that overrides a conflict.
     mutating func take(_ outcome: Outcome) {
         revision = outcome.revision
         resolution = outcome.resolution
@@ -108,9 +106,9 @@ public struct QueuedMutation: EntityWrite, Sendable {
         error = outcome.error
     }
 
-    /// The trace of its requests and log entries.
+    /// The trace of the mutation's requests and log entries.
     ///
-    /// That of the push, else one made of the mutation's id, so that all attempts share it.
+    /// It is the trace of the push. Without one, it is derived from the mutation's id, so that all attempts share it.
     public var trace: TraceContext { traceparent.flatMap(TraceContext.init(traceparent:)) ?? TraceContext(of: id) }
 }
 
@@ -118,7 +116,7 @@ public struct QueuedMutation: EntityWrite, Sendable {
 ///
 /// Its row is committed as in flight under the lane's lease before a dispatch is returned.
 ///
-/// A class, since it is passed around a lot and never changes.
+/// It is a class because it is passed between many functions and never changes.
 public final class Dispatch: Sendable {
     public let lane: LaneKey
     /// The lease under which its outcome must be written.
@@ -130,20 +128,20 @@ public final class Dispatch: Sendable {
     /// Its `attemptCount` does not count the request about to be sent.
     public let mutation: QueuedMutation
     public let type: EntityType
-    /// The entity's permanent id; nil for a create without one.
+    /// The entity's permanent id; nil for a create whose id is not known yet.
     public let serverID: ServerID?
-    /// The entity's version in the feed when the turn came.
+    /// The entity's version in the feed when the mutation's turn came.
     ///
-    /// Nil where the user may not know of the entity.
+    /// Nil if the user must not learn that the entity exists.
     public let entityVersion: Int64?
-    /// The tenant as it was when the turn came.
+    /// The organization as it was when the mutation's turn came.
     public let organization: Organization
     public let destination: Destination
 
     public enum Destination: Sendable {
         /// The built-in store, within the transaction that writes the outcome.
         ///
-        /// The payload has server ids already.
+        /// The payload already has server ids in place of client ids.
         case builtIn(payload: [UInt8])
         /// The organization's API.
         case upstream(UpstreamRequest, UpstreamSettings)
@@ -166,12 +164,12 @@ public final class Dispatch: Sendable {
         self.destination = destination
     }
 
-    /// Requests sent once this one is: the count that a failure records.
+    /// The number of requests including this one: the count that a failure records.
     public var attempts: Int16 { mutation.attemptCount + 1 }
 
-    /// Whether a request sent at that time ends before the lease does.
+    /// Whether a request that is sent at a time ends before the lease expires.
     ///
-    /// The row was read earlier, and the process may have been suspended since (product rule 13).
+    /// The row was read earlier, and the process may have been suspended since then (product rule 13).
     public func canBeSent(at now: Timestamp) -> Bool {
         guard case .upstream(let request, _) = destination else { return true }
         return now.adding(seconds: request.timeout / .seconds(1)) < leasedUntil

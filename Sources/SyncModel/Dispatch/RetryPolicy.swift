@@ -1,6 +1,6 @@
 public import FoundationEssentials
 
-/// When a failed attempt is tried again.
+/// Computes when a failed attempt is retried.
 ///
 /// Product rule 11; specification 001 (docs/spec), `exponential_backoff_on_failure`.
 public struct RetryPolicy: Sendable, Hashable {
@@ -8,7 +8,7 @@ public struct RetryPolicy: Sendable, Hashable {
     public var base: Double
     /// `SLUICE_RETRY_CAP_SECONDS`: the longest pause before jitter, in seconds.
     public var cap: Double
-    /// The longest hold, in seconds before jitter, if the operator may be the cause.
+    /// The longest pause, in seconds before jitter, if the operator's configuration may be the cause.
     ///
     /// After the operator has fixed the configuration, no lane waits for longer than this.
     public static let longestHold: Double = 300
@@ -20,11 +20,11 @@ public struct RetryPolicy: Sendable, Hashable {
         self.cap = cap
     }
 
-    /// When the next try is due.
+    /// The time of the next attempt.
     ///
     /// - Parameters:
-    ///   - attempts: requests sent, the one that just failed included; 1 or more.
-    ///   - notBefore: the time that the upstream asked for (`Retry-After`).
+    ///   - attempts: the number of requests sent, including the request that just failed; 1 or more.
+    ///   - notBefore: the earliest time that the upstream allows (`Retry-After`).
     ///   - jitter: 0 to 1; adds up to a fifth of the pause.
     public func nextTry(
         after attempts: Int16,
@@ -32,32 +32,32 @@ public struct RetryPolicy: Sendable, Hashable {
         notBefore: Timestamp? = nil,
         jitter: Double
     ) -> Timestamp {
-        // beyond 2^62 only the cap counts
+        // with more than 62 attempts, only the cap matters
         let doubled = base * Double(UInt64(1) << UInt64(min(max(attempts, 0), 62)))
         let pause = min(cap, doubled) * (1 + 0.2 * min(max(jitter, 0), 1))
         let due = now.adding(seconds: pause)
         return notBefore.map { max($0, due) } ?? due
     }
 
-    /// When to retry a mutation if the operator may be the cause of its answers.
+    /// The time of the next attempt if the operator's configuration may be the cause of the answers.
     ///
-    /// As above, but by the number of such answers instead of attempts.
+    /// The pause grows with the number of such answers instead of the number of attempts.
     func nextTry(after hold: AuthBackoff, now: Timestamp, notBefore: Timestamp?, jitter: Double) -> Timestamp {
         RetryPolicy(base: base, cap: min(cap, Self.longestHold))
             .nextTry(after: hold.count, now: now, notBefore: notBefore, jitter: jitter)
     }
 }
 
-/// A count of answers of unclear cause to a mutation's requests.
+/// A count of answers to a mutation's requests whose cause is unclear.
 ///
-/// 401, 407 or a redirect may be caused by the operator's configuration or by the mutation (product rule 11). The
-/// worker retries after a pause, and no attempt is spent.
+/// A 401, a 407 or a redirect may be caused by the operator's configuration or by the mutation (product rule 11). The
+/// worker retries after a pause, and the request does not count as an attempt.
 public struct AuthBackoff: Sendable, Hashable {
-    /// Such answers to this revision in a row; 1 or more.
+    /// Consecutive answers of this kind to this revision; 1 or more.
     public var count: Int16
-    /// When the first of them came.
+    /// When the first of these answers arrived.
     ///
-    /// If the upstream accepts other requests after this, the mutation itself is the cause.
+    /// If the upstream accepts another request after this time, the mutation itself is the cause.
     public var since: Timestamp
 
     public init(count: Int16, since: Timestamp) {
@@ -65,7 +65,7 @@ public struct AuthBackoff: Sendable, Hashable {
         self.since = since
     }
 
-    /// The hold after one more such answer.
+    /// The count after one more answer of this kind.
     static func next(after hold: AuthBackoff?, now: Timestamp) -> AuthBackoff {
         guard let hold else { return AuthBackoff(count: 1, since: now) }
         return AuthBackoff(count: hold.count == .max ? .max : hold.count + 1, since: hold.since)
@@ -79,11 +79,11 @@ public struct CircuitReport: Sendable, Hashable {
     public var isHalfOpen: Bool
     /// When it opened.
     public var since: Timestamp
-    /// Requests that have failed since the last success, including the first failure.
+    /// The number of requests that have failed since the last success, including the first failure.
     public var failures: Int
     /// The result of the last request.
     public var lastError: String
-    /// When the next probe may be sent, or the one in progress is given up.
+    /// When the next probe may be sent, or when the gateway stops waiting for the probe in progress.
     public var nextProbeAt: Timestamp
 
     public init(

@@ -8,9 +8,9 @@ public enum EraseEndpoint {
     public static let placeholder = "{user}"
     public static let maximumBytes = 1_000
 
-    /// The error in an operator's endpoint; nil for a valid one.
+    /// The error in an operator's endpoint; nil for a valid endpoint.
     ///
-    /// It completes "erase_endpoint".
+    /// The text completes "erase_endpoint …".
     public static func problem(_ text: String) -> String? {
         guard text.utf8.first == UInt8(ascii: "/") else {
             return "must begin with a slash, as a path below base_url"
@@ -34,19 +34,19 @@ public enum EraseEndpoint {
     }
 }
 
-/// How a type's documents are treated when their owner is erased.
+/// The treatment of a type's documents when their owner is erased.
 public enum OnErase: String, Sendable, Hashable, CaseIterable {
-    /// They are deleted: phones see tombstones.
+    /// The documents are deleted, and devices pull tombstones.
     case delete
-    /// They are kept without an owner. Those that no other user sees are deleted all the same.
+    /// The documents are kept without an owner. Documents that no other user sees are deleted nevertheless.
     case blankOwner = "blank_owner"
 }
 
 /// The hash that remains of an erased user's id.
 ///
-/// It recognizes the user if the id is used again, and does not lead back to a person.
+/// It allows the gateway to recognize the user if the id is used again, but not to identify the person.
 public struct UserHash: Sendable, Hashable {
-    /// SHA-256 of the organization's id and the user's: 32 bytes.
+    /// The SHA-256 of the organization's id and the user's id: 32 bytes.
     public let bytes: [UInt8]
 
     public init(of user: LaneKey) {
@@ -59,7 +59,7 @@ public struct UserHash: Sendable, Hashable {
 
     public init(bytes: [UInt8]) { self.bytes = bytes }
 
-    /// The idempotency key of the user's erasure: the same each time it is sent.
+    /// The idempotency key of the user's erasure, which is the same each time the request is sent.
     public var idempotencyKey: UUID {
         UUID(hash: SHA256.hash(data: Array("erasure".utf8) + bytes))
     }

@@ -3,33 +3,33 @@ import Glibc
 
 /// The measured cost of organizations' jobs, in microseconds of committers' time.
 ///
-/// It predicts the cost of a job from earlier jobs of its organization, and detects whether an organization takes much
-/// of the time while others take little (``isCrowded``). Groups are kept short only in that case. Where all
-/// organizations take alike, large groups serve all of them best. The ledger counts time in microseconds of work, so it
-/// needs no clock.
+/// It predicts the cost of a job from earlier jobs of its organization, and detects whether one organization takes much
+/// of the time while others take little (``isCrowded``). Groups are kept short only in that case. If all organizations
+/// take about the same time, large groups are best for all of them. The ledger counts time in microseconds of work, so
+/// it needs no clock.
 struct CostLedger: Sendable {
-    /// The share of recent work from which on an organization counts as busy.
+    /// The share of recent work at which an organization starts to count as busy.
     static let busyShare = 0.125
     /// Total recent work below which no organization counts as busy.
     ///
-    /// The first job after a pause is all of the recent work.
+    /// Without this limit, the first job after a pause would be all of the recent work.
     static let leastUse = 250_000.0
     /// The amount of work after which measurements are forgotten.
     static let memory = 1_000_000.0
-    /// The work after which an organization that takes little counts as absent.
+    /// The work after which organizations with small shares count as absent.
     static let presence = 2_000_000.0
-    /// The number of organizations in memory. Above it, the organizations that took least are forgotten.
+    /// The maximum number of organizations in memory. Above it, the organizations that used least are removed.
     static let capacity = 8_192
     /// The weight of a new measurement.
     private static let learning = 0.25
-    /// The share of recent work from which on an organization is measured alone.
+    /// The share of recent work at which the gateway starts to measure an organization alone.
     ///
-    /// The share counts the work of all groups with jobs of the organization. Below it, the difference between groups
-    /// with and without the organization shows the cost of its jobs.
+    /// The share counts the work of all groups with jobs of the organization. Below this share, the difference between
+    /// groups with and without the organization shows the cost of its jobs.
     private static let sharedBySuspects = 0.5
-    /// The upper bound of ``fixed``, which a flush to disk explains.
+    /// The upper bound of ``fixed``: the longest time that a flush to disk is assumed to take.
     ///
-    /// If even the fastest groups take longer, something other than the flush is slow.
+    /// If even the fastest groups take longer, the cause is not the flush.
     private static let mostFixed = 5_000.0
     /// The assumed microseconds of a unit of work before the first measurement.
     private static let firstRate = 50.0
@@ -39,11 +39,11 @@ struct CostLedger: Sendable {
     private static let sampleLife = 2_000_000.0
     /// The number of groups from one sample to the next.
     ///
-    /// It bounds what the samples cost the other organizations.
+    /// It limits how much the samples delay the other organizations.
     private static let sampleInterval = 16
 
     private struct Account {
-        /// Microseconds that a unit takes.
+        /// The microseconds that a unit of work takes.
         var rate: Double
         /// Recent work, as of ``at``.
         var use = 0.0
@@ -59,18 +59,18 @@ struct CostLedger: Sendable {
     private var clock = 0.0
     /// All recent work.
     private var use = 0.0
-    /// Microseconds that a unit takes, over all organizations.
+    /// The microseconds that a unit of work takes, over all organizations together.
     private var rate = firstRate
     /// Organizations with a large share of recent work: eight at most.
     private var busy: Set<UUID> = []
-    /// When an organization that takes little last had a job.
+    /// When an organization with a small share last had a job.
     private var quietAt = -Double.infinity
     /// The number of groups since the last sample.
     private var unsampled = 0
-    /// The fixed work of a group: a little above the shortest measured time.
+    /// The fixed work of a group: slightly above the shortest measured time.
     private(set) var fixed = 1_000.0
 
-    /// Whether an organization takes much of the work while an organization that takes little is present.
+    /// Whether one organization takes much of the work while an organization with a small share is present.
     var isCrowded: Bool { !busy.isEmpty && clock - quietAt < Self.presence }
 
     func isBusy(_ organization: UUID) -> Bool { busy.contains(organization) }
@@ -80,10 +80,10 @@ struct CostLedger: Sendable {
         (accounts[item.lane.organization]?.rate ?? rate) * item.units
     }
 
-    /// Whether the next group should be a sample: only jobs of this organization.
+    /// Whether the next group should be a sample, with jobs of only this organization.
     ///
-    /// The time of a group does not show which jobs took it. An organization whose jobs are in most groups is therefore
-    /// measured alone, in one of ``sampleInterval`` groups at most.
+    /// The time of a group does not show how long each of its jobs took. For this reason, an organization whose jobs
+    /// are in most groups is measured alone, in at most one of ``sampleInterval`` groups.
     func needsSample(of organization: UUID) -> Bool {
         guard unsampled >= Self.sampleInterval, use >= Self.leastUse, let account = accounts[organization] else {
             return false
@@ -148,7 +148,7 @@ struct CostLedger: Sendable {
         accounts[organization].map { clock - $0.sampledAt < 2 * Self.sampleLife } ?? false
     }
 
-    /// Limits a correction, so that a single group changes a rate eightfold at most.
+    /// Limits a correction, so that a single group changes a rate by a factor of at most eight.
     private func limited(_ factor: Double) -> Double { min(max(factor, 0.125), 8) }
 
     private mutating func judge(_ organization: UUID) {
@@ -172,14 +172,14 @@ struct CostLedger: Sendable {
     }
 }
 
-/// Turns by cost: an organization waits until the others could have taken as much time.
+/// Orders organizations by cost: each waits until the others could have taken as much time.
 ///
-/// Each organization is due from a certain moment on, in microseconds of work. A job moves this moment by the job's
-/// cost. Each round moves the present by one portion, and every organization that is due can take a job.
+/// Each organization becomes due at a moment, in microseconds of work. A job delays this moment by the job's cost. Each
+/// round advances the present by one portion, and each organization that is due can take a job.
 struct CostOrderedQueue: Sendable {
     /// The work that each round allows an organization.
     static let portion = 200.0
-    /// Organizations in memory.
+    /// The maximum number of organizations in memory.
     private static let capacity = 8_192
 
     private var present = 0.0
@@ -192,13 +192,13 @@ struct CostOrderedQueue: Sendable {
         if due.count > Self.capacity { due = due.filter { $0.value > present } }
     }
 
-    /// Replaces an expected cost by the actual one.
+    /// Corrects an organization's moment by the difference between actual and expected cost.
     mutating func correct(_ organization: UUID, by difference: Double) {
         guard let moment = due[organization] else { return }
         due[organization] = max(present - Self.portion, moment + difference)
     }
 
-    /// Begins the next round; if none of these organizations is due in it, the first round in which one is due.
+    /// Begins the next round in which at least one of these organizations is due.
     mutating func advance(for waiting: some Sequence<UUID>) {
         let next = waiting.map { due[$0] ?? present }.min() ?? present
         present = max(present + Self.portion, next)

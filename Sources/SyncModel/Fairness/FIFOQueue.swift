@@ -15,7 +15,7 @@ struct FIFOQueue<Element> {
         guard let element = first else { return nil }
         elements[start] = nil
         start += 1
-        // only occasionally, so that each element is moved once
+        // done only occasionally, so that on average each element is moved once
         if start > 32, start * 2 > elements.count {
             elements.removeFirst(start)
             start = 0

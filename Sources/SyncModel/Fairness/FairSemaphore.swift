@@ -10,7 +10,7 @@ public struct FairSemaphore: Sendable {
 
     /// The waiters that are admitted or refused.
     public struct Decision: Sendable, Equatable {
-        /// Waiters that now hold the capacity that they asked for.
+        /// Waiters that now hold the requested capacity.
         public var admitted: [Ticket] = []
         /// Waiters that have waited too long.
         public var refused: [Ticket] = []
@@ -25,9 +25,9 @@ public struct FairSemaphore: Sendable {
 
     /// The maximum number of organizations, or users of an organization, that one decision passes over.
     ///
-    /// A waiter is passed over if its user or organization holds enough already. After that many, the decision ends;
-    /// this bounds the work when thousands wait. Those passed over go to the end of the queue, since the release of
-    /// their capacity will give them another chance.
+    /// A waiter is passed over if its user or organization already holds enough. The decision ends after this number,
+    /// which bounds the work if thousands wait. The organizations that were passed over go to the end of the queue,
+    /// because they get another chance when they release capacity.
     private static let scanLimit = 64
 
     public private(set) var shares: FairShares
@@ -40,7 +40,7 @@ public struct FairSemaphore: Sendable {
 
     /// - Parameters:
     ///   - whole: the total capacity.
-    ///   - timeout: how long a user waits before it is refused.
+    ///   - timeout: how long a user waits before the user is refused.
     public init(whole: Int, timeout: Duration) {
         shares = FairShares(whole: whole)
         self.timeout = timeout
@@ -65,7 +65,7 @@ public struct FairSemaphore: Sendable {
         return lastTicket
     }
 
-    /// Takes capacity whether or not it is free, for what the user already holds.
+    /// Takes capacity whether or not it is free, for memory that the user already holds.
     public mutating func take(_ amount: Int, for user: LaneKey) {
         shares.take(amount, for: user)
     }
@@ -86,7 +86,7 @@ public struct FairSemaphore: Sendable {
             case .empty: lines[organization] = nil
             case .holdsEnough: passed.append(organization)
             case .noRoom:
-                // no later waiter overtakes: otherwise a request for much capacity would never be admitted
+                // no later waiter is admitted first: otherwise a request for much capacity would never be admitted
                 order.prepend([organization])
                 for organization in passed { order.append(organization) }
                 return decision
@@ -128,7 +128,7 @@ public struct FairSemaphore: Sendable {
         case admitted, empty, holdsEnough, noRoom
     }
 
-    /// Gives one organization its turn: admits the next of its users for whom capacity is free.
+    /// Gives one organization its turn, and admits the next of its users for whom capacity is free.
     private mutating func settle(_ organization: UUID, _ now: ContinuousClock.Instant, _ decision: inout Decision)
         -> Admission
     {
@@ -164,12 +164,12 @@ public struct FairSemaphore: Sendable {
 ///
 /// It records how much each organization holds, and decides which organizations can take more.
 ///
-/// An organization may hold at most as much as is free, so a single organization holds at most a half. Two with
-/// unlimited demand hold a third each, and n hold 1/(n + 1) each. Shares shrink as more organizations come, and a
-/// newcomer finds as much free as the largest share.
+/// An organization may hold at most as much as is free, so a single organization holds at most half of the total. Two
+/// organizations with unlimited demand hold a third each, and n organizations hold 1/(n + 1) each. Shares shrink when
+/// more organizations arrive, and a new organization finds as much free capacity as the largest share.
 ///
-/// The users of an organization divide its share in the same way. An organization that holds nothing else may take any
-/// free capacity, so every request is served eventually.
+/// The users of an organization divide its share in the same way. An organization that holds no capacity may take any
+/// free amount, so every request is served eventually.
 public struct FairShares: Sendable {
     /// The total amount.
     public let whole: Int
@@ -233,11 +233,11 @@ public struct FairShares: Sendable {
 
 /// A reservation of memory that lasts as long as a copy of it exists.
 ///
-/// All reservations are equal, so that the values that contain them compare as if they had none.
+/// All reservations are equal, so that they do not affect the comparison of the values that contain them.
 public final class MemoryReservation: Sendable, Hashable {
     private let release: @Sendable () -> Void
 
-    /// - Parameter release: returns the reserved memory; called once.
+    /// - Parameter release: called once to return the reserved memory.
     public init(release: @escaping @Sendable () -> Void) {
         self.release = release
     }

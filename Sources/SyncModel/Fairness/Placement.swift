@@ -2,23 +2,23 @@
 ///
 /// It is used to batch writes to the same partition or shard.
 public enum Placement: Sendable, Hashable {
-    /// A partition of each table. Rows of one partition are best written together; rows of several can be.
+    /// A partition of each table. It is fastest to write rows of the same partition together, but not required.
     case partition(Int)
-    /// A shard of a cluster: only organizations of one shard are written together.
+    /// A shard of a cluster. Only organizations of the same shard are written together.
     ///
     /// Each shard is on its own server, and a transaction should not involve a second server. After a shard was split,
-    /// an outdated number makes groups that the database refuses; they are then halved. This is slower and has no other
-    /// effect.
+    /// an outdated number leads to groups that the database refuses. Such groups are halved, which is slower but has no
+    /// other effect.
     case shard(Int)
 
-    /// The number by which a worker is chosen.
+    /// The number that selects the worker.
     public var number: Int {
         switch self {
         case .partition(let number), .shard(let number): number
         }
     }
 
-    /// The shard, where there are any.
+    /// The shard; nil for a partition.
     public var shard: Int? {
         if case .shard(let number) = self { number } else { nil }
     }

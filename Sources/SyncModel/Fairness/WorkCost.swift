@@ -1,10 +1,10 @@
 /// Bounds on the reads, writes and answer of one unit of work.
 ///
-/// A request has few bytes while each document that it names can have a megabyte, so the size of its body does not
-/// predict its cost. These bounds apply before anything is read. Statements count the bytes of the rows that they would
-/// return, and leave out the columns that do not fit. Planners refuse work that exceeds its bound by itself.
+/// A request can have few bytes while each document that it names has a megabyte, so the size of its body does not
+/// predict its cost. These bounds apply before data are read. Statements count the bytes of the rows that they would
+/// return, and leave out the columns that do not fit. Planners refuse a unit of work that exceeds its bound alone.
 public enum WorkBounds {
-    /// Bytes of entities, of upstreams' bodies, of stored errors and of lists of blockers in one answer.
+    /// The maximum number of bytes of entities, upstreams' bodies, stored errors and lists of blockers in one answer.
     ///
     /// The rest of an answer is bounded by the number of its entries and of its id mappings.
     public static let answer = 2_097_152
@@ -14,41 +14,41 @@ public enum WorkBounds {
     public static let small = 2_048
     /// The bytes of an id in a list in JSON.
     public static let listedID = 39
-    /// The number of ids that a shortened list of blockers still has: fewer bytes than ``small``.
+    /// The number of ids in a shortened list of blockers, which has fewer bytes than ``small``.
     public static let blockers = 32
     /// The maximum number of ids that the reason of a held lane and the lane's head name.
     public static let heldBy = 100
-    /// Bytes of documents that a group of pushes reads together.
+    /// The maximum number of bytes of documents that a group of pushes reads together.
     public static let groupDocuments = 16_777_216
-    /// Bytes of documents that one push may read.
+    /// The maximum number of bytes of documents that one push reads.
     ///
-    /// The database writes that many bytes within a statement's time limit.
+    /// The database can write this number of bytes within a statement's time limit.
     public static let pushDocuments = 33_554_432
-    /// Bytes of large stored records that a group of pushes reads together.
+    /// The maximum number of bytes of large stored records that a group of pushes reads together.
     ///
     /// The records are errors and upstreams' bodies; small ones are not counted.
     public static let groupRecords = 16_777_216
-    /// Bytes of documents that a preview may read and merge.
+    /// The maximum number of bytes of documents that a preview reads and merges.
     ///
     /// The preview holds them in memory while it plans.
     public static let preview = 8_388_608
-    /// Bytes of contents that one transaction of a bulk call reads.
+    /// The maximum number of bytes of contents that one transaction of a bulk call reads.
     public static let bulkContents = 8_388_608
-    /// Bytes of documents copied into discarded mutations' errors in one transaction.
+    /// The maximum number of bytes of documents that one transaction copies into the errors of discarded mutations.
     public static let discardDocuments = 1_048_576
 }
 
 /// The estimated cost of a push, a preview or a settling call, in bytes.
 public struct WorkCost: Sendable, Equatable {
-    /// Bytes of stored documents that the work reads; each document counts once.
+    /// The number of bytes of stored documents that the work reads; each document counts once.
     public var read = 0
-    /// Bytes that the work merges: a document counts once for each patch.
+    /// The number of bytes that the work merges; a document counts once for each patch.
     public var merged = 0
-    /// Bytes that the work writes.
+    /// The number of bytes that the work writes.
     ///
-    /// They include each patched document, and each document that a conflict stores.
+    /// This includes each patched document, and each document that a conflict stores.
     public var written = 0
-    /// Bytes of the answer.
+    /// The number of bytes of the answer.
     public var answered = 0
 
     public init() {}
@@ -72,7 +72,7 @@ public struct WorkCost: Sendable, Equatable {
     public static func answer(to push: PushRequest) -> Int {
         let mutations = push.entries.lazy.compactMap(\.mutation)
         let named = mutations.reduce(0) { $0 + 1 + $1.references.count + $1.dependencyIDs.count }
-        // count ids that several mutations name once, but only where the difference matters
+        // ids that several mutations name are counted once, but only if the difference matters
         let isLong = named > 4 * push.entries.count
         return answer(entries: push.entries.count, mappings: isLong ? TouchedMappings(push).clientIDs.count : named)
     }
@@ -80,9 +80,9 @@ public struct WorkCost: Sendable, Equatable {
 
 /// The number of workers that share the light jobs.
 ///
-/// Most of a small group's cost does not depend on its jobs, so a small load goes to two workers. One prepares its
-/// group while the database works for the other. With more load, groups are large anyway, and further workers use
-/// further cores of the database.
+/// Most of a small group's cost does not depend on its jobs, so only two workers share a small load. One of them
+/// prepares its group while the database works for the other. With more load, groups are large anyway, and additional
+/// workers use additional cores of the database.
 public struct ActiveWorkerCount: Sendable {
     private let most: Int
     private let weightPerWorker: Int
@@ -98,7 +98,7 @@ public struct ActiveWorkerCount: Sendable {
         weightPerWorker = limits.weightPerWorker
     }
 
-    /// The workers that take part: at least one.
+    /// The number of workers that share the jobs; at least one.
     public var count: Int { min(most, 2 + Int(smoothedLoad) / weightPerWorker) }
 
     public mutating func add(_ weight: Int) {

@@ -4,8 +4,8 @@ import JSONText
 
 /// A hash that is equal for documents with the same content.
 ///
-/// A SHA-256 of the canonical form, so white space, escapes, the order of members and the notation of numbers do not
-/// matter.
+/// It is a SHA-256 of the canonical form, so white space, escapes, the order of members and the notation of numbers do
+/// not matter.
 public struct ContentHash: Sendable, Hashable {
     public static let count = 32
     /// The hash of a deleted entity.
@@ -13,7 +13,7 @@ public struct ContentHash: Sendable, Hashable {
 
     public let bytes: [UInt8]
 
-    /// From the stored form.
+    /// Reads the stored form.
     public init(bytes: [UInt8]) {
         self.bytes = bytes
     }
@@ -30,7 +30,7 @@ public struct ContentHash: Sendable, Hashable {
         bytes = Array(hash.finalize())
     }
 
-    /// The hash of a stored entity; nil where its document cannot be opened.
+    /// The hash of a stored entity; nil if its document cannot be opened.
     public init?(of state: EntityState) {
         guard !state.isDeleted else {
             self = .deletion
@@ -41,15 +41,16 @@ public struct ContentHash: Sendable, Hashable {
     }
 }
 
-/// Numbers by their exact value.
+/// Writes numbers in one notation, so that equal values have equal text.
 ///
-/// A number written `1.0` here may be `1` or `1e0` elsewhere.
+/// For example, `1.0`, `1` and `1e0` are equal values.
 enum ContentNumbers {
-    /// The digits of a number that is written without an exponent at most.
+    /// The maximum number of digits of a whole number that is written without an exponent.
     private static let plainDigits = 40
 
-    /// The canonical form of a document with its numbers in one form, too. Whole numbers that are written plainly stay as
-    /// they are.
+    /// The canonical form of a document, with its numbers in one notation.
+    ///
+    /// Whole numbers without an exponent or a fraction stay as they are.
     static func normalized(_ canonical: [UInt8]) -> [UInt8] {
         var result: [UInt8] = []
         result.reserveCapacity(canonical.count)
@@ -89,7 +90,7 @@ enum ContentNumbers {
         let unsigned = isNegative ? text.dropFirst() : text
         let mantissa = unsigned.prefix { $0 | 0x20 != UInt8(ascii: "e") }
         let power = unsigned.dropFirst(mantissa.count + 1)
-        // numbers outside of machines' range are compared as they are written
+        // numbers whose exponent is out of range are compared as they are written
         guard power.count <= 10, let exponent = power.isEmpty ? 0 : Int(String(decoding: power, as: UTF8.self)) else {
             result += text
             return

@@ -26,9 +26,9 @@ package struct IngestDecoder {
 
     /// The notation of an event.
     package enum Form {
-        /// As sources send it.
+        /// An event as sources send it.
         case event
-        /// As a line of a file of entities, which contains less: ``EntityLine``.
+        /// A line of a file of entities, which has fewer members: ``EntityLine``.
         case line
 
         package var names: String {
@@ -116,7 +116,7 @@ package struct IngestDecoder {
         }
     }
 
-    /// Derives the operation of a line without one: it shows the entity as it is.
+    /// Derives the operation of a line that has no `operation`, from its `deleted`.
     private mutating func readDeletion() {
         if seen.contains("operation") {
             if let isDeleted, let operation, isDeleted != (operation == .delete) {
@@ -138,7 +138,7 @@ package struct IngestDecoder {
             } else {
                 report("/private", Rule.memberType, "private must be true or false")
             }
-        // where an export is in the feed is nothing to an import
+        // an import does not use the feed position that an export writes
         case "cursor" where form == .line: break
         case "event_id":
             eventID = value.string.flatMap { Self.isText($0, IngestEvent.maximumIDBytes) ? $0 : nil }
@@ -182,7 +182,7 @@ package struct IngestDecoder {
                 let form = "a string of 1 to \(IngestEvent.maximumKeyBytes) bytes without control characters"
                 report("/causing_key", Rule.range, "causing_key must be \(form)")
             }
-            // other programs' keys may have any form
+            // keys of other programs may have any form, and are ignored
             causingKey = value.uuid
         default: return false
         }
@@ -252,15 +252,15 @@ package struct IngestDecoder {
 
 /// A line of a file of entities, as exports write it and imports read it.
 ///
-/// It contains an entity as it is, or an event that describes a change of an entity.
+/// It contains the current state of an entity, or an event that describes a change of an entity.
 public enum EntityLine {
-    /// The longest line, in bytes: more than any document takes that is stored.
+    /// The longest line, in bytes. Every stored document fits into such a line.
     public static let maximumBytes = 2 * BuiltInStore.maximumDocumentBytes
 
-    /// Bounds of documents.
+    /// The limits on documents.
     ///
-    /// They are wide enough that any stored document can be exported and imported, also one grown by patches or from an
-    /// upstream's answer.
+    /// They allow every stored document to be exported and imported, including documents that patches enlarged, and
+    /// documents from an upstream's answer.
     public static let limits = {
         var limits = IntakeLimits()
         limits.bodyBytes = maximumBytes
@@ -271,12 +271,12 @@ public enum EntityLine {
 
     /// Reads a line, without its end.
     ///
-    /// An event without an `event_id` gets one that is computed from its content, so that the same line again is the
-    /// same event. Pointers of problems begin at the line's object.
+    /// An event without an `event_id` gets an id that is computed from its content, so that a repeated line is the same
+    /// event. JSON Pointers in problems start at the line's object.
     public static func decode(_ line: [UInt8]) -> IngestRequest.Entry {
         let tree: JSONTree
         do throws(JSONParseError) {
-            // one level more than documents: the line's own object
+            // one level more than documents have, for the line's own object
             tree = try JSONTree(parsing: line, limits: JSONLimits(maximumBytes: maximumBytes, maximumDepth: 513))
         } catch {
             return IngestRequest.Entry(
@@ -293,7 +293,7 @@ public enum EntityLine {
         )
     }
 
-    /// The id of a line's content: a hash of every part that counts.
+    /// The event id of a line: a hash of every part that describes the event.
     ///
     /// It depends neither on the order of the members nor on white space.
     static func eventID(
@@ -309,7 +309,7 @@ public enum EntityLine {
             mark.occurredAt.map { String($0.microseconds) + mark.fractionSuffix } ?? "-", operation.rawValue,
             owner?.lowercased ?? "-",
         ]
-        // none of the parts has a character U+0000
+        // no part contains the character U+0000, so it can separate them
         var hash = SHA256()
         hash.update(data: Array(parts.joined(separator: "\u{0}").utf8))
         hash.update(data: [0])

@@ -2,24 +2,25 @@ public import FoundationEssentials
 
 /// Decides the outcomes of events that report edits made elsewhere. Pure.
 ///
-/// An event is applied, is known already, is an echo of the gateway's own request, or waits for the outcome of one.
+/// An event is applied, is already known, is an echo of the gateway's own request, or waits for the outcome of such a
+/// request.
 ///
-/// An echo is recognized by the key of the request that caused it, or else, once, by the version or the content that a
-/// request left behind; never by time or by who acted.
+/// An echo is recognized by the key of the request that caused it. Without a key, it is recognized once, by the version
+/// or the content that the request produced; never by the time or by the person who acted.
 public struct IngestPlanner: Sendable {
     /// The maximum time for which an event waits for the outcome of requests, in seconds.
     ///
-    /// After this time, it is evaluated by the known state.
+    /// After this time, the event is evaluated against the known state.
     public static let timeoutSeconds: Double = SentRecord.flightSeconds
-    /// Events of an organization that may wait.
+    /// The maximum number of waiting events of an organization.
     public static let parkedLimit = 5_000
 
     /// The owner of an entity for which an event names a user.
     public enum Owner: Sendable, Hashable {
         case user(UUID)
-        /// Not known yet: the user is being joined with another.
+        /// The owner is not known yet, because the user is being joined with another user.
         case joining
-        /// The user was erased: no user could see the entity, and no erasure delete it.
+        /// The user was erased. No user could see the entity, and no erasure would delete it.
         case erased
     }
 
@@ -44,9 +45,9 @@ public struct IngestPlanner: Sendable {
             self.owner = owner
         }
 
-        /// The type; an unknown one is made at its first use.
+        /// The entity type with a name.
         ///
-        /// It is not made if the organization requires declared types.
+        /// An unknown type is created at its first use, unless the organization requires declared types.
         func type(_ name: String) -> EntityType? {
             if let type = types[name] { return type }
             return organization.settings.entityTypes == .open
@@ -60,13 +61,13 @@ public struct IngestPlanner: Sendable {
         self.context = context
     }
 
-    /// Judges a batch that has arrived.
+    /// Evaluates a batch that has arrived.
     ///
     /// - Parameters:
-    ///   - seen: outcomes of events of this source that were taken before, by their ids.
-    ///   - budget: the work after which it ends (``IngestBounds``). The first event is judged in any case, unless its
-    ///     document was not read.
-    ///   - state: of the organization; the batch changes it.
+    ///   - seen: outcomes of events of this source that were accepted before, by event id.
+    ///   - budget: the work after which the evaluation ends (``IngestBounds``). The first event is evaluated in any
+    ///     case, unless its document was not read.
+    ///   - state: the state of the organization; the batch changes it.
     /// - Returns: a plan with a verdict for each of the batch's first events.
     public func plan(
         _ request: IngestRequest,
@@ -100,9 +101,9 @@ public struct IngestPlanner: Sendable {
         return plan
     }
 
-    /// Judges events that have waited, in the order in which they came.
+    /// Evaluates parked events, in the order in which they arrived.
     ///
-    /// If one continues to wait, the later events about the same entity do so, too; they are not stored again.
+    /// If an event stays parked, later events about the same entity stay parked, too. They are not stored again.
     public func plan(
         released events: [ReceivedEvent],
         budget: Int = .max,
@@ -172,11 +173,11 @@ public struct IngestPlanner: Sendable {
 
 /// The decisions about one batch of events.
 public struct IngestPlan: Sendable {
-    /// In the order of the events.
+    /// The outcomes, in the order of the events.
     public internal(set) var verdicts: [IngestVerdict] = []
-    /// Events that are to be remembered, with their outcomes.
+    /// Events whose ids are stored, with their outcomes.
     public internal(set) var remembered: [(event: ReceivedEvent, result: IngestResult)] = []
-    /// Entity types that are in use from now on.
+    /// New entity types, to be registered.
     public internal(set) var typesToRegister: [EntityType] = []
 
     public init() {}
@@ -195,7 +196,7 @@ public struct IngestPlan: Sendable {
 
 /// The answer to a batch of events.
 public struct IngestAnswer: Sendable {
-    /// In request order.
+    /// The outcomes, in request order.
     public var verdicts: [IngestVerdict]
     /// A pull that has reached this cursor has seen the applied events.
     public var feed: String
@@ -208,14 +209,14 @@ public struct IngestAnswer: Sendable {
 
 /// The outcome of one event of a batch.
 public struct IngestVerdict: Sendable, Hashable {
-    /// Nil where the event has no readable id.
+    /// The event's id; nil if the event has no readable id.
     @Exact public var eventID: String?
     public var result: IngestResult
-    /// The entity's version in the feed at that time.
+    /// The entity's version in the feed when the event was evaluated.
     ///
-    /// Nil if the feed does not have the entity, and for an event that waits, was taken before or was refused.
+    /// Nil if the feed does not have the entity, and for an event that is parked, a duplicate or refused.
     public var version: Int64?
-    /// Of a duplicate: the outcome of the first event with this id.
+    /// The outcome of the first event with this id; only for a duplicate.
     public var original: IngestResult?
     /// The problem of a refused event.
     public var problem: Problem?
@@ -237,20 +238,20 @@ public struct IngestVerdict: Sendable, Hashable {
 
 /// The outcome of an event from elsewhere.
 public enum IngestResult: String, Sendable, Hashable, CaseIterable {
-    /// It is in the feed, or the feed had it already.
+    /// The change is in the feed, or the feed already had it.
     case applied
-    /// A newer state of the entity is known: nothing was changed.
+    /// A newer state of the entity is known, so nothing was changed.
     case stale
-    /// It reports a request that the gateway itself sent: nothing was changed.
+    /// The event reports a request that the gateway itself sent, so nothing was changed.
     case echo
-    /// It waits for the outcome of a request of the gateway's own about the entity.
+    /// The event waits for the outcome of the gateway's own request about the entity.
     case parked
-    /// An event of the same source with the same id was taken before.
+    /// An event of the same source with the same id was accepted before.
     case duplicate
-    /// It is invalid, or does not fit the known state; it may be sent again.
+    /// The event is invalid, or does not fit the known state. The source can send it again.
     case refused
 
-    /// Whether the event's id is known from then on.
+    /// Whether the event's id is stored, so that a second event with this id is a duplicate.
     public var isRemembered: Bool {
         switch self {
         case .applied, .stale, .echo, .parked: true

@@ -3,11 +3,11 @@ public import JSONText
 
 /// The body of `POST /v1/ingest`.
 ///
-/// The envelope is valid, and each event is valid or holds its errors.
+/// The envelope is valid. Each entry has a valid event, or the event's errors.
 public struct IngestRequest: Sendable {
     /// One event of the batch.
     public struct Entry: Sendable {
-        /// Nil where it cannot be read.
+        /// The event's id; nil if it cannot be read.
         public let eventID: String?
         public let event: Result<IngestEvent, Problem>
 
@@ -17,11 +17,11 @@ public struct IngestRequest: Sendable {
         }
     }
 
-    /// In request order.
+    /// The entries, in request order.
     public let entries: [Entry]
-    /// Size of the body in bytes: the batch's weight while it waits.
+    /// The size of the body in bytes: the memory that the batch counts for while it waits.
     public let bodyBytes: Int
-    /// The first entry's place in the batch that its sender made.
+    /// The index of the first entry in the batch that the sender made.
     public let firstIndex: Int
 
     public init(entries: [Entry], bodyBytes: Int, firstIndex: Int = 0) {
@@ -30,7 +30,7 @@ public struct IngestRequest: Sendable {
         self.firstIndex = firstIndex
     }
 
-    /// A part of the batch; its problems point to the places of the whole.
+    /// A part of the batch. JSON Pointers in its problems refer to the whole batch.
     public func part(_ range: Range<Int>) -> IngestRequest {
         let bytes = entries.isEmpty ? 0 : bodyBytes * range.count / entries.count
         return IngestRequest(
@@ -40,7 +40,7 @@ public struct IngestRequest: Sendable {
         )
     }
 
-    /// - Parameter limits: those of a push: as many events as mutations, documents as large as payloads.
+    /// - Parameter limits: the limits of a push: as many events as mutations, documents as large as payloads.
     /// - Throws: `invalid_json` for invalid JSON, `invalid_request` for a wrong envelope, `payload_too_large` past the
     ///   limits; all refuse the whole batch.
     public init(body: [UInt8], limits: IntakeLimits) throws(Problem) {
@@ -63,9 +63,9 @@ public struct IngestRequest: Sendable {
         firstIndex = 0
     }
 
-    /// The same with a deletion in place of each patch.
+    /// The request with a deletion in place of each patch.
     ///
-    /// A deletion needs no entity to be valid.
+    /// A deletion is valid even if the entity does not exist.
     public var withoutPatches: IngestRequest {
         let entries = entries.map { entry in
             guard case .success(let event) = entry.event, event.operation == .patch else { return entry }
@@ -123,7 +123,7 @@ public struct IngestEvent: Sendable, Hashable {
 
     /// How an event's version relates to the versions of the entity before it.
     public enum Lineage: Int, Sendable, Hashable {
-        /// The same row or resource: a version that is not greater is stale.
+        /// The event is about the same row or resource, so a version that is not greater is stale.
         case continues = 0
         /// A row was inserted. If the entity is deleted, its versions start again.
         case restartsIfDeleted
@@ -131,35 +131,35 @@ public struct IngestEvent: Sendable, Hashable {
         case restarts
     }
 
-    /// The source's own id of the event, once per source.
+    /// The source's own id of the event, unique within the source.
     @Exact public private(set) var id: String
     @Exact public private(set) var entityType: String
     /// The entity's permanent id.
     public let entityID: ServerID
-    /// How new it is: at least one of the version and the moment of the edit is there.
+    /// How recent the edit is. At least one of the version and the time of the edit is set.
     public let mark: SourceMark
     public let operation: IngestOperation
     /// A JSON object; nil for a deletion.
     public let document: [UInt8]?
-    /// The user that the entity belongs to, where only that one sees it.
+    /// The user that the entity belongs to, if only that user may see it.
     public let owner: UUID?
     /// The `Idempotency-Key` of the request that caused the edit.
     ///
-    /// Nil for one that cannot be the gateway's.
+    /// Nil for a key that cannot be the gateway's.
     public let causingKey: UUID?
-    /// Of a patch: whether its members replace the entity's as a whole.
+    /// For a patch: whether its members replace the whole members of the entity.
     ///
-    /// Null is a value then. RFC 7396 would merge nested objects.
+    /// If so, null is a value. RFC 7396 would merge nested objects.
     public var isShallow = false
-    /// Of a patch: the id that this entity had until now.
+    /// For a patch: the id that this entity had until now.
     ///
-    /// The patch applies to the document under that id if the feed does not have this one.
+    /// If the feed does not have the entity under its new id, the patch applies to the document under the earlier id.
     public var origin: ServerID?
     /// How its version relates to the versions of the entity before it.
     public var lineage = Lineage.continues
     /// Whether the event restricts the entity to its owner.
     ///
-    /// Then the entity cannot be of a type that shows it to others.
+    /// If so, the entity cannot be of a type that shows its entities to other users.
     public var isPrivate = false
 
     public init(
@@ -184,17 +184,17 @@ public struct IngestEvent: Sendable, Hashable {
 
     public var key: EntityKey { EntityKey(type: entityType, id: entityID.text) }
 
-    /// The entity that this one was until now.
+    /// The key of this entity under the id that it had until now.
     public var originKey: EntityKey? { origin.map { EntityKey(type: entityType, id: $0.text) } }
 }
 
-/// An event with the time it came: later than that it waits for a while at most.
+/// An event with the time at which it arrived, which limits how long the event may wait.
 public struct ReceivedEvent: Sendable, Hashable {
     public let event: IngestEvent
     public let receivedAt: Timestamp
-    /// Its place among the waiting events about its entity.
+    /// The event's position among the parked events about its entity.
     ///
-    /// Nil for one that does not wait.
+    /// Nil for an event that is not parked.
     public internal(set) var place: Int64?
 
     public init(_ event: IngestEvent, at receivedAt: Timestamp, place: Int64? = nil) {
@@ -216,28 +216,30 @@ public enum IngestOperation: String, Sendable, Hashable, CaseIterable, JSONWrita
 
 /// Bounds on the work of a batch of events.
 ///
-/// An event has a few bytes while the entity that it changes may have a megabyte, so a batch's body does not show how
-/// much work it is. Work is counted in bytes: documents that are read, merged or compared, and the events' own.
+/// An event may have a few bytes while the entity that it changes has a megabyte, so the size of a batch's body does
+/// not show how much work the batch is. Work is counted in bytes: the documents that are read, merged or compared, and
+/// the documents of the events.
 public enum IngestBounds {
-    /// The work of a batch that is committed together with others.
+    /// The maximum work of a batch that is committed together with other batches.
     ///
     /// A larger batch is committed alone, by a separate worker.
     public static let light = 524_288
-    /// The work of one transaction of a large batch.
+    /// The maximum work of one transaction of a large batch.
     ///
     /// The rest of the batch waits for its organization's next turn.
     public static let part = 4_194_304
-    /// The events that are read in one transaction of a large batch, after its first.
+    /// The number of events that each transaction of a large batch reads, except the first transaction.
     public static let partEvents = 64
-    /// Bytes of the stored documents that a batch changes. A batch beyond it is refused with `payload_too_large`:
-    /// it would keep its caller waiting for longer than a client waits.
-    public static let most = 67_108_864
-    /// The least size of documents that are patched in memory.
+    /// The maximum size of the stored documents that a batch changes, in bytes.
     ///
-    /// They are if a batch has several patches for one.
+    /// A larger batch is refused with `payload_too_large`, because it would take longer than clients wait.
+    public static let most = 67_108_864
+    /// The minimum size of documents that are patched in memory, in bytes.
+    ///
+    /// Such a document is patched in memory if a batch has several patches for it.
     static let folded = 4_096
 
-    /// The reason why a batch is too large by itself, however often it is sent.
+    /// The problem of a batch that is too large even if it is committed alone, so that a repeat cannot succeed.
     public static func tooLarge(_ bytes: Int) -> Problem {
         Problem(
             .payloadTooLarge,

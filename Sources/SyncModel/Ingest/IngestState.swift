@@ -3,25 +3,26 @@ import JSONText
 
 /// The known state of one organization when events from elsewhere are evaluated.
 ///
-/// It is read under the locks of the entities that they name. Each event sees the effects of those before it.
+/// It is read under the locks of the entities that the events name. Each event sees the effects of the events before
+/// it.
 public struct IngestState: Sendable {
     public var entities = EntityTable()
     /// How recent the known state of an entity is.
     ///
-    /// The marks are in the terms of the system that keeps the entity.
+    /// The marks are versions and times of the system that owns the entity.
     public var marks: [EntityKey: SourceMark] = [:]
-    /// The entities whose marks are to be written.
+    /// The entities whose marks have to be written.
     public internal(set) var changedMarks: Set<EntityKey> = []
-    /// The requests of which an event was found to be an echo.
+    /// The requests whose echo was found.
     public private(set) var usedRequests: Set<UUID> = []
-    /// The gateway's own requests about the entities, and those whose keys events name.
+    /// The gateway's own requests about the entities, and requests whose keys are in events.
     public private(set) var requests: [UUID: SentRecord] = [:]
     private var requestsByEntity: [EntityKey: [UUID]] = [:]
     /// When the first create that is in flight was sent, by entity type.
     public var firstCreates: [ByteExactString: Timestamp] = [:]
-    /// Events that wait already.
+    /// The number of events that are already parked.
     public var parkedCount = 0
-    /// The entities that events wait about, with the place of the last of them.
+    /// The position of the last parked event of each entity that has parked events.
     public var lastPlaces: [EntityKey: Int64] = [:]
     /// Sizes in bytes of stored documents, whether or not they were read.
     public var sizes: [EntityKey: Int] = [:]
@@ -31,7 +32,7 @@ public struct IngestState: Sendable {
     public private(set) var work = 0
     /// Entities whose documents were read for an event.
     private var touched: Set<EntityKey> = []
-    /// Documents that several patches change. The table has an earlier text of them until ``settle()``.
+    /// Documents that several patches change. ``entities`` has an earlier text of these documents until ``settle(_:)``.
     private var folds: [EntityKey: JSONFold] = [:]
     /// Hashes of the entities' present contents.
     private var hashes: [EntityKey: ContentHash] = [:]
@@ -49,7 +50,7 @@ public struct IngestState: Sendable {
         (requestsByEntity[key] ?? []).compactMap { requests[$0] }
     }
 
-    /// The place of one more event that waits.
+    /// Adds a parked event about an entity, and returns the event's position.
     mutating func park(_ key: EntityKey) -> Int64 {
         let place = (lastPlaces[key] ?? 0) + 1
         lastPlaces[key] = place
@@ -59,12 +60,12 @@ public struct IngestState: Sendable {
 
     // MARK: - Work
 
-    /// The work of judging an event; nil where a document that it needs was not read.
+    /// The work to evaluate an event; nil if a document that the event needs was not read.
     func estimate(_ event: IngestEvent) -> Int? {
         var work = event.document?.count ?? 0
         if unread.contains(event.key) { return nil }
         if !touched.contains(event.key) || comparesContents(event.key) { work += size(of: event.key) }
-        // a new entity takes the document of the one that it was
+        // an entity with a new id takes the document that it had under its earlier id
         if let origin = event.originKey, entities[event.key].map(\.isDeleted) ?? true {
             if unread.contains(origin) { return nil }
             work += size(of: origin)
@@ -81,7 +82,7 @@ public struct IngestState: Sendable {
 
     /// Whether events about an entity are compared with the results of requests.
     ///
-    /// Then each is hashed as a whole.
+    /// If so, the whole document is hashed for each event.
     private func comparesContents(_ key: EntityKey) -> Bool {
         requestsByEntity[key]?.contains { requests[$0]?.content != nil && requests[$0]?.isUsed == false } ?? false
     }
@@ -90,7 +91,7 @@ public struct IngestState: Sendable {
 
     /// Records a patch of an entity.
     ///
-    /// - Returns: whether the entity was patched before, so that a further patch is better made in memory.
+    /// - Returns: whether the entity was patched before, so that it is cheaper to apply this patch in memory.
     mutating func patches(_ key: EntityKey) -> Bool { !patched.insert(key).inserted }
 
     /// Changes an entity's document in memory.
@@ -100,7 +101,7 @@ public struct IngestState: Sendable {
         _ patch: JSONValue,
         isShallow: Bool
     ) -> JSONFold.Effect {
-        // removed from the dictionary, so that it is changed in place
+        // removed from the dictionary, so that the change does not copy it
         guard var fold = folds.removeValue(forKey: key) ?? JSONFold(document) else { return .unsupported }
         defer { folds[key] = fold }
         let effect = fold.merge(
@@ -116,9 +117,9 @@ public struct IngestState: Sendable {
         return effect
     }
 
-    /// Writes documents that were changed in memory as text.
+    /// Writes the text of documents that were changed in memory.
     ///
-    /// - Parameter key: of one entity; nil for all.
+    /// - Parameter key: the only entity to write; nil for all entities.
     mutating func settle(_ key: EntityKey? = nil) {
         if let key {
             guard let fold = folds.removeValue(forKey: key) else { return }
@@ -131,7 +132,7 @@ public struct IngestState: Sendable {
 
     /// Writes an entity's next state.
     ///
-    /// - Parameter content: its hash, where it is known.
+    /// - Parameter content: the hash of the new content, if it is known.
     mutating func write(_ key: EntityKey, _ next: EntityState, _ content: ContentHash?) {
         entities.write(key, next)
         hashes[key] = content
@@ -139,7 +140,7 @@ public struct IngestState: Sendable {
 
     /// The hash of an entity's present content.
     ///
-    /// Nil where its document cannot be opened.
+    /// Nil if the document cannot be opened.
     mutating func content(of key: EntityKey) -> ContentHash? {
         settle(key)
         if let known = hashes[key] { return known }

@@ -14,17 +14,17 @@ public struct SentRecord: Sendable, Hashable {
     /// The gateway's `Idempotency-Key`.
     public let key: UUID
     @Exact public private(set) var entityType: String
-    /// The text of the entity's permanent id; nil until a create has one.
+    /// The text of the entity's permanent id; nil for a create until the id is known.
     @Exact public private(set) var entityID: String?
-    /// When it was sent, the last time.
+    /// When the request was last sent.
     public let sentAt: Timestamp
     /// When its outcome was known.
     ///
-    /// Nil while it is in flight, or may have taken effect and is sent again.
+    /// Nil while the request is in flight, or if it may have taken effect and is sent again.
     public let answeredAt: Timestamp?
-    /// The feed's content of the entity afterwards.
+    /// The hash of the entity's content in the feed after the outcome.
     ///
-    /// Nil where the outcome was not written to the feed.
+    /// Nil if the outcome was not written to the feed.
     public let content: ContentHash?
     /// The version that the API's answer gave the entity.
     public let version: Int64?
@@ -53,25 +53,25 @@ public struct SentRecord: Sendable, Hashable {
         self.isUsed = isUsed
     }
 
-    /// Whether its outcome may come any moment.
+    /// Whether the outcome may still arrive.
     public func isInFlight(at now: Timestamp) -> Bool {
         answeredAt == nil && sentAt.adding(seconds: Self.flightSeconds) > now
     }
 
-    /// Whether it was about this entity, or may have created it.
+    /// Whether the request was about this entity, or may have created it.
     ///
-    /// The latter is a create of its type whose id is not known.
+    /// A create of the same entity type whose id is not known may have created it.
     func mayBeAbout(_ entity: EntityKey) -> Bool {
         entityType == entity.type && (entityID.map { $0 == entity.id } ?? true)
     }
 
-    /// Whether its echo may still be recognized by value or version.
+    /// Whether the request's echo may still be recognized by value or version.
     func identifiesByValue(at now: Timestamp) -> Bool {
         guard !isUsed, let answeredAt else { return false }
         return answeredAt.adding(seconds: Self.valueSeconds) > now
     }
 
-    /// The version in an API's ETag, where that is a number in quotes, weak or strong.
+    /// The version in an API's ETag, if the ETag is a number in quotes, weak or strong.
     public static func version(of etag: String?) -> Int64? {
         guard var text = etag?[...] else { return nil }
         if text.hasPrefix("W/") { text = text.dropFirst(2) }
@@ -81,15 +81,15 @@ public struct SentRecord: Sendable, Hashable {
     }
 }
 
-/// The request of a revision in place of the mutation's own.
+/// The request that a revision sends in place of the mutation's own request.
 ///
-/// It replaces method, endpoint and payload, and carries no If-Match.
+/// It replaces method, endpoint and payload, and has no `If-Match`.
 public struct SentRequest: Sendable, Hashable {
     /// `PATCH`, `PUT` or `DELETE`.
     @Exact public var method: String
-    /// Nil: the mutation's own.
+    /// The endpoint; nil for that of the mutation.
     @Exact public var endpoint: String?
-    /// JSON; nil: the mutation's own.
+    /// The payload, JSON; nil for that of the mutation.
     public var payload: [UInt8]?
 
     public init(method: String, endpoint: String? = nil, payload: [UInt8]? = nil) {
@@ -99,13 +99,13 @@ public struct SentRequest: Sendable, Hashable {
     }
 }
 
-/// How recent a state of an entity is, in the terms of the system that keeps it.
+/// How recent a state of an entity is, as a version and a time of the system that owns the entity.
 public struct SourceMark: Sendable, Hashable {
     /// A number that grows with each change of the entity.
     public var version: Int64?
-    /// When it was changed, by the clock of the place where it was.
+    /// When the entity was changed, by the clock of the system that changed it.
     public var occurredAt: Timestamp?
-    /// The part of the moment below its microsecond, in units of 10⁻²⁴ seconds.
+    /// The part of `occurredAt` that is smaller than a microsecond, in units of 10⁻²⁴ seconds.
     ///
     /// 0 up to 10¹⁸ - 1.
     public var fraction: Int64
@@ -116,12 +116,12 @@ public struct SourceMark: Sendable, Hashable {
         self.fraction = occurredAt == nil ? 0 : fraction
     }
 
-    /// Digits of a second's fraction that are compared. Later digits are ignored.
+    /// The number of digits of a second's fraction that are compared. Later digits are ignored.
     public static let fractionDigits = 24
 
     /// Returns the digits 7 to 24 of the second's fraction in an RFC 3339 date-time.
     ///
-    /// ``Timestamp`` cuts them off.
+    /// ``Timestamp`` omits these digits.
     public static func fraction(ofRFC3339 text: some StringProtocol) -> Int64 {
         guard let point = text.utf8.firstIndex(of: UInt8(ascii: ".")) else { return 0 }
         let digits = text.utf8[text.utf8.index(after: point)...].prefix { (48...57).contains($0) }
@@ -132,10 +132,11 @@ public struct SourceMark: Sendable, Hashable {
         return value
     }
 
-    /// Whether a state adds nothing to a known one.
+    /// Whether a state is not newer than a known state.
     ///
-    /// Versions decide where both have one: the same version is the same state. Two changes may fall into the same
-    /// moment, so the same moment is not older. States that cannot be compared are not older either.
+    /// If both states have a version, the versions decide; the same version is the same state. Otherwise the times
+    /// decide. Two changes may have the same time, so a state with the same time is not older. States that cannot be
+    /// compared are not older either.
     public func isKnown(by known: SourceMark?) -> Bool {
         guard let known else { return false }
         if let version, let other = known.version { return version <= other }
@@ -145,7 +146,7 @@ public struct SourceMark: Sendable, Hashable {
         return false
     }
 
-    /// The same without the version.
+    /// The mark without its version.
     var withoutVersion: SourceMark { SourceMark(occurredAt: occurredAt, fraction: fraction) }
 
     /// The newest values of both states.
@@ -170,20 +171,20 @@ public struct SourceMark: Sendable, Hashable {
 }
 
 extension SourceMark {
-    /// The part of an event id that distinguishes two moments of one microsecond.
+    /// The part of an event id that distinguishes two moments in the same microsecond.
     ///
-    /// For ids that are made of the content; empty for moments without further digits, whose ids stay as they were.
+    /// Used in ids that are computed from the content. Empty for times without further digits, whose ids do not change.
     package var fractionSuffix: String { fraction == 0 ? "" : ".\(fraction)" }
 }
 
-/// The expected echo of a request with an outcome, where the API reports its edits.
+/// Whether an echo of a request with an outcome is expected, if the API reports its edits.
 extension Outcome {
     public enum Echo: Sendable, Hashable {
-        /// The request took effect, or may have: the API reports it.
+        /// The request took effect, or may have taken effect, so the API reports it.
         case expected
-        /// It may have taken effect and is sent again: its outcome is to come.
+        /// The request may have taken effect and is sent again, so the outcome is not known yet.
         case open
-        /// It took no effect.
+        /// The request took no effect.
         case none
     }
 
@@ -193,7 +194,7 @@ extension Outcome {
         return .none
     }
 
-    /// Whether the feed learned from the outcome how the entity is.
+    /// Whether the outcome contains the entity's state for the feed.
     public var describesEntity: Bool {
         if case .none = entity { return false }
         return true

@@ -3,7 +3,7 @@ public import FoundationEssentials
 
 /// The credential with which a program sends events of an organization.
 ///
-/// `slt_` and, in base64url, the organization, the token's id and a secret of 32 random bytes.
+/// The text is `slt_` followed by the base64url of the organization, the token's id and a secret of 32 random bytes.
 public struct ServiceToken: Sendable, Hashable {
     public static let prefix = "slt_"
     private static let secretBytes = 32
@@ -31,7 +31,7 @@ public struct ServiceToken: Sendable, Hashable {
         organization = Self.uuid(bytes[0..<16])
         id = Self.uuid(bytes[16..<32])
         secret = Array(bytes[32...])
-        // the last digit has bits that mean nothing
+        // the last digit has unused bits, so several texts would decode to the same token
         guard self.text == text else { return nil }
     }
 
@@ -41,10 +41,10 @@ public struct ServiceToken: Sendable, Hashable {
         return Self.prefix + String(base64.prefix(86)).replacing("+", with: "-").replacing("/", with: "_")
     }
 
-    /// The form that is stored. A secret of 256 random bits cannot be found from it.
+    /// The form that is stored. A secret of 256 random bits cannot be computed from it.
     public var secretHash: [UInt8] { Array(SHA256.hash(data: secret)) }
 
-    /// Compares in constant time, so that the time does not depend on the difference.
+    /// Compares in constant time, so that the duration reveals nothing about the secret.
     public func matches(_ hash: [UInt8]) -> Bool {
         let own = secretHash
         guard own.count == hash.count else { return false }
@@ -56,12 +56,12 @@ public struct ServiceToken: Sendable, Hashable {
     }
 }
 
-/// The sender of events: the name that its tokens have in common.
+/// The sender of events, identified by the name that its tokens share.
 public enum IngestSource {
     /// `[a-z][a-z0-9_-]{0,63}`.
     public static func isValid(_ name: String) -> Bool { EntityType.isValidName(name) }
 
-    /// The id that represents a source where queues and shares use a user's id.
+    /// The id that represents a source in queues and shares, which otherwise use the ids of users.
     public static func stand(in organization: UUID, for source: String) -> UUID {
         var hash = SHA256()
         withUnsafeBytes(of: organization.uuid) { hash.update(bufferPointer: $0) }

@@ -3,14 +3,14 @@ import JSONText
 
 /// Compares a second attempt with the content of the first (product rule 5).
 ///
-/// Client ids equal the server ids that they resolved to: UUIDs, integers or strings. The same holds for a device's own
-/// ids.
+/// A client id equals the server id to which it resolved: a UUID, an integer or a string. The same is true for a
+/// device's own ids.
 ///
-/// Nothing is guessed. The places of ids in the first attempt were stored with it, and only in such a place may the
-/// second attempt have another id. One of the two ids must be known to resolve to the other.
+/// The comparison does not guess. The places of ids were stored with the first attempt, and the second attempt may have
+/// another id only in such a place. It must be known that one of the two ids resolves to the other.
 ///
-/// With the first attempt's ids put back in these places, the second attempt must hash to the first attempt's digest.
-/// Any other difference makes it different content, even where it looks like an id.
+/// With the first attempt's ids in these places, the second attempt must have the same hash as the first. Any other
+/// difference means different content, even if it looks like an id.
 struct ContentComparison {
     struct Knowledge {
         /// The server ids of a client id, or of the client id that represents a device id.
@@ -57,7 +57,7 @@ struct ContentComparison {
 
     /// Whether the server id that accompanies the client's name is the entity's server id.
     ///
-    /// The client's name proves nothing, since another device may use it for another entity.
+    /// The client's name is not enough, because another device may use it for another entity.
     private var hasServerID: Bool {
         guard let id = given.entity.serverID, !first.isKnown(given.entity) else { return true }
         return first.entity.clientID.map { leads($0, to: id) } ?? false
@@ -76,8 +76,9 @@ struct ContentComparison {
             || isOwnNumber(stored, given)
     }
 
-    /// Whether both attempts name the entity by the same number. An installation that got a new device id sends the
-    /// number again as it wrote it.
+    /// Whether both attempts name the entity by the same number.
+    ///
+    /// An installation that got a new device id sends the same number again.
     private func isOwnNumber(_ stored: UUID, _ given: UUID) -> Bool {
         guard case .number(let number, stored)? = first.entity.client,
             case .number(number, given)? = self.given.entity.client
@@ -85,18 +86,18 @@ struct ContentComparison {
         return true
     }
 
-    /// The id in the first attempt where the second has a client id.
+    /// The id that the first attempt had at a place where the second attempt has a client id.
     ///
-    /// It is not a UUID, as UUIDs were cut out of the text.
+    /// It is not a UUID, because UUIDs were cut out of the text.
     private func text(for id: UUID) -> ServerID? { serverIDs(of: id).first { $0.uuid == nil } }
 
     // MARK: - The first try's text
 
     /// - Parameters:
-    ///   - numbersAsWritten: for device ids where no id was recorded, whether they count as written; otherwise they
-    ///     count as the strings that they resolve to.
-    ///   - pathsAsWritten: whether client ids in the endpoint count as written where no id was recorded. Ids after
-    ///     escapes were once not recorded.
+    ///   - numbersAsWritten: whether device ids at places without a recorded id are compared as numbers. If false, they
+    ///     are compared as the strings to which they resolve.
+    ///   - pathsAsWritten: whether client ids in the endpoint, at places without a recorded id, are compared as they
+    ///     are written. Earlier versions did not record ids after escapes.
     private func matches(numbersAsWritten: Bool = true, pathsAsWritten: Bool = false) -> Bool {
         guard let layout = first.fingerprint.layout else { return false }
         var walk = Walk(
@@ -119,7 +120,8 @@ struct ContentComparison {
 
     /// Appends the entity, and returns whether both attempts can name the same entity.
     ///
-    /// - Parameter stored: the UUID by which the first attempt named the entity; nil for another server id, or none.
+    /// - Parameter stored: the UUID by which the first attempt named the entity; nil if it used another server id, or
+    ///   no id.
     private func appendEntity(_ stored: UUID?, to form: inout [UInt8]) -> Bool {
         let entity = given.entity
         let uuid = entity.clientID ?? entity.serverID?.uuid
@@ -214,8 +216,9 @@ struct ContentComparison {
             return .identifier
         }
 
-        /// The replacement where the first attempt had an id of its device. An integer is a device id as well, wherever
-        /// it can be one.
+        /// The replacement at a place where the first attempt had a device id.
+        ///
+        /// If the second attempt has an integer at a place for device ids, the integer is a device id as well.
         private func value(_ value: JSONValue, insteadOf number: Int64, _ related: LocalID?) -> CanonicalReplacement? {
             guard let type = comparison.relations[value.offset], value.int64 != number, let id = ServerID(json: value),
                 comparison.leads(
@@ -239,7 +242,7 @@ struct FirstAttempt {
     let id: UUID
     let device: UUID
     let operation: Operation
-    /// The entity, with its server id once it is known.
+    /// The entity, with its server id if that is known.
     let entity: EntityName
     let fingerprint: Fingerprint
 

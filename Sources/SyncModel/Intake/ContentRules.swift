@@ -7,7 +7,7 @@ enum ContentRules {
     struct Violation: Error {
         let rule: String
         let detail: String
-        /// The place of the violation in the payload or endpoint (RFC 6901); empty for all of it.
+        /// The place of the violation in the payload or endpoint (RFC 6901); empty for the whole value.
         var pointer = ""
     }
 
@@ -59,14 +59,14 @@ enum ContentRules {
     }
 }
 
-/// The headers that a mutation may carry: an object of strings.
+/// Rules for a mutation's headers, an object of strings.
 ///
-/// A header that the gateway or the connection sets is not permitted. Permitted headers are those that every
+/// Headers that the gateway or the connection sets are not permitted. The permitted headers are those that every
 /// organization allows, and those that the organization's operator lists.
 enum HeaderRules {
     static let maximumCount = 32
 
-    /// Headers that the gateway sets, and those that concern a connection.
+    /// Headers that the gateway sets, and headers that concern a connection.
     private static let refused = HeaderField.hopByHop.union(HeaderField.ours).union(HeaderField.credentials)
 
     /// Reports every error in the headers.

@@ -3,23 +3,23 @@ public import FoundationEssentials
 import Glibc
 import JSONText
 
-/// A mutation's content in a form that is equal for two attempts of it (product rule 5).
+/// A mutation's content in a form that allows two attempts of the mutation to be compared (product rule 5).
 ///
-/// It consists of a hash of the canonical form with every UUID cut out, those UUIDs in order, and their places. A
-/// client that replaced client ids by other UUIDs between two attempts changes only the UUIDs, pairwise. With the
-/// places, ``ContentComparison`` finds client ids that were replaced by integers or other strings.
+/// It consists of a hash of the canonical form with all UUIDs removed, these UUIDs in order, and their places. If a
+/// client replaces client ids by other UUIDs between two attempts, only the UUIDs differ, pairwise. With the places,
+/// ``ContentComparison`` finds client ids that were replaced by integers or other strings.
 public struct Fingerprint: Sendable, Hashable {
-    /// Version of the canonical form (one byte), then SHA-256.
+    /// The version of the canonical form (one byte), then its SHA-256.
     public let digest: [UInt8]
     /// The UUIDs, in canonical order: entity, endpoint, payload, headers.
     public let identifiers: [UUID]
     /// Places of ids after the entity's own, in the stored form (``IDPlaces``).
     ///
-    /// Empty where there are no such ids, and for mutations that were stored without places. The latter are compared by
-    /// digest and UUIDs alone.
+    /// Empty if there are no such ids, and for mutations that were stored without places. Mutations without places are
+    /// compared only by digest and UUIDs.
     public let places: [UInt8]
 
-    /// Raised whenever the canonical form changes.
+    /// The version of the canonical form, incremented with each change of the form.
     ///
     /// A stored record of another version compares unequal.
     static let version: UInt8 = 1
@@ -70,7 +70,7 @@ public struct Fingerprint: Sendable, Hashable {
 
     /// Appends the entity, with the UUID that names it cut out.
     ///
-    /// If both ids are given, the client id has precedence: a client adds the server id once it has it.
+    /// If both ids are given, the client id takes precedence, because a client adds the server id when it learns it.
     ///
     /// - Returns: the UUID; nil for an entity named by another server id, or without a name.
     @discardableResult
@@ -109,7 +109,7 @@ public struct Fingerprint: Sendable, Hashable {
 
     /// The places of ids, and whether the first UUID names the entity.
     ///
-    /// Nil where the places were not stored.
+    /// Nil if the places were not stored.
     var layout: (places: [IDPlaces.Place], namesEntity: Bool)? {
         guard let places = IDPlaces.places(places) else { return nil }
         let rest = identifiers.count - places.count { $0.number == nil }
@@ -150,15 +150,14 @@ extension Fingerprint {
 
 /// The places of ids in the canonical form of a mutation's content.
 ///
-/// They follow the entity's own id, as byte offsets from 0.
+/// They are the places after the entity's own id, as byte offsets from 0.
 ///
 /// The stored form consists of variable-length integers of seven bits a byte, lowest bits first. Each integer is the
-/// distance from the previous place, times two, plus one where a device's own id follows. Mostly, a place takes one
-/// byte.
+/// distance from the previous place, times two, plus one if a device's own id follows. Usually a place takes one byte.
 struct IDPlaces: Sendable, Hashable {
     struct Place: Sendable, Hashable {
         let offset: Int
-        /// The device's own id at this place; nil where a UUID was cut out.
+        /// The device's own id at this place; nil if a UUID was removed at this place.
         var number: Int64?
     }
 
@@ -203,7 +202,7 @@ struct IDPlaces: Sendable, Hashable {
         stored.append(UInt8(rest))
     }
 
-    /// Reads the stored form; nil for an invalid one.
+    /// Reads the stored form; nil if it is invalid.
     static func places(_ stored: [UInt8]) -> [Place]? {
         var rest = stored[...]
         func next() -> UInt64? {

@@ -3,11 +3,11 @@ public import JSONText
 
 /// One create, update, replace or delete, captured offline (specification 001 (docs/spec)).
 ///
-/// Only ``MutationDecoder`` creates instances, so every instance satisfies the rules that need nothing but the
-/// mutation.
+/// Only ``MutationDecoder`` creates instances, so every instance satisfies the rules that can be checked with the
+/// mutation alone.
 ///
-/// It is a class because it is passed often and never changes. A copy costs one reference count instead of one for each
-/// member.
+/// It is a class because it is passed often and never changes. A copy increments one reference count instead of one for
+/// each member.
 public final class Mutation: EntityWrite, Sendable {
     /// Unique per user (specification 001 (docs/spec), `id`).
     public let id: UUID
@@ -15,7 +15,7 @@ public final class Mutation: EntityWrite, Sendable {
     ///
     /// Specification 001 (docs/spec), `idempotency_key_unique_per_mutation`.
     public let idempotencyKey: UUID
-    /// Position in the device's own count, 1 or more.
+    /// The position in the device's own count, 1 or more.
     public let sequenceNumber: Int64
     public let operation: Operation
     /// The entity (specifications 000 and 001 (docs/spec), `entity_type`).
@@ -23,7 +23,7 @@ public final class Mutation: EntityWrite, Sendable {
     /// It is named by its client id, by the device's own id (specification 002 (docs/spec)), or by the permanent id
     /// from the server, if the client has it.
     public let entity: EntityName
-    /// Where to replay the mutation; required only for forwarded types.
+    /// The endpoint to which the mutation is replayed; required only for forwarded types.
     public let endpoint: Endpoint?
     /// The body as the client wrote it; nil for no body and for JSON's null.
     public let payload: JSONValue?
@@ -31,26 +31,26 @@ public final class Mutation: EntityWrite, Sendable {
     public let headers: JSONValue?
     /// Ids of mutations that must succeed first, or client ids of entities that must exist first.
     ///
-    /// No duplicates, 500 at most.
+    /// At most 500, without duplicates.
     public let dependencyIDs: [UUID]
-    /// 0 to 1,000; nil means the entity type's default.
+    /// The priority, 0 to 1,000; nil means the entity type's default.
     public let priority: Int16?
-    /// 1 to 100.
+    /// The maximum number of attempts, 1 to 100.
     public let maxAttempts: Int16
-    /// Nil means the organization's default.
+    /// The strategy for conflicts; nil means the organization's default.
     public let conflictResolution: ConflictResolution?
     /// The version that the client saw, 0 or more.
     public let baseVersion: Int64?
     /// Device-local time of capture. It does not affect the order; it shows how old the mutation is.
     public let createdAt: Timestamp
-    /// Recognizes a repeat.
+    /// The value by which a repeat is recognized.
     public let fingerprint: Fingerprint
     /// Distinct UUIDs in endpoint and payload, in order of appearance.
     ///
     /// Each can be a client id.
     public let references: [UUID]
 
-    /// - Returns: nil where a required member is missing.
+    /// Creates a mutation; nil if a required member is missing.
     init?(_ content: MutationContent, _ entity: EntityName?) {
         guard let id = content.id, let idempotencyKey = content.idempotencyKey, let entity,
             let sequenceNumber = content.sequenceNumber, let operation = content.operation
@@ -103,7 +103,7 @@ extension Mutation {
 
     /// The fingerprint with the places of device ids recorded.
     ///
-    /// Until the mutation's entity type is known, it is unknown which numbers are ids.
+    /// It is separate from ``fingerprint``, because only the entity type determines which numbers are ids.
     func fingerprint(noting references: [LocalReference]) -> Fingerprint {
         guard !references.isEmpty else { return fingerprint }
         let numbers = Dictionary(references.map { ($0.place.value.offset, $0.id.number) }) { first, _ in first }

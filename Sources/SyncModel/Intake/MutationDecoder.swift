@@ -1,7 +1,7 @@
 import FoundationEssentials
 import JSONText
 
-/// Reads one entry of a push and checks everything that needs only the entry.
+/// Reads one entry of a push, and checks the rules that need only the entry.
 ///
 /// Reports all errors up to ``ErrorBounds``, not just the first.
 struct MutationDecoder {

@@ -3,15 +3,15 @@ public import JSONText
 
 /// The body of a push.
 ///
-/// The envelope is valid. Each entry is valid or holds its errors.
+/// The envelope is valid. Each entry has a valid mutation, or the entry's errors.
 public struct PushRequest: Sendable {
     /// The installation that owns the sequence counter.
     public let deviceID: UUID
     /// The watermark that the client expects.
     public let afterSequence: Int64?
-    /// In request order.
+    /// The entries, in request order.
     public let entries: [PushEntry]
-    /// Size of the body in bytes: the push's weight while it waits.
+    /// The size of the body in bytes: the memory that the push counts for while it waits.
     public let bodyBytes: Int
 
     /// - Throws: `invalid_json` for invalid JSON, `invalid_request` for an invalid envelope, `payload_too_large` above
@@ -128,11 +128,11 @@ public final class PushEntry: Sendable {
     /// The index in the request.
     public let index: Int
     // The entry's identifiers, if they could be read. An invalid entry can have them too.
-    /// The mutation's id, when it is a UUID.
+    /// The mutation's id, if it is a UUID.
     public let id: UUID?
-    /// The idempotency key, when it is a UUID.
+    /// The idempotency key, if it is a UUID.
     public let idempotencyKey: UUID?
-    /// The sequence number, when it is an integer of 1 or more.
+    /// The sequence number, if it is an integer of 1 or more.
     public let sequenceNumber: Int64?
     /// The entity that an invalid entry would have created.
     ///
@@ -141,7 +141,7 @@ public final class PushEntry: Sendable {
     /// The entry's content, even if it is invalid; nil if it cannot be read. A refused entry can be the repeat of a
     /// mutation that was accepted under other limits or rules (product rule 5).
     public let said: Mutation?
-    /// `validation_failed` with every error; nil when the entry is valid.
+    /// The problem `validation_failed` with every error; nil if the entry is valid.
     public let refusal: Problem?
 
     init(

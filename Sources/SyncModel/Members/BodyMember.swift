@@ -1,11 +1,11 @@
 package import JSONText
 
-/// A line of a ``MemberTable``: how a member gets into the body that is read, and how it is written.
+/// A line of a ``MemberTable``: how a member is read into the body, and how it is written.
 package struct BodyMember<Body, View>: Sendable {
     package typealias Read = @Sendable (JSONValue, MemberPlace, inout Body, inout MemberReport) -> Void
 
     let name: String
-    /// Nil for a member that requests do not have.
+    /// Reads the member; nil for a member that requests do not have.
     let read: Read?
     /// Writes name and value; nil for a member that is not shown.
     private(set) var write: (@Sendable (View, inout JSONWriter) -> Void)?
@@ -21,12 +21,12 @@ package struct BodyMember<Body, View>: Sendable {
     /// A member that a closure reads.
     package init(_ name: String, read: @escaping Read) { self.init(name, reader: read) }
 
-    /// A member that responses have and requests do not.
+    /// A member that only responses have.
     package init<Value: JSONWritable & Sendable>(_ name: String, shown value: @escaping @Sendable (View) -> Value) {
         self = Self(name, reader: nil).shown(value)
     }
 
-    /// A member that is read into a property, which is as before if the member is absent.
+    /// A member that is read into a property. If the member is absent, the property keeps its value.
     package init<Value>(
         _ name: String,
         _ kind: MemberKind<Value>,
@@ -37,7 +37,7 @@ package struct BodyMember<Body, View>: Sendable {
         }
     }
 
-    /// The same for a property that is nil if the member is absent.
+    /// A member that is read into an optional property, which keeps its value if the member is absent.
     package init<Value>(
         _ name: String,
         _ kind: MemberKind<Value>,
@@ -65,12 +65,12 @@ package struct BodyMember<Body, View>: Sendable {
 
     // MARK: - Properties
 
-    /// Shows a value in responses, nil as `null`.
+    /// Writes a value in responses; nil is written as `null`.
     package func shown<Value: JSONWritable & Sendable>(_ value: @escaping @Sendable (View) -> Value) -> Self {
         written { view, writer in value(view).write(to: &writer) }
     }
 
-    /// Shows a value that the closure writes.
+    /// Writes the member's value in responses with a closure.
     package func written(_ write: @escaping @Sendable (View, inout JSONWriter) -> Void) -> Self {
         var member = self
         member.write = { [name] view, writer in
@@ -80,7 +80,7 @@ package struct BodyMember<Body, View>: Sendable {
         return member
     }
 
-    /// Leaves the member out of what is written if the closure returns true.
+    /// Omits the member from responses if the closure returns true.
     package func omitted(if isOmitted: @escaping @Sendable (View) -> Bool) -> Self {
         var member = self
         member.write = { [write] view, writer in
@@ -89,6 +89,8 @@ package struct BodyMember<Body, View>: Sendable {
         return member
     }
 
+    /// Makes the member required.
+    ///
     /// - Parameter detail: the error if the member is missing; nil for `… is required`.
     package func required(_ detail: String? = nil, if isRequired: Bool = true) -> Self {
         var member = self
@@ -96,7 +98,7 @@ package struct BodyMember<Body, View>: Sendable {
         return member
     }
 
-    /// Takes null for absent in an object whose other members do not.
+    /// Treats null as absent, in an object in which null is otherwise a value.
     package var nullable: Self {
         var member = self
         member.ignoresNull = true
@@ -114,7 +116,7 @@ extension BodyMember where View == Body {
         self = Self(name, kind, into: path).shown { $0[keyPath: path] }
     }
 
-    /// The same for an optional property; nil is not written.
+    /// A member that is read into an optional property, and written from it. Nil is not written.
     package init<Value: JSONWritable & Sendable>(
         _ name: String,
         _ kind: MemberKind<Value>,
@@ -141,7 +143,7 @@ package enum Change<Value: Sendable>: Sendable {
     }
 }
 
-/// Collects the members of a table, a line each.
+/// Collects the members of a table, one per line.
 @resultBuilder
 package enum BodyMemberBuilder<Body, View> {
     package static func buildExpression(_ member: BodyMember<Body, View>) -> [BodyMember<Body, View>] { [member] }

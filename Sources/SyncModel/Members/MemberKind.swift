@@ -1,21 +1,21 @@
 package import FoundationEssentials
 package import JSONText
 
-/// The form of a member's value: how it is read, and the error about any other value.
+/// The form of a member's value: how the value is read, and the error for any other value.
 package struct MemberKind<Value>: Sendable {
     private let reader: @Sendable (JSONValue, MemberPlace, inout MemberReport) -> Value?
 
-    /// A kind with several errors, or with errors in parts of the value.
+    /// A kind with several possible errors, or with errors in parts of the value.
     package init(read: @escaping @Sendable (JSONValue, MemberPlace, inout MemberReport) -> Value?) {
         reader = read
     }
 
-    /// A kind with one error.
+    /// A kind with one possible error.
     ///
     /// - Parameters:
-    ///   - form: what the error requires, after the member's name: `must be a UUID`.
-    ///   - subject: replaces the member's name in the error, if not nil.
-    ///   - parse: returns nil for another value.
+    ///   - form: the requirement, which follows the member's name in the error: `must be a UUID`.
+    ///   - subject: a text that replaces the member's name in the error; nil for the member's name.
+    ///   - parse: returns the value, or nil if it does not meet the requirement.
     package init(
         _ form: String,
         rule: String = Rule.range,
@@ -58,7 +58,7 @@ extension MemberKind<Bool> {
         Self(form, rule: rule, subject: subject) { $0.bool }
     }
 
-    /// Whether something is on: `"enabled"` or `"disabled"`.
+    /// A switch: `"enabled"` or `"disabled"`.
     package static var status: Self {
         Self("must be enabled or disabled") { $0.string.flatMap { ["enabled": true, "disabled": false][$0] } }
     }
@@ -96,7 +96,7 @@ extension MemberKind where Value: RawRepresentable<String> & CaseIterable & Send
         return Self("must be \(list)", rule: rule) { $0.string.flatMap(Value.init(rawValue:)) }
     }
 
-    /// The same. The error lists them as `one of a, b, c`.
+    /// One of the names of an enumeration. The error lists them as `one of a, b, c`.
     package static var oneOf: Self {
         Self("must be one of " + Value.allCases.map(\.rawValue).joined(separator: ", ")) {
             $0.string.flatMap(Value.init(rawValue:))
@@ -109,7 +109,7 @@ extension MemberKind<UUID> {
 }
 
 extension MemberKind<[MutationStatus]> {
-    /// One status, or several in an array.
+    /// One status, or an array of several statuses.
     package static func statuses(_ allowed: [MutationStatus]) -> Self {
         let words = allowed.map(\.rawValue).joined(separator: ", ")
         return Self("must be one or an array of: \(words)", rule: Rule.memberType) { value in

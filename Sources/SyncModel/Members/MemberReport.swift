@@ -1,14 +1,14 @@
 package import JSONText
 
-/// The errors of a body's members, collected, so that its author sees all of them.
+/// Collects the errors of a body's members, so that the response contains all of them.
 package struct MemberReport: Sendable {
     package private(set) var problems: [ProblemDetail] = []
-    /// Problems beyond ``ErrorBounds/perBody``, which are counted only.
+    /// The number of problems beyond ``ErrorBounds/perBody``, which are not listed.
     private var omitted = 0
 
     package init() {}
 
-    /// All problems, listed or not.
+    /// The number of all problems, listed or not.
     package var count: Int { problems.count + omitted }
 
     package mutating func refuse(_ pointer: String, _ rule: String, _ detail: @autoclosure () -> String) {
@@ -23,7 +23,7 @@ package struct MemberReport: Sendable {
     ///
     /// - Parameters:
     ///   - what: the object and, after a colon, its members.
-    ///   - objection: the error, after the member's name; nil for that of any object.
+    ///   - objection: the error, which follows the member's name; nil for the general error.
     package mutating func refuse(
         unknown member: String,
         of what: String,
@@ -49,13 +49,13 @@ package struct MemberReport: Sendable {
         return value
     }
 
-    /// Reads an object member by member; for those with fixed names, use a ``MemberTable``.
+    /// Reads an object member by member. For members with fixed names, use a ``MemberTable``.
     ///
     /// - Parameters:
-    ///   - what: the object, for the error about another value.
-    ///   - hasNulls: whether null members mean something; otherwise they are as good as absent.
+    ///   - what: a description of the object, for the error about a value that is not an object.
+    ///   - hasNulls: whether null is a value; if not, null members are treated as absent.
     ///   - read: reads a member at its pointer.
-    /// - Returns: the names of the present members; nil if the value is no object.
+    /// - Returns: the names of the present members; nil if the value is not an object.
     @discardableResult
     package mutating func members(
         of value: JSONValue,

@@ -1,23 +1,23 @@
 package import JSONText
 
-/// The members of a JSON object: each name, form and place in a Swift value, for reading and for writing.
+/// The members of a JSON object, with the name, form and Swift property of each, for reading and for writing.
 ///
-/// A `Body` is read, with all errors of its members, and a `View` is written. They are one type if clients get back
-/// what they sent, as for settings (``TableObject``). Null and absent members, and defaults, follow from the body's
-/// initial value and the members' properties.
+/// A `Body` is read, with all errors of its members, and a `View` is written. They are the same type if responses
+/// contain what clients sent, as for settings (``TableObject``). The body's initial value and the members' properties
+/// determine the defaults, and how null and absent members are treated.
 ///
-/// Pushes, events, pulls, look-ups and feeds have hand-written readers and writers, because they are measured: those
-/// compare names and write members without an allocation or an indirect call for each.
+/// Pushes, events, pulls, look-ups and feeds have hand-written readers and writers, because their speed matters: they
+/// compare names and write members without an allocation or an indirect call for each member.
 package struct MemberTable<Body, View>: Sendable {
     /// How missing members are refused.
     package enum MissingMembers: Sendable {
-        /// All of them, after the other errors.
+        /// All missing members, after the other errors.
         case listed
-        /// The first, if the object has no other error.
+        /// The first missing member, if the object has no other error.
         case alone
     }
 
-    /// What a check finds out about the object that was read.
+    /// The information about an object that was read, for its check.
     package struct ReadObject {
         package let pointer: String
         /// Whether no member has an error.
@@ -36,10 +36,11 @@ package struct MemberTable<Body, View>: Sendable {
     private let check: Check
 
     /// - Parameters:
-    ///   - what: the object, such as `a webhook`. Errors list its members behind it, unless it has a colon.
-    ///   - unknown: the error about an unknown member, after its name; nil for that of any object.
-    ///   - members: in the order in which they are written.
-    ///   - check: checks and completes what was read.
+    ///   - what: a description of the object, such as `a webhook`. Errors list the members after it, unless it has a
+    ///     colon.
+    ///   - unknown: the error about an unknown member, which follows the member's name; nil for the general error.
+    ///   - members: the members, in the order in which they are written.
+    ///   - check: checks and completes the body that was read.
     package init(
         _ what: String,
         unknown: String? = nil,
@@ -58,7 +59,7 @@ package struct MemberTable<Body, View>: Sendable {
     /// Reads the body of a request.
     ///
     /// - Parameters:
-    ///   - initial: has the values of absent members.
+    ///   - initial: the body with the values of absent members.
     ///   - isOptional: whether an empty text is an empty object.
     /// - Throws: `invalid_json`, `invalid_request`; `validation_failed` with the problems of all members.
     package func read(_ json: [UInt8], into initial: Body, isOptional: Bool = false) throws(Problem) -> Body {
@@ -81,8 +82,8 @@ package struct MemberTable<Body, View>: Sendable {
 
     /// Reads an object in a body.
     ///
-    /// - Parameter hasNulls: whether null members mean something; otherwise they are as good as absent.
-    /// - Returns: whether it has no error; otherwise the report has them.
+    /// - Parameter hasNulls: whether null is a value; if not, null members are treated as absent.
+    /// - Returns: whether the object has no error. The report contains its errors.
     @discardableResult
     package func read(
         _ value: JSONValue,
@@ -108,7 +109,7 @@ package struct MemberTable<Body, View>: Sendable {
         return report.count == before
     }
 
-    /// Reads an object in a body of which only the first error is reported.
+    /// Reads an object in a body, and reports only its first error.
     ///
     /// - Throws: `invalid_request`.
     package func readToFirstError(
@@ -123,22 +124,22 @@ package struct MemberTable<Body, View>: Sendable {
         throw Problem(.invalidRequest, pointer: first.pointer, rule: first.rule, first.detail)
     }
 
-    /// Writes the members that are shown.
+    /// Writes the members that responses have.
     package func write(_ view: View, to writer: inout JSONWriter) {
         for member in members { member.write?(view, &writer) }
     }
 }
 
-/// A JSON object that has the same members in requests, in storage and in responses. Null is as good as absent.
+/// A JSON object that has the same members in requests, in storage and in responses. Null is treated as absent.
 package protocol TableObject: JSONWritable, Sendable {
     static var table: MemberTable<Self, Self> { get }
 
-    /// The values of absent members; required ones have any value.
+    /// An object with the values of absent members. Required members can have any value.
     init()
 }
 
 extension TableObject {
-    /// Reads an object; nil if it has errors, which the report has then.
+    /// Reads an object; nil if it has errors, which are added to the report.
     package init?(_ value: JSONValue, at pointer: String, _ report: inout MemberReport) {
         var object = Self()
         guard Self.table.read(value, at: pointer, into: &object, &report) else { return nil }

@@ -1,10 +1,10 @@
-/// The permissions of an operator's token. Each scope includes the ones before it.
+/// The permissions of an operator's token. Each scope includes the scopes before it.
 public enum OperatorScope: String, Sendable, Hashable, CaseIterable, Comparable {
-    /// Reads everything except what users wrote.
+    /// Reads all data except the content that users wrote.
     case read
-    /// Settles stuck mutations, and reads what users wrote.
+    /// Settles stuck mutations, and reads the content that users wrote.
     case settle
-    /// Everything.
+    /// All permissions.
     case admin
 
     public static func < (left: OperatorScope, right: OperatorScope) -> Bool { left.rank < right.rank }

@@ -1,22 +1,23 @@
 /// A gateway's traffic in the last hour, and its present rates.
 ///
-/// A point each fifteen seconds. In memory, a few kilobytes; the caller supplies the clock and the totals.
+/// It has one point for each fifteen seconds, and uses a few kilobytes of memory. The caller supplies the clock and the
+/// totals.
 public struct TrafficHistory: Sendable {
-    /// From one point to the next, in seconds.
+    /// The time from one point to the next, in seconds.
     public static let step = 15
-    /// Points in memory: an hour's.
+    /// The number of points in memory, which cover one hour.
     public static let capacity = 240
     /// The seconds over which the present rates are averaged.
     static let window: Double = 10
 
     public struct Point: Sendable, Hashable {
-        /// A second.
+        /// The rates per second.
         public var rates: TrafficTotals
-        /// Nil where it was not known.
+        /// The age of the oldest waiting mutation; nil if it was not known.
         public var oldestWaitingSeconds: Double?
     }
 
-    /// The oldest first.
+    /// The points, oldest first.
     public private(set) var points: [Point] = []
     /// The end of the last point's time; nil before the first.
     public private(set) var end: Timestamp?
@@ -26,9 +27,9 @@ public struct TrafficHistory: Sendable {
 
     public init() {}
 
-    /// Adds the totals of a moment, about each second.
+    /// Adds the totals of a moment. Called about once a second.
     ///
-    /// - Parameter oldest: how long the oldest mutation has waited, in seconds; nil where that is not known.
+    /// - Parameter oldest: how long the oldest mutation has waited, in seconds; nil if it is not known.
     public mutating func record(_ totals: TrafficTotals, oldest: Double?, at now: Timestamp) {
         // after the clock was set back, the history starts again
         if let last = recent.last, now <= last.at { recent = [] }
@@ -49,15 +50,15 @@ public struct TrafficHistory: Sendable {
         self.begun = (now, totals)
     }
 
-    /// The rates a second, on the average of the last ten seconds.
+    /// The rates per second, averaged over the last ten seconds.
     ///
-    /// Zero before there are two moments to compare.
+    /// Zero until there are two moments to compare.
     public var rates: TrafficTotals {
         guard let first = recent.first, let last = recent.last, last.at > first.at else { return TrafficTotals() }
         return last.totals.rates(since: first.totals, seconds: Self.seconds(from: first.at, to: last.at))
     }
 
-    /// When the first point's time began; nil without points.
+    /// The start of the first point's time; nil without points.
     public var beginning: Timestamp? {
         points.isEmpty ? nil : end?.adding(seconds: -Double(points.count * Self.step))
     }
@@ -67,22 +68,22 @@ public struct TrafficHistory: Sendable {
     }
 }
 
-/// How much a gateway has done since it was started.
+/// The amount of work that a gateway has done since its start.
 ///
-/// The counters that its metrics show, at a moment.
+/// These are the counters of its metrics at a moment.
 public struct TrafficTotals: Sendable, Hashable {
-    /// Pushes that were taken.
+    /// Pushes that were accepted.
     public var pushes = 0.0
-    /// Mutations that were taken.
+    /// Mutations that were accepted.
     public var accepted = 0.0
     /// Mutations that took effect: in the built-in store, or at an upstream.
     public var applied = 0.0
-    /// Mutations that were found failed.
+    /// Mutations that failed.
     public var failed = 0.0
 
     public init() {}
 
-    /// The rates a second since earlier totals. A counter never decreases.
+    /// The rates per second since earlier totals. A counter never decreases.
     func rates(since earlier: TrafficTotals, seconds: Double) -> TrafficTotals {
         func rate(_ path: KeyPath<TrafficTotals, Double>) -> Double {
             max(0, self[keyPath: path] - earlier[keyPath: path]) / seconds

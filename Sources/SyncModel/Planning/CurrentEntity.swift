@@ -1,25 +1,25 @@
 public import FoundationEssentials
 import JSONText
 
-/// The entity that conflicts with a mutation, as a problem's `current` shows it.
+/// The entity that conflicts with a mutation, as written in a problem's `current`.
 struct CurrentEntity {
     let type: String
     let id: ServerID
-    /// Nil if the gateway has the entity only from an upstream's response.
+    /// The entity's version; nil if the gateway has the entity only from an upstream's response.
     var version: Int64?
-    /// The feed's version when the upstream was asked; 0 if the feed had none.
+    /// The entity's version in the feed when the request was sent to the upstream; 0 if the feed had no version.
     ///
-    /// It shows whether another writer has written since, which no clock could show. Nil if that does not matter.
+    /// It shows whether another writer has written since then, which no clock could show. Nil if that does not matter.
     var feedVersion: Int64?
     var etag: String?
     var isDeleted = false
-    /// JSON; nil for a deleted entity.
+    /// The document, JSON; nil for a deleted entity.
     var document: [UInt8]?
     /// Whether the entity's document is stored but cannot be decrypted.
     var isUnreadable = false
     /// Whether the entity's document is omitted.
     ///
-    /// An entity without a member `document` shows its version alone.
+    /// If so, the JSON has no member `document`, and contains only the version.
     var isOutline = false
 
     var json: [UInt8] {
@@ -64,7 +64,7 @@ extension Problem {
     /// The problem of a discarded mutation: its last problem, and the current entity.
     ///
     /// - Parameters:
-    ///   - error: the mutation's last problem; nil for none.
+    ///   - error: the mutation's last problem; nil without a problem.
     ///   - isOutline: whether to omit the entity's document.
     public static func given(
         up error: [UInt8]?,
@@ -106,7 +106,7 @@ extension Problem {
     }
 }
 
-/// The contents of a problem's `current` about the entity, apart from its document.
+/// The contents of a problem's `current`, except the document.
 public struct CurrentOutline: Sendable {
     private static let name = Array("\"current\"".utf8)
 
@@ -121,7 +121,7 @@ public struct CurrentOutline: Sendable {
     /// - Parameter problem: a problem object as JSON.
     /// - Returns: nil if the problem has no `current` that names an entity.
     public init?(_ problem: [UInt8]) {
-        // most problems lack the member and need not be parsed
+        // most problems do not have the member and do not need to be parsed
         guard problem.firstRange(of: Self.name) != nil,
             let current = (try? JSONTree(parsing: problem, limits: .widest))?.root["current"],
             let type = current["entity_type"]?.string, let id = current["id"].flatMap(ServerID.init(json:))
@@ -135,7 +135,8 @@ public struct CurrentOutline: Sendable {
 
     /// A problem with a pointer or a mark in place of its `current`.
     ///
-    /// - Parameter place: where the same answer shows the entity (RFC 6901); nil if it does not.
+    /// - Parameter place: the JSON Pointer (RFC 6901) to the entity in the same answer; nil if the answer does not
+    ///   contain the entity.
     public static func cut(_ problem: [UInt8], place: String?) -> [UInt8] {
         guard let members = try? JSONTree(parsing: problem, limits: .widest).root.members else { return problem }
         return JSONWriter.object { writer in
@@ -152,9 +153,9 @@ public struct CurrentOutline: Sendable {
     }
 }
 
-/// The run of an entity's latest versions by one writer.
+/// The uninterrupted run of an entity's latest versions by one writer.
 ///
-/// The basis of the `base_version` check, for every type.
+/// The check of `base_version` uses it, for every entity type.
 struct VersionHistory: Sendable, Hashable {
     let version: Int64
     /// The version before the last writer's uninterrupted run of writes.
@@ -163,8 +164,8 @@ struct VersionHistory: Sendable, Hashable {
 
     /// The relation of a write's `base_version` to the entity's version.
     enum Verdict: Sendable, Hashable {
-        /// No other writer has written since this writer read the entity. The writer's own writes since then, made
-        /// offline on the same version, do not count against it.
+        /// No other writer has written since this writer read the entity. The writer's own later writes, made offline
+        /// on the same version, are not a conflict.
         case fits
         /// Another writer has written since this writer read the entity.
         case passed
@@ -201,7 +202,8 @@ public struct Writer: Sendable, Hashable {
 
     /// The writer of a state that a user adopted from the upstream.
     ///
-    /// The writer has no device, so that no device's edits count as made on a state that the device has not seen.
+    /// The writer has no device. Otherwise later edits of this device would count as based on the adopted state, which
+    /// the device has not seen.
     static func adopting(_ user: UUID) -> Writer { Writer(user: user, device: noDevice) }
 
     /// Whether one of a user's devices wrote the state, rather than adopting it.

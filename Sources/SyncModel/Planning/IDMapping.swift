@@ -20,10 +20,10 @@ public struct IDMapping: Sendable, Hashable {
     /// The server id; nil while it is unknown.
     public var serverID: ServerID?
     public var status: Status
-    /// The create that makes the entity; it has no effect once the mapping is resolved.
+    /// The create of the entity. After the mapping is resolved, this value has no effect.
     public let mutationID: UUID
-    /// Whether nothing will ever resolve the mapping, because its create was discarded. Another create may take over
-    /// the client id.
+    /// Whether the mapping will never be resolved, because its create was discarded. Another create may take over the
+    /// client id.
     public let isAbandoned: Bool
 
     /// Creates a mapping; by default, a mapping whose create has not run yet.
@@ -46,10 +46,9 @@ public struct IDMapping: Sendable, Hashable {
     /// The mapping of a device id.
     ///
     /// - Parameters:
-    ///   - create: the mutation that made the id; nil for an id that a pull assigned, for which the create has no
-    ///     effect.
-    ///   - isAbandoned: whether the create was discarded or deleted; it has an effect only while the id is not
-    ///     resolved.
+    ///   - create: the mutation that creates the entity; nil for an id that a pull assigned, for which the create has
+    ///     no effect.
+    ///   - isAbandoned: whether the create was discarded or deleted; ignored after the id is resolved.
     public init(
         _ id: LocalID,
         on device: UUID,
@@ -74,7 +73,7 @@ public struct IDMapping: Sendable, Hashable {
     /// The device id that the client id represents; nil for other client ids.
     public var localID: LocalID? { client.number.map { LocalID(entityType: entityType, number: $0) } }
 
-    /// The client id under its type: the mapping's key.
+    /// The mapping's key: the client id with its entity type.
     public var reference: ClientReference { ClientReference(clientID: clientID, entityType: entityType) }
 }
 
@@ -83,11 +82,11 @@ public struct NewMapping: Sendable {
     public var mapping: IDMapping
     /// When the entity was created on the device.
     public var createdAt: Timestamp
-    /// Whether the mapping replaces one whose create was discarded.
+    /// Whether the mapping replaces a mapping whose create was discarded.
     public var replacesAbandoned = false
 }
 
-/// The mappings of a user that the answer to a push shows once they are resolved.
+/// The mappings of a user that the answer to a push contains after they are resolved.
 ///
 /// They are the mappings of the entities' own client ids, each in its entity type. The client ids that endpoints,
 /// payloads and dependencies name are included in any entity type.

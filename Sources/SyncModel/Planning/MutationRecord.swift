@@ -1,9 +1,9 @@
 public import FoundationEssentials
 
-/// A mutation's row without its content, and with everything else that an answer shows.
+/// A mutation's row without its content, but with all other values that an answer contains.
 ///
-/// It is a class because it is passed often and never changes. A copy costs one reference count instead of one for each
-/// member. The members of its parts are available directly, such as `record.status`.
+/// It is a class because it is passed often and never changes. A copy increments one reference count instead of one for
+/// each member. The members of its parts are available directly, such as `record.status`.
 @dynamicMemberLookup
 public final class MutationRecord: EntityWrite, Sendable {
     /// Members that the push determines.
@@ -36,24 +36,24 @@ public final class MutationRecord: EntityWrite, Sendable {
         }
     }
 
-    /// The progress of the mutation; the defaults are those of a new mutation.
+    /// The progress of the mutation. The default values are the values of a new mutation.
     public struct State: Sendable {
         public var status: MutationStatus
-        /// Starts at 1; incremented with each new upstream idempotency key.
+        /// The revision: starts at 1, and increases with each new upstream idempotency key.
         ///
         /// The mutation gets a new key each time it is sent as a new request.
         public var revision: Int32 = 1
         /// The entity's version after the mutation took effect.
         public var version: Int64?
-        /// The upstream's ETag of the entity after the mutation took effect there.
+        /// The upstream's ETag of the entity after the mutation took effect at the upstream.
         public var etag: String?
-        /// Requests sent to an upstream so far; 0 for built-in types.
+        /// The number of requests sent to an upstream so far; 0 for built-in types.
         public var attemptCount: Int16 = 0
         /// When the next retry is due; nil unless an attempt failed.
         public var nextRetryAt: Timestamp?
-        /// The mutations that block this one.
+        /// The mutations that block this mutation.
         public var dependsOn: [UUID] = []
-        /// Set when a strategy or a person settled a conflict.
+        /// The resolution, if a strategy or a person settled a conflict.
         public var resolution: ConflictResolution?
         /// When the mutation became final; nil until then.
         public var syncedAt: Timestamp?
@@ -63,13 +63,13 @@ public final class MutationRecord: EntityWrite, Sendable {
 
     /// The response, or the values that replace it.
     public struct Response: Sendable {
-        /// HTTP status of the outcome.
+        /// The HTTP status of the outcome.
         ///
         /// For built-in types, it is the status that a REST API would return.
         public var responseStatus: Int16?
         /// The upstream's answer as JSON.
         ///
-        /// Nil for the built-in store, whose answers follow from the other members.
+        /// Nil for the built-in store, whose answers can be computed from the other members.
         public var responseBody: [UInt8]?
         /// A problem object as JSON.
         public var error: [UInt8]?
@@ -79,15 +79,15 @@ public final class MutationRecord: EntityWrite, Sendable {
         public init() {}
     }
 
-    /// Members that the answer shows as null although they are stored. Normally there are no such members.
+    /// Members that are null in the answer although they are stored. Normally there are no such members.
     public struct Gaps: Sendable {
         /// Members that cannot be decrypted.
         public var unreadable: [String] = []
         /// Members that were not read, to limit the answer's size.
         public var omitted: [String] = []
-        /// Whether the texts of the mutation's user and of the upstream are omitted.
+        /// Whether texts by the mutation's user and by the upstream are omitted.
         ///
-        /// They are omitted for readers who did not ask for them.
+        /// They are omitted if the reader did not request them.
         public var isWithheld = false
 
         public init() {}
@@ -96,11 +96,11 @@ public final class MutationRecord: EntityWrite, Sendable {
     /// The parts of a record, for changes in a copy.
     public struct Parts: Sendable {
         public let origin: Origin
-        /// The entity, with its permanent id once it is known.
+        /// The entity, with its permanent id if that is known.
         public var entity: EntityName
         public var state: State
         public var response = Response()
-        /// Recognizes a repeat.
+        /// The value by which a repeat is recognized.
         public let fingerprint: Fingerprint
         public var gaps = Gaps()
 
@@ -171,10 +171,10 @@ public final class MutationRecord: EntityWrite, Sendable {
         parts.gaps[keyPath: member]
     }
 
-    /// Whether a mutation that depends on this one may run.
+    /// Whether a mutation that depends on this mutation may run.
     public var satisfiesDependants: Bool { parts.state.status.satisfiesDependants(settledBy: parts.state.resolution) }
 
-    /// The bytes that the list of blocking mutations takes in an answer.
+    /// The size of the list of blocking mutations in an answer, in bytes.
     public var blockerBytes: Int {
         parts.state.status == .blocked ? parts.state.dependsOn.count * WorkBounds.listedID : 0
     }
@@ -213,9 +213,9 @@ extension MutationRecord {
         return MutationRecord(copy)
     }
 
-    /// The record without the texts of its user and the upstream.
+    /// The record without texts by its user and by the upstream.
     ///
-    /// It lacks the response's body and ETag, the conflicting entity, and the address of a redirect.
+    /// It does not contain the response's body and ETag, the conflicting entity, or the address of a redirect.
     public var redacted: MutationRecord {
         with {
             $0.state.etag = nil

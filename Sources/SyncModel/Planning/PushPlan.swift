@@ -8,11 +8,11 @@ public struct PushPlan: Sendable {
     public var acceptedSequence: Int64 = 0
     /// Warnings for accepted entries, by index in the request.
     public var warnings: [Int: PushWarning] = [:]
-    /// The device's UUIDs without a match, after the push; nil leaves them unchanged.
+    /// The device's UUIDs that matched no client id, after the push; nil leaves them unchanged.
     public var unresolvedIDs: UnresolvedIDHistory?
     /// The accepted mutations, in running order.
     public var mutations: [NewMutation] = []
-    /// New mappings, one row each, including pending mappings and those of device ids.
+    /// New mappings, one row each, including pending mappings and mappings of device ids.
     public var mappings: [NewMapping] = []
     /// Device ids that a pull assigned and that this push uses for the first time.
     ///
@@ -42,25 +42,25 @@ public struct PushPlan: Sendable {
 
 /// The result of one entry of a push.
 public enum PushVerdict: Sendable {
-    /// Accepted by this push; the record shows the mutation's state at the end of the transaction.
+    /// Accepted by this push. The record has the mutation's state at the end of the transaction.
     case accepted(MutationRecord)
-    /// A repeat: the first outcome again.
+    /// A repeat, with the first outcome.
     case replayed(MutationRecord)
     /// Rejected by this push.
     case rejected(Problem)
-    /// A repeat of a rejected entry: the stored problem as JSON.
+    /// A repeat of a rejected entry, with the stored problem as JSON.
     case rejectedBefore([UInt8])
 
     public var isReplayed: Bool { if case .replayed = self { true } else { false } }
 }
 
-/// The reason why there is no plan.
+/// The reason why a push has no plan.
 public enum PushRefusal: Error, Sendable {
     /// The whole push is refused and changes nothing.
     case problem(Problem)
     /// The push, or one of its entries, would be refused, but the snapshot is incomplete.
     ///
-    /// Look up the other names of the push and plan again.
+    /// The caller has to look up the other names of the push and plan again.
     case needsProbe
     /// The push needs too much work to be planned together with others.
     ///
@@ -68,7 +68,7 @@ public enum PushRefusal: Error, Sendable {
     case requiresOwnBatch
     /// The documents of other pushes used up the limit, although this push needs few documents.
     ///
-    /// Read this push without the heavy pushes.
+    /// The caller has to read this push without the heavy pushes.
     case isCrowded
 }
 
@@ -76,7 +76,7 @@ public enum PushRefusal: Error, Sendable {
 public enum PushWarning: Sendable, Hashable {
     /// An earlier mutation of the device named the client id of this create.
     ///
-    /// That mutation preceded the create, so the id is data in it.
+    /// That mutation came before the create, so the id counts as data in it.
     case clientIDWasData
 }
 
@@ -103,7 +103,7 @@ public struct Rejection: Sendable {
 
 /// A mutation to be stored.
 ///
-/// It is a class because it is read column by column. A copy costs one reference count.
+/// It is a class because it is read column by column. A copy increments one reference count.
 public final class NewMutation: Sendable {
     public let mutation: Mutation
     public let record: MutationRecord

@@ -3,7 +3,7 @@ public import FoundationEssentials
 /// The stored data that a push depends on, read under the lane's lock.
 public struct PushSnapshot: Sendable {
     public var lane = LaneState()
-    /// Whether the lane's row was created for this push, the user's first.
+    /// Whether the lane's row was created for this push, which is the user's first push.
     public var isLaneNew = false
     /// The highest sequence number of the device that was evaluated; 0 for a new device.
     public var watermark: Int64 = 0
@@ -20,8 +20,8 @@ public struct PushSnapshot: Sendable {
     public var unresolvedIDs = UnresolvedIDHistory()
     /// Whether every name in the push was looked up.
     ///
-    /// If not, rows that are missing from this snapshot may exist. The snapshot then suffices to accept an entry, since
-    /// unique indexes catch an existing row. It never suffices to refuse an entry (product rule 5).
+    /// If not, rows that are missing from this snapshot may exist. Such a snapshot is sufficient to accept an entry,
+    /// because unique indexes detect an existing row. It is never sufficient to refuse an entry (product rule 5).
     public var isComplete = false
     /// Known mutations by idempotency key.
     public var knownByKey: [UUID: MutationRecord] = [:]
@@ -35,7 +35,7 @@ public struct PushSnapshot: Sendable {
     public var localIDs = PushLocalIDs()
     /// Device ids whose server ids a waiting mutation can already find.
     public var pinnedIDs: Set<UUID> = []
-    /// Ids that a pull assigned and that only this push confirms, if it takes effect.
+    /// Ids that a pull assigned and that are not confirmed yet. This push confirms them if it takes effect.
     public var tentativeIDs: [UUID: ServerID] = [:]
     /// Server ids of device ids that only comparisons of repeats need, by client id.
     ///
@@ -56,7 +56,7 @@ public struct PushSnapshot: Sendable {
 extension PushSnapshot {
     /// The interval in seconds at which activity without other changes is recorded.
     ///
-    /// Because of it, a repeat usually costs no write.
+    /// Because of this interval, a repeat usually needs no write.
     public static let sightingInterval: Double = 60
 
     /// Whether to record a push of a known device that changes nothing else.
@@ -143,7 +143,7 @@ extension PushSnapshot {
             if !known.localIDs.contains(id) { ids.localIDs.insert(id) }
         }
         if let own = first.entity.localID { add(own, of: first.device) }
-        // the ids of existing entities were looked up with the push
+        // the ids of entities that the push names were looked up with the push
         if let own = given.entity.localID { add(own, of: device) }
         guard differences == nil, let type = localIDs.type(of: index), let places = first.fingerprint.layout?.places
         else { return ids }

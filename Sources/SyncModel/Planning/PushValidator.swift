@@ -1,9 +1,9 @@
 import FoundationEssentials
 
-/// Evaluates the entries of a push, in running order. Executes nothing.
+/// Evaluates the entries of a push, in running order. It does not execute them.
 ///
-/// It decides which entries are repeats, which are refused and why, and which are accepted with which dependencies
-/// (product rules 1, 3, 5, 9).
+/// It decides which entries are repeats, which entries are refused for which reason, and which entries are accepted
+/// with which dependencies (product rules 1, 3, 5, 9).
 struct PushValidator {
     let snapshot: PushSnapshot
     let types: (String) -> EntityType?
@@ -21,8 +21,8 @@ struct PushValidator {
     private(set) var rejections: [UUID: Rejection] = [:]
     /// Whether an entry is refused although not every name was looked up.
     ///
-    /// The entry may be a repeat of an unknown row. An unknown row may also be the missing dependency, or may have the
-    /// refused id or client id. A repeated refusal does not count, because it is based on a key that was found.
+    /// The entry may be a repeat of a row that was not read. Such a row may also be the missing dependency, or may have
+    /// the refused id or client id. A repeated refusal does not count, because it is based on a key that was found.
     var needsProbe: Bool {
         !snapshot.isComplete
             && verdicts.contains { verdict in
@@ -92,7 +92,7 @@ struct PushValidator {
 
     private mutating func judgeInvalid(_ entry: PushEntry) {
         guard let problem = entry.refusal else { return }
-        // the entry may have been accepted under wider limits; if so, it is not refused
+        // the entry may have been accepted under higher limits; if so, it is not refused
         let repeated = entry.said.flatMap { said in
             snapshot.knownByKey[said.idempotencyKey] == nil ? nil : repetition(of: said, index: entry.index)
         }
@@ -248,7 +248,7 @@ struct PushValidator {
 extension PushValidator {
     /// The problem that refuses a strict push (all or nothing).
     ///
-    /// Nil when every entry is valid.
+    /// Nil if every entry is valid.
     func strictProblem() -> Problem? {
         let problems = verdicts.enumerated().compactMap { index, verdict -> [ProblemDetail]? in
             switch verdict {

@@ -12,7 +12,8 @@ struct ReferenceResolver {
 
     /// - Parameters:
     ///   - entity: the mutation's own entity, with its server id.
-    ///   - lookUp: returns the server id of any other client id; nil if it is unknown, and for mere data.
+    ///   - lookUp: returns the server id of any other client id; nil if it is unknown, and for a UUID that is only
+    ///     data.
     init(of entity: EntityName, _ lookUp: @escaping (UUID) -> ServerID? = { _ in nil }) {
         self.entity = entity
         self.lookUp = lookUp
@@ -24,7 +25,7 @@ struct ReferenceResolver {
     /// The server id of a UUID; nil leaves the UUID unchanged.
     func serverID(of id: UUID) -> ServerID? { id == entity.clientID ? entity.serverID : lookUp(id) }
 
-    /// - Parameter own: replaces `{local_id}`; nil leaves it unchanged.
+    /// - Parameter own: the server id that replaces `{local_id}`; nil leaves it unchanged.
     func path(_ endpoint: Endpoint, own: ServerID?) -> String { endpoint.resolved(own: own, serverID) }
 
     /// The payload with server ids; nil if there are no ids to replace.
@@ -71,7 +72,7 @@ public struct UnresolvedIDHistory: Sendable, Hashable {
     /// The stored form, oldest first.
     public let stored: [UInt8]
 
-    /// - Parameter stored: the stored form; nil for none.
+    /// - Parameter stored: the stored form; nil for an empty history.
     public init(stored: [UInt8]? = nil) {
         self.stored = stored ?? []
     }
@@ -88,9 +89,9 @@ public struct UnresolvedIDHistory: Sendable, Hashable {
 
     /// The history with some more ids, or nil if they change nothing.
     ///
-    /// New ids replace the oldest ones beyond the limit.
+    /// New ids replace the oldest ids beyond the limit.
     ///
-    /// - Parameter ids: newest first.
+    /// - Parameter ids: the new ids, newest first.
     func adding(_ ids: some Sequence<UUID>) -> UnresolvedIDHistory? {
         let known = marks
         var new: [UInt64] = []
@@ -118,7 +119,7 @@ public struct UnresolvedIDHistory: Sendable, Hashable {
     }
 }
 
-/// Values by the id that they belong to. Most ids have one value, which is stored without a list.
+/// A dictionary of values by id. Most ids have one value, which is stored without a list.
 struct ValuesByID<Value> {
     private var firsts: [UUID: Value]
     private var others: [UUID: [Value]] = [:]

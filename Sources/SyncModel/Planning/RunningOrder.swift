@@ -2,8 +2,8 @@ import FoundationEssentials
 
 /// The order in which the entries of a push run (product rule 1).
 ///
-/// They run by sequence number, independent of their order in the push. Among equal numbers dependencies come first,
-/// then higher priority, then list order.
+/// They run by sequence number, independently of their order in the push. Among entries with equal numbers,
+/// dependencies come first, then higher priority, then list order.
 struct RunningOrder {
     /// Indices of the valid entries, in running order.
     private(set) var order: [Int] = []

@@ -45,7 +45,7 @@ public struct QuotaStatus: Sendable, Hashable {
     public let quota: Quota
     /// The number of tokens that may be taken now.
     public let left: Int64
-    /// Seconds until the whole quota is available again, rounded up.
+    /// The number of seconds until the whole quota is available again, rounded up.
     public let seconds: Int64
 
     public init(quota: Quota, left: Int64, seconds: Int64) {

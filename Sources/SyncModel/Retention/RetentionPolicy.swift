@@ -2,20 +2,18 @@ public import JSONText
 
 /// The storage periods of data (product rule 15).
 public struct RetentionPolicy: Sendable, Hashable {
-    /// `SLUICE_RETENTION_SUCCEEDED_DAYS`: days that final payloads are kept.
+    /// `SLUICE_RETENTION_SUCCEEDED_DAYS`: the days for which payloads of final mutations are kept.
     ///
-    /// Payloads of final mutations; the days count from `synced_at`.
-    ///
-    /// Specification 001 (docs/spec), succeeded_entries_pruned_after_sync.
+    /// The days count from `synced_at`. See specification 001 (docs/spec), `succeeded_entries_pruned_after_sync`.
     public var payloadDays: Double
-    /// `SLUICE_RETENTION_DAYS`: days that everything else that expires is kept.
+    /// `SLUICE_RETENTION_DAYS`: the days for which all other data that expire are kept.
     ///
-    /// Specification 001 (docs/spec), delete_after_30days.
+    /// See specification 001 (docs/spec), `delete_after_30days`.
     public var days: Double
-    /// `SLUICE_RETENTION_AUDIT_DAYS`: days that acts of operators are kept.
+    /// `SLUICE_RETENTION_AUDIT_DAYS`: the days for which acts of operators are kept.
     public var auditDays: Double
 
-    /// Payloads expire no later than their records.
+    /// Creates a policy. Payloads expire no later than their records.
     public init(payloadDays: Double = 7, days: Double = 30, auditDays: Double = 365) {
         self.payloadDays = min(payloadDays, days)
         self.days = days
@@ -32,28 +30,26 @@ public struct RetentionPolicy: Sendable, Hashable {
     }
 }
 
-/// What retention deletes or discards, in this order.
+/// The kinds of data that retention deletes or discards, in this order.
 public enum RetentionKind: String, Sendable, Hashable, CaseIterable {
     /// Idempotency records: final mutations.
     case records
-    /// Payloads and headers of younger ones, which shrink to idempotency records.
+    /// Payloads and headers of younger final mutations. Only their idempotency records remain.
     case payloads
-    /// Failed and conflicting mutations that no person settled: they are discarded.
-    ///
-    /// No mutation depends on them.
+    /// Failed and conflicting mutations that no person settled and on which no mutation depends. They are discarded.
     case unsettled
     /// Records of refused entries.
     case rejections
-    /// Tombstones of entities, with their creators' mappings.
+    /// Tombstones of entities, with the mappings of the users who created these entities.
     case tombstones
     /// Mappings that have no entity and were not used.
     case mappings
     /// Messages to webhooks.
     case deliveries
-    /// Acts of operators, of all organizations together.
+    /// Acts of operators, for all organizations together.
     case audit
 
-    /// The moment before which things of this kind are too old.
+    /// The moment before which data of this kind have expired.
     public func cutoff(_ cutoffs: RetentionCutoffs) -> Timestamp {
         switch self {
         case .payloads: cutoffs.payloads
@@ -65,45 +61,46 @@ public enum RetentionKind: String, Sendable, Hashable, CaseIterable {
 
 /// The age limits of a run, as moments.
 public struct RetentionCutoffs: Sendable, Hashable {
-    /// Final mutations that were synced before lose their payloads.
+    /// Final mutations that were synced before this moment lose their payloads.
     public let payloads: Timestamp
-    /// Everything else that was last touched before is deleted.
+    /// All other data that were last touched before this moment are deleted.
     public let everything: Timestamp
-    /// Acts of operators before are deleted.
+    /// Acts of operators before this moment are deleted.
     public let audit: Timestamp
     /// The time of the run.
     public let now: Timestamp
 }
 
-/// How fast retention runs: very short batches, with pauses between them.
+/// Controls the speed of retention: very short batches, with pauses between them.
 ///
 /// The pauses grow when other work needs the database.
 ///
-/// A batch holds the lanes of its rows, so clients that push to one of them wait for it: its size is such that it takes
-/// about ``aim``. Under load nine tenths of the time are left to other work, otherwise half.
+/// A batch locks the lanes of its rows, so a push to one of these lanes waits for the batch. For this reason, the size
+/// of a batch is adapted so that it takes about ``aim``. Under load, nine tenths of the time are left to other work;
+/// otherwise half.
 public struct RetentionPace: Sendable, Hashable {
     /// The intended time of a batch, in seconds.
     public static let aim = 0.02
-    /// Rows of a batch.
+    /// The minimum and maximum number of rows of a batch.
     public static let limits = 50...2_000
-    /// Pauses, in seconds.
+    /// The shortest and the longest pause, in seconds.
     static let pauses = 0.001...5.0
 
-    /// Rows that the next batch may have.
+    /// The maximum number of rows of the next batch.
     public private(set) var limit = 200
-    /// The least time that a row has cost, in seconds.
+    /// The shortest time per row so far, in seconds.
     ///
-    /// Forgotten slowly, since rows differ.
+    /// It grows slowly with each batch, because rows differ.
     private var best: Double?
 
     public init() {}
 
-    /// Takes in the duration of a batch.
+    /// Records the duration of a batch.
     ///
     /// - Parameters:
     ///   - seconds: how long it took.
     ///   - rows: how many rows it had.
-    ///   - waiting: pushes that waited for this process's committers when it ended.
+    ///   - waiting: the number of pushes that waited for this process's committers when the batch ended.
     /// - Returns: how long to pause, in seconds.
     public mutating func pause(after seconds: Double, rows: Int, waiting: Int) -> Double {
         let isBusy = waiting > 0 || isSlow(seconds, rows)
@@ -116,9 +113,9 @@ public struct RetentionPace: Sendable, Hashable {
         return min(max(pause, Self.pauses.lowerBound), Self.pauses.upperBound)
     }
 
-    /// Whether rows cost over three times their best: other work uses the database.
+    /// Whether a row took more than three times the shortest time, which means that other work uses the database.
     private mutating func isSlow(_ seconds: Double, _ rows: Int) -> Bool {
-        // a few rows prove nothing: most of their time is the commit's
+        // a few rows show nothing, because the commit takes most of their time
         guard rows >= Self.limits.lowerBound else { return false }
         let each = seconds / Double(rows)
         let known = best.map { min($0 * 1.01, each) } ?? each
@@ -133,7 +130,7 @@ public struct RetentionReport: Sendable, Hashable {
 
     public init() {}
 
-    /// 0 where nothing was counted.
+    /// The number of processed items of a kind.
     public subscript(kind: RetentionKind) -> Int {
         get { counts[kind] ?? 0 }
         set { counts[kind] = newValue }

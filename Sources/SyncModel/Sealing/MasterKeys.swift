@@ -1,21 +1,21 @@
 import Crypto
 import FoundationEssentials
 
-/// The master keys of a gateway: the first wraps new data keys, all of them unwrap.
+/// The master keys of a gateway. The first wraps new data keys; all of them unwrap data keys.
 public struct MasterKeys: Sendable {
-    /// Bytes that a file may have.
+    /// The maximum size of a file of master keys, in bytes.
     public static let maximumBytes = 65_536
 
-    /// Wraps new data keys; nil if no new keys are to be made.
+    /// The key that wraps new data keys; nil if no new data keys may be created.
     ///
-    /// With nil, sealed values are opened, organizations with a data key continue to use it, and others stay as they
-    /// are.
+    /// With nil, sealed values can be opened, and organizations with a data key continue to use it. Organizations
+    /// without a data key do not get a data key.
     public let wrapping: MasterKey?
     private let keys: [ByteExactString: MasterKey]
 
-    /// Reads lines `NAME:64 HEX DIGITS`; a first line `-` means no wrapping key.
+    /// Reads lines of the form `NAME:64 HEX DIGITS`. If the first line is `-`, there is no wrapping key.
     ///
-    /// Empty lines and those that begin with `#` are ignored.
+    /// Empty lines and lines that begin with `#` are ignored.
     public init(parsing text: String) throws(MasterKeyError) {
         var list: [MasterKey] = []
         var isFirst = true
@@ -39,7 +39,7 @@ public struct MasterKeys: Sendable {
         keys = Dictionary(list.map { (ByteExactString($0.label), $0) }) { first, _ in first }
     }
 
-    /// The ``MasterKey/label`` of each.
+    /// The ``MasterKey/label`` of each key, sorted.
     public var labels: [String] { keys.keys.map(\.string).sorted() }
 
     /// The key with a ``MasterKey/label``.
@@ -84,11 +84,12 @@ public struct MasterKeys: Sendable {
 
 /// A key that wraps the organizations' data keys.
 public struct MasterKey: Sendable {
-    /// The operator's name for it.
+    /// The operator's name for the key.
     public let name: String
-    /// How data keys name their master key.
+    /// The text by which data keys refer to their master key.
     ///
-    /// The name, and four bytes that only this key gives, so that two keys of one name are distinct.
+    /// It is the name followed by four bytes that are computed from the key, so that two keys with the same name are
+    /// distinct.
     public let label: String
     let key: SymmetricKey
 
@@ -99,9 +100,9 @@ public struct MasterKey: Sendable {
         label = name + ":" + code.prefix(4).map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
     }
 
-    /// A new key, as the line of a file.
+    /// A new key, as a line of a file of master keys.
     ///
-    /// - Parameter name: valid according to ``isValidName(_:)``.
+    /// - Parameter name: a name that is valid according to ``isValidName(_:)``.
     public static func newLine(name: String) -> String {
         SymmetricKey(size: .bits256).withUnsafeBytes { bytes in
             name + ":" + bytes.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
@@ -116,7 +117,7 @@ public struct MasterKey: Sendable {
     }
 }
 
-/// An error in a text of master keys; never shows any of it but names.
+/// An error in a text of master keys. Of the text, its description contains only names.
 public struct MasterKeyError: Error, Sendable, Hashable, CustomStringConvertible {
     public let description: String
 }

@@ -1,13 +1,13 @@
 import Crypto
 public import FoundationEssentials
 
-/// Seals values of one organization when written, and opens them when read.
+/// Seals values of one organization when they are written, and opens them when they are read.
 ///
-/// AES-256-GCM under the organization's data key of the highest number, with a random nonce, and the place of the value
-/// authenticated.
+/// It uses AES-256-GCM with the organization's data key of the highest number and a random nonce. The place of the
+/// value is authenticated.
 ///
-/// Without a data key an organization's values are stored as they are. Plain values from before the first data key, and
-/// values under older numbers, stay readable.
+/// If an organization has no data key, its values are stored in plain form. Plain values that were stored before the
+/// first data key stay readable, and so do values that are sealed with older data keys.
 public struct Seal: Sendable {
     private enum State: Sendable {
         case plain
@@ -15,14 +15,14 @@ public struct Seal: Sendable {
         case locked(String)
     }
 
-    /// Shared by all readers and writers of the organization; never changes.
+    /// The data keys of the organization, shared by all its readers and writers. They never change.
     private final class DataKeys: Sendable {
         let organization: UUID
         let number: Int32
         let digits: [UInt8]
         let current: SymmetricKey
         let all: [Int32: SymmetricKey]
-        /// Older keys that are stored and cannot be unwrapped.
+        /// Older keys that are stored but cannot be unwrapped.
         let closed: Set<Int32>
 
         init(
@@ -48,12 +48,12 @@ public struct Seal: Sendable {
     /// The use of users' own keys; nil if they are not used.
     private let users: UserSealing?
 
-    /// For an organization without data keys.
+    /// The seal of an organization without data keys.
     public static let plain = Seal(state: .plain)
 
-    /// For an organization whose data cannot be opened here.
+    /// The seal of an organization whose data this gateway cannot open.
     ///
-    /// - Parameter reason: for the log.
+    /// - Parameter reason: the reason, for the log.
     public static func locked(_ reason: String) -> Seal { Seal(state: .locked(reason)) }
 
     private init(state: State) {
@@ -64,11 +64,11 @@ public struct Seal: Sendable {
 
     /// Unwraps an organization's data keys.
     ///
-    /// An older key that cannot be unwrapped is left out; if the newest cannot be, everything is locked.
+    /// An older key that cannot be unwrapped is left out. If the newest key cannot be unwrapped, all values are locked.
     ///
     /// - Parameters:
-    ///   - masters: nil if no master keys are configured.
-    ///   - users: how users' own keys are used; nil if they are not.
+    ///   - masters: the configured master keys; nil without configured keys.
+    ///   - users: how users' own keys are used; nil if they are not used.
     ///   - observer: called with each value that stays closed, see ``read(json:as:_:)``.
     public init(
         of organization: UUID,
@@ -103,17 +103,17 @@ public struct Seal: Sendable {
         }
     }
 
-    /// Whether values are written as they are.
+    /// Whether values are written in plain form.
     public var isPlain: Bool {
         if case .plain = state { true } else { false }
     }
 
-    /// Why no value can be read or written; nil where values can.
+    /// The reason why no value can be read or written; nil if values can.
     public var lock: String? {
         if case .locked(let reason) = state { reason } else { nil }
     }
 
-    /// The number of the data key that seals; nil where none does.
+    /// The number of the data key that seals new values; nil if values are not sealed.
     public var number: Int32? {
         if case .sealed(let keys) = state { keys.number } else { nil }
     }
@@ -126,7 +126,7 @@ public struct Seal: Sendable {
     /// Types whose documents are sealed with their owners' keys.
     public var privateTypes: Set<ByteExactString> { usesUserKeys ? users?.privateTypes ?? [] : [] }
 
-    /// The users whose keys are to be fetched or made before sealing values for them.
+    /// The users whose keys must be fetched or created before values can be sealed for them.
     public func lacking(_ users: some Sequence<LaneKey>) -> [LaneKey] {
         guard usesUserKeys, let ring = self.users?.ring else { return [] }
         return users.filter { !ring.canSeal($0) }
@@ -134,7 +134,7 @@ public struct Seal: Sendable {
 
     /// The user with whose key a document is sealed.
     ///
-    /// Nil where more people see documents of that type.
+    /// Nil if other users see documents of that type, too.
     public func user(ofType type: String, owner: UUID?) -> UUID? {
         guard usesUserKeys, let owner, users?.privateTypes.contains(type) == true else { return nil }
         return owner
@@ -185,15 +185,15 @@ public struct Seal: Sendable {
 
     // MARK: - Values that stay closed
 
-    /// Which values stay closed when they cannot be opened.
+    /// The values that stay closed if they cannot be opened.
     ///
-    /// For others the reader gets the error, and tries again.
+    /// For other values, the reader receives the error, and tries again.
     public enum Closing: Sendable, Hashable {
-        /// Values that were changed, or belong elsewhere.
+        /// Values that were changed, or moved to another place.
         case damaged
-        /// Also values under a stored data key that no configured master key unwraps.
+        /// Also values that are sealed with a stored data key that no configured master key unwraps.
         case known
-        /// Also values under an unknown data key: there are no newer keys.
+        /// Also values that are sealed with an unknown data key, because there are no newer keys.
         case everything
     }
 
@@ -203,7 +203,7 @@ public struct Seal: Sendable {
         return seal
     }
 
-    /// The same, where no newer keys exist.
+    /// The seal for a reader that cannot fetch newer keys.
     public var withoutKeyRefresh: Seal { closing(.everything) }
 
     /// Whether the data key of that number is stored but its master key is missing.
@@ -211,10 +211,10 @@ public struct Seal: Sendable {
         if case .sealed(let keys) = state { keys.closed.contains(number) } else { false }
     }
 
-    /// Whether a value stays closed, so that its row is shown without it.
+    /// Whether a value stays closed, so that its row is returned without the value.
     private func isHopeless(_ error: SealError) -> Bool {
         switch error {
-        // the lacking keys are fetched, and then the value is read again
+        // the missing keys are fetched, and then the value is read again
         case .locked, .unknownUserKeys, .noUserKeys: false
         case .damaged, .destroyedUserKey: true
         case .closedUserKey: closing != .damaged
@@ -222,10 +222,10 @@ public struct Seal: Sendable {
         }
     }
 
-    /// A value from a json column; nil where it stays closed.
+    /// A value from a json column; nil if it stays closed.
     ///
-    /// - Parameter unreadable: gets the name of the member that would show the closed value.
-    /// - Throws: ``SealError`` where everything is locked, and where newer keys may open the value.
+    /// - Parameter unreadable: receives the name of the response's member that would contain the closed value.
+    /// - Throws: ``SealError`` if everything is locked, or if newer keys may open the value.
     public func read(
         json stored: [UInt8]?,
         as place: @autoclosure () -> SealedPlace,
@@ -261,19 +261,20 @@ public struct Seal: Sendable {
 
     // MARK: -
 
-    /// A user's own key to seal with; nil for the organization's alone.
+    /// A user's own key for sealing; nil if only the organization's key is used.
     ///
-    /// - Parameter isOwner: whether it is for a document, which others may write: these do not wait for a user's key.
+    /// - Parameter isOwner: whether the value is a document. Other users can write it, and do not wait for its owner's
+    ///   key.
     private func own(_ user: UUID, isOwner: Bool, _ keys: DataKeys) throws(SealError) -> SymmetricKey? {
         guard let users, users.seals else { return nil }
         let name = LaneKey(organization: keys.organization, user: user)
         switch users.ring.find(name) {
         case .key(let key): return key
-        // the user's values from before are as they were; new ones wait until the key can be unwrapped
+        // existing values of the user stay as they are; new values wait until the key can be unwrapped
         case .closed(let reason):
             if isOwner { return nil }
             throw .closedUserKey(reason)
-        // a user who is being erased gets no new key: what is still written is erased with the rest
+        // a user who is being erased gets no new key: values that are still written are erased with the others
         case .refused: return nil
         case .gone, nil: throw .noUserKeys([name])
         }
@@ -302,14 +303,14 @@ public struct Seal: Sendable {
         }
     }
 
-    /// The key of values that were sealed with a user's.
+    /// The key that opens values which were sealed with a user's key.
     private func contentKey(_ data: SymmetricKey, of user: LaneKey) throws(SealError) -> SymmetricKey {
         switch users?.ring.find(user) {
         case .key(let own): return UserSealing.contentKey(data, own, of: user)
         case .closed(let reason): throw .closedUserKey(reason)
         case .gone, .refused: throw .destroyedUserKey(user)
         case nil:
-            // without a ring, no one could fetch the key either
+            // without a ring, the key cannot be fetched either
             throw users == nil ? .destroyedUserKey(user) : .unknownUserKeys([user])
         }
     }
@@ -317,7 +318,7 @@ public struct Seal: Sendable {
     private func open(_ stored: [UInt8], _ place: SealedPlace, isJSON: Bool) throws(SealError) -> [UInt8] {
         if case .locked(let reason) = state { throw .locked(reason) }
         guard let (number, user, sealed) = SealedText.read(stored, isJSON: isJSON) else { throw .damaged(place.name) }
-        // another gateway may have made the organization's first key a moment ago
+        // another gateway may just have created the organization's first key
         guard case .sealed(let keys) = state else { throw .unknownKey(number) }
         guard var key = keys.all[number] else { throw .unknownKey(number) }
         if let user { key = try contentKey(key, of: LaneKey(organization: keys.organization, user: user)) }

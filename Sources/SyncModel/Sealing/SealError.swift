@@ -4,25 +4,25 @@ import JSONText
 ///
 /// No case reveals anything about the value or a key.
 public enum SealError: Error, Sendable, Hashable, CustomStringConvertible {
-    /// The organization's data are sealed, and its key is not available.
+    /// The organization's data are sealed, and its data key is not available.
     ///
     /// The data are neither served nor written.
     case locked(String)
-    /// The value was sealed under a data key that is unknown here.
+    /// The value was sealed with a data key that this gateway does not know.
     ///
-    /// It is a newer one, or one that was dropped.
+    /// The key is newer than the known keys, or was dropped.
     case unknownKey(Int32)
     /// Values are sealed with users' keys that are not in memory.
     ///
-    /// They must be read from the store.
+    /// The keys must be read from the store.
     case unknownUserKeys(Set<LaneKey>)
-    /// Values are to be sealed for users whose keys are not in memory.
+    /// Values have to be sealed for users whose keys are not in memory.
     ///
-    /// They must be read from the store, or made.
+    /// The keys must be read from the store, or created.
     case noUserKeys(Set<LaneKey>)
-    /// The value is sealed with a user's key that was destroyed: the user was erased.
+    /// The value is sealed with a user's key that was destroyed, because the user was erased.
     case destroyedUserKey(LaneKey)
-    /// The value is sealed with a user's key that cannot be unwrapped here.
+    /// The value is sealed with a user's key that this gateway cannot unwrap.
     case closedUserKey(String)
     /// The value was changed, or was not written to this place.
     case damaged(String)
@@ -40,7 +40,7 @@ public enum SealError: Error, Sendable, Hashable, CustomStringConvertible {
         }
     }
 
-    /// Whether all is well once the keys of some users are in memory.
+    /// Whether the operation succeeds after the keys of some users are in memory.
     public var lacksUserKeys: Bool {
         switch self {
         case .unknownUserKeys, .noUserKeys: true

@@ -1,15 +1,17 @@
 public import FoundationEssentials
 import JSONText
 
-/// The place of a sealed value: organization, column and row. It is authenticated with the value, so that a ciphertext
-/// that was moved to another tenant, column or row does not open there.
+/// The place of a sealed value: organization, column and row.
+///
+/// It is authenticated with the value. A ciphertext that was moved to another organization, column or row cannot be
+/// opened.
 public enum SealedPlace: Sendable, Hashable {
     case mutation(Column, user: UUID, id: UUID)
     /// The error of a refused entry.
     case rejection(user: UUID, key: UUID)
     case document(type: String, id: String)
     case upstream(UpstreamColumn)
-    /// The document of an event that waits.
+    /// The document of a parked event.
     case parked(source: String, event: String)
     /// A secret of a webhook's endpoint.
     case webhook(WebhookColumn, UUID)
@@ -52,7 +54,7 @@ public enum SealedPlace: Sendable, Hashable {
         let name: StaticString
         let table: StaticString
 
-        /// - Parameter number: above ``SealedPlace/lastNumber``.
+        /// - Parameter number: a number above ``SealedPlace/lastNumber``.
         public init(number: UInt8, name: StaticString, table: StaticString) {
             precondition(number > SealedPlace.lastNumber)
             self.number = number
@@ -71,7 +73,7 @@ public enum SealedPlace: Sendable, Hashable {
 
     private var bytes: [UInt8] { authenticated(in: Writer.noDevice) }
 
-    /// The same value's place once its row is another user's.
+    /// The place of the same value after its row was moved to another user.
     public func moved(to user: UUID) -> SealedPlace {
         switch self {
         case .mutation(let column, _, let id): .mutation(column, user: user, id: id)
@@ -81,7 +83,7 @@ public enum SealedPlace: Sendable, Hashable {
         }
     }
 
-    /// The user whose row it is; nil where the writer has to name the user.
+    /// The user who owns the row; nil if the writer has to name the user.
     var user: UUID? {
         switch self {
         case .mutation(_, let user, _), .rejection(let user, _), .numbered(_, let user, _): user
@@ -116,7 +118,7 @@ public enum SealedPlace: Sendable, Hashable {
         }
     }
 
-    /// The member of an answer that shows the value.
+    /// The member of a response that contains the value.
     var member: String {
         switch self {
         case .mutation(.payload, _, _): "payload"
@@ -133,7 +135,7 @@ public enum SealedPlace: Sendable, Hashable {
         }
     }
 
-    /// The row, for a log: names no content.
+    /// The row, for a log. It contains no content of the row.
     public var row: String {
         switch self {
         case .mutation(_, let user, let id): "mutation \(id.lowercased) of user \(user.lowercased)"
@@ -149,8 +151,8 @@ public enum SealedPlace: Sendable, Hashable {
 
     /// The authenticated bytes.
     ///
-    /// Version, organization, the user whose key seals (in the second version), column, row. Each part but the last has
-    /// a fixed length or an end, so no two places have the same bytes.
+    /// They are version, organization, the user whose key seals (only in the second version), column and row. Each part
+    /// except the last has a fixed length or a terminator, so no two places have the same bytes.
     func authenticated(in organization: UUID, under keyUser: UUID? = nil) -> [UInt8] {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(80)

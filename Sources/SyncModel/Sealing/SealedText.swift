@@ -3,19 +3,19 @@ import JSONText
 
 /// The written form of a sealed value: `sluice-sealed:1:NUMBER:BASE64`.
 ///
-/// The base 64 part has nonce, ciphertext and tag. In a json column the form is a JSON string, in a text column it is
-/// the text. A value sealed with both a user's own key and the organization's is `sluice-sealed:1:NUMBER.USER:BASE64`,
-/// with the user that the key was made for.
+/// The base 64 part contains nonce, ciphertext and tag. A json column contains the form as a JSON string, a text column
+/// as plain text. A value that is sealed with both a user's own key and the organization's key has the form
+/// `sluice-sealed:1:NUMBER.USER:BASE64`. `USER` is the user for whom the key was created.
 ///
-/// A value is sealed exactly if it begins like that. A plain value that begins like that, with or without leading
-/// spaces, is stored with one more space in front (``escaped(json:)``, ``escaped(text:)``), which the reader removes.
-/// So no client and no upstream can make a payload or a response look like a sealed value, and every value is read as
-/// it was written, to the byte.
+/// A value is sealed if and only if it begins with `sluice-sealed:1:`. A plain value with the same beginning, with or
+/// without leading spaces, is stored with one more space in front (``escaped(json:)``, ``escaped(text:)``), which the
+/// reader removes. For this reason, no client and no upstream can make a payload or a response look like a sealed
+/// value, and each value is read exactly as it was written.
 public enum SealedText {
     static let prefix = Array("sluice-sealed:1:".utf8)
     private static let quote = UInt8(ascii: "\"")
     private static let space = UInt8(ascii: " ")
-    /// Nonce and tag: no sealed value has fewer bytes.
+    /// The size of nonce and tag, in bytes: the minimum size of a sealed value.
     private static let overhead = 28
 
     @inline(__always)
@@ -26,9 +26,10 @@ public enum SealedText {
 
     static func isSealed(text: String) -> Bool { text.utf8.starts(with: prefix) }
 
-    /// The beginning of a sealed value, as SQL compares it.
+    /// The beginning of a sealed value, for comparisons in SQL.
     ///
-    /// With arguments, of one sealed under that number and with that user's key.
+    /// With arguments, the beginning of a value that is sealed with the data key of that number and with that user's
+    /// key.
     public static func beginning(number: Int32? = nil, user: UUID? = nil, isJSON: Bool) -> String {
         let digits = number.map { String($0) + (user.map { "." + $0.lowercased } ?? "") + ":" } ?? ""
         return (isJSON ? "\"" : "") + String(decoding: prefix, as: UTF8.self) + digits
@@ -44,7 +45,7 @@ public enum SealedText {
     /// Whether a plain value of a text column must be escaped.
     public static func needsEscape(text: String) -> Bool { text.utf8.drop { $0 == space }.starts(with: prefix) }
 
-    /// A plain value for a json column. White space in front of a JSON text means nothing (RFC 8259, section 2).
+    /// A plain value for a json column. White space in front of a JSON text has no meaning (RFC 8259, section 2).
     static func escaped(json: [UInt8]) -> [UInt8] { needsEscape(json: json[...]) ? [space] + json : json }
 
     /// The plain value of ``escaped(json:)``.
@@ -77,12 +78,12 @@ public enum SealedText {
         return bytes
     }
 
-    /// The parts of a value that begins like a sealed one.
+    /// The parts of a value that begins like a sealed value.
     typealias Parts = (number: Int32, user: UUID?, sealed: Data)
 
-    /// Reads a value that begins like a sealed one; nil where the rest is malformed.
+    /// Reads a value that begins like a sealed value; nil if the rest is malformed.
     ///
-    /// The result has the data key's number, the user of the user's key and the sealed bytes.
+    /// The result has the data key's number, the user whose key was used, and the sealed bytes.
     static func read(_ bytes: some RandomAccessCollection<UInt8>, isJSON: Bool) -> Parts? {
         guard let (number, user, rest) = names(bytes, isJSON: isJSON) else { return nil }
         var text = bytes[rest...]
@@ -96,7 +97,7 @@ public enum SealedText {
         case plain
         /// A data key by its number, and the key of a user, if any.
         case keys(Int32, user: UUID?)
-        /// It begins like a sealed one, and does not name its key.
+        /// The value begins like a sealed value, but does not name its key.
         case unknown
     }
 
@@ -105,7 +106,7 @@ public enum SealedText {
         return names(bytes, isJSON: isJSON).map { .keys($0.number, user: $0.user) } ?? .unknown
     }
 
-    /// The key names in front of the sealed bytes, and where these begin.
+    /// The key names in front of the sealed bytes, and the position at which the sealed bytes begin.
     private static func names<Bytes: RandomAccessCollection<UInt8>>(
         _ bytes: Bytes,
         isJSON: Bool

@@ -1,23 +1,22 @@
 import Crypto
 import Synchronization
 
-/// Users' keys in memory, of all organizations together.
+/// A cache of users' keys, for all organizations together.
 ///
-/// As many as fit, each for some minutes.
-///
-/// A missing key is remembered for a few seconds only: long enough for a page of rows whose key was destroyed.
+/// It holds up to ``capacity`` keys, each for some minutes. The absence of a key is cached only for a few seconds,
+/// which is long enough to read a page of rows whose key was destroyed.
 public final class UserKeyRing: Sendable {
     /// The cached state of a user's key.
     enum Holding: Sendable {
         case key(SymmetricKey)
-        /// It is stored, and cannot be unwrapped.
+        /// The key is stored, but cannot be unwrapped.
         case closed(String)
-        /// It is not stored: it was destroyed, or never made.
+        /// The key is not stored, because it was destroyed or never created.
         case gone
-        /// It was not to be made either.
+        /// The key is not stored, and creating it was refused.
         case refused
 
-        /// Seconds for which it is believed.
+        /// The time for which the cached state is used.
         var lifetime: Duration {
             switch self {
             case .key: .seconds(600)
@@ -26,7 +25,7 @@ public final class UserKeyRing: Sendable {
         }
     }
 
-    /// Keys in memory at most.
+    /// The maximum number of keys in memory.
     public static let capacity = 40_000
 
     private let held: Mutex<GenerationCache<LaneKey, (holding: Holding, since: ContinuousClock.Instant)>>
@@ -42,7 +41,7 @@ public final class UserKeyRing: Sendable {
         return holding
     }
 
-    /// Whether the key to seal a user's rows with is known.
+    /// Whether a user's rows can be sealed without fetching or creating the user's key first.
     public func canSeal(_ user: LaneKey) -> Bool {
         switch find(user) {
         case .key, .closed, .refused: true
@@ -62,7 +61,7 @@ public final class UserKeyRing: Sendable {
         }
     }
 
-    /// Remembers that a user has no key, and whether making one was refused.
+    /// Caches that a user has no key, and whether creating a key was refused.
     public func insertNone(for user: LaneKey, isRefused: Bool) {
         insert(isRefused ? .refused : .gone, for: user)
     }
@@ -71,7 +70,7 @@ public final class UserKeyRing: Sendable {
         held.withLock { $0.insert((holding, .now), for: user) }
     }
 
-    /// Forgets keys that were destroyed.
+    /// Removes keys that were destroyed.
     public func forget(_ users: [LaneKey]) {
         held.withLock { held in
             for user in users { held.remove(user) }
@@ -80,23 +79,23 @@ public final class UserKeyRing: Sendable {
 
     public func removeAll() { held.withLock { $0.removeAll() } }
 
-    /// How many there are.
+    /// The number of cached entries.
     var count: Int { held.withLock { $0.count } }
 }
 
-/// Collects the users whose keys are not in memory, of many values.
+/// Collects the users whose keys are not in memory, for many values.
 ///
-/// One statement then fetches them all.
+/// This allows one statement to fetch all the keys.
 public struct LackingKeys {
     private var unknown: Set<LaneKey> = []
     private var missing: Set<LaneKey> = []
 
     public init() {}
 
-    /// Records the keys that a value lacks, so that the next one can be read.
+    /// Records the keys that are missing for a value, so that the next value can be read.
     ///
-    /// - Returns: nil where keys are lacking.
-    /// - Throws: what `body` throws for other reasons.
+    /// - Returns: the result of `body`; nil if keys are missing.
+    /// - Throws: any error of `body` except missing keys.
     public mutating func collect<Value, Failure: Error>(
         _ body: () throws(Failure) -> Value
     ) throws(Failure) -> Value? {
@@ -112,7 +111,7 @@ public struct LackingKeys {
         return nil
     }
 
-    /// - Throws: ``SealError/unknownUserKeys(_:)``, ``SealError/noUserKeys(_:)`` where anything was lacking.
+    /// - Throws: ``SealError/unknownUserKeys(_:)`` or ``SealError/noUserKeys(_:)`` if any key was missing.
     public func check() throws(SealError) {
         if !unknown.isEmpty { throw .unknownUserKeys(unknown) }
         if !missing.isEmpty { throw .noUserKeys(missing) }

@@ -3,9 +3,9 @@ public import FoundationEssentials
 
 /// A stored data key of an organization, wrapped by a master key.
 ///
-/// Its organization is authenticated.
+/// The organization is authenticated with the key.
 public struct WrappedKey: Sendable, Hashable {
-    /// 1 for the first of the organization.
+    /// The key's number, starting at 1 in each organization.
     public let number: Int32
     /// The ``MasterKey/label`` of the master key that wraps it.
     @Exact public private(set) var masterKey: String
@@ -20,7 +20,7 @@ public struct WrappedKey: Sendable, Hashable {
 
     /// A new data key.
     ///
-    /// - Throws: ``SealError`` where the master key cannot be used, which does not happen with one of 32 bytes.
+    /// - Throws: ``SealError`` if the master key cannot be used, which does not happen with a key of 32 bytes.
     public static func new(
         number: Int32,
         of organization: UUID,
@@ -29,10 +29,9 @@ public struct WrappedKey: Sendable, Hashable {
         try wrap(SymmetricKey(size: .bits256), number, organization, master)
     }
 
-    /// The same data key under another master key.
+    /// The same data key, wrapped by another master key.
     ///
-    /// - Throws: ``SealError/locked(_:)`` where its present master key is not among the known ones, or does not unwrap
-    ///   it.
+    /// - Throws: ``SealError/locked(_:)`` if its present master key is unknown, or does not unwrap the data key.
     public func rewrapped(
         of organization: UUID,
         by master: MasterKey,
@@ -72,10 +71,10 @@ public struct WrappedKey: Sendable, Hashable {
 
 /// A stored key of one user, wrapped by a master key.
 ///
-/// The organization and the user that it was made for are authenticated. That user never changes, even where the rows
-/// become another's: values sealed with the key name it.
+/// The organization and the user for whom the key was created are authenticated with it. Values that are sealed with
+/// the key name this user, so the user never changes, even if the rows are moved to another user.
 public struct WrappedUserKey: Sendable, Hashable {
-    /// The organization, and the user that it was made for.
+    /// The organization, and the user for whom the key was created.
     public let name: LaneKey
     /// The ``MasterKey/label`` of the master key that wraps it.
     @Exact public private(set) var masterKey: String
@@ -93,10 +92,9 @@ public struct WrappedUserKey: Sendable, Hashable {
         try wrap(SymmetricKey(size: .bits256), user, master)
     }
 
-    /// The same key under another master key.
+    /// The same key, wrapped by another master key.
     ///
-    /// - Throws: ``SealError/locked(_:)`` where its present master key is not among the known ones, or does not unwrap
-    ///   it.
+    /// - Throws: ``SealError/locked(_:)`` if its present master key is unknown, or does not unwrap the key.
     public func rewrapped(by master: MasterKey, knowing masters: MasterKeys) throws(SealError) -> WrappedUserKey {
         try Self.wrap(unwrapped(masters), name, master)
     }
@@ -124,13 +122,13 @@ public struct WrappedUserKey: Sendable, Hashable {
     }
 }
 
-/// Wraps a data key by a master key: AES-256-GCM with a random nonce.
+/// Wraps a key by a master key, with AES-256-GCM and a random nonce.
 ///
-/// The key's owner is authenticated.
+/// The owner of the wrapped key is authenticated.
 enum KeyWrap {
-    /// Nonce, ciphertext and tag: 60 bytes.
+    /// Returns nonce, ciphertext and tag: 60 bytes.
     ///
-    /// - Throws: ``SealError`` where the master key cannot be used, which does not happen with one of 32 bytes.
+    /// - Throws: ``SealError`` if the master key cannot be used, which does not happen with a key of 32 bytes.
     static func wrap(
         _ key: SymmetricKey,
         by master: MasterKey,
@@ -146,7 +144,7 @@ enum KeyWrap {
         }
     }
 
-    /// Nil where the key was changed, or is another's.
+    /// Unwraps a key; nil if the key was changed, or belongs to another owner.
     static func unwrap(_ bytes: [UInt8], by master: MasterKey, authenticating place: [UInt8]) -> SymmetricKey? {
         guard let box = try? AES.GCM.SealedBox(combined: bytes),
             let plain = try? AES.GCM.open(box, using: master.key, authenticating: place)
@@ -155,17 +153,17 @@ enum KeyWrap {
     }
 }
 
-/// How an organization's values are sealed with users' own keys, if at all.
+/// How an organization's values are sealed with users' own keys, if such keys are used.
 ///
-/// They are sealed with the organization's key in addition.
+/// The values are sealed with the organization's key in addition.
 public struct UserSealing: Sendable {
     /// The cached keys.
     let ring: UserKeyRing
-    /// Whether new values are sealed with them.
+    /// Whether new values are sealed with users' keys.
     ///
-    /// Existing ones are opened in any case.
+    /// Existing values that are sealed with users' keys are opened in any case.
     let seals: Bool
-    /// Types whose documents only their owners see.
+    /// Types whose documents are visible only to their owners.
     let privateTypes: Set<ByteExactString>
 
     public init(_ ring: UserKeyRing, seals: Bool = false, privateTypes: Set<ByteExactString> = []) {
@@ -176,8 +174,8 @@ public struct UserSealing: Sendable {
 
     /// The key that seals a user's values.
     ///
-    /// Opening them requires both the organization's data key and the user's own. The latter is deleted when the user
-    /// is erased.
+    /// Opening the values requires both the organization's data key and the user's own key. The user's key is deleted
+    /// when the user is erased.
     static func contentKey(_ data: SymmetricKey, _ own: SymmetricKey, of user: LaneKey) -> SymmetricKey {
         var info = Array("sluice content of ".utf8)
         info.append(user.organization)

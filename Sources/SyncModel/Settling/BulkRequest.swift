@@ -13,7 +13,7 @@ public struct BulkRequest: Sendable {
         case discard
     }
 
-    /// The most ids that one request may name.
+    /// The maximum number of ids in one request.
     public static let maximumIDs = 1_000
 
     /// The ids of the mutations; nil for all mutations.
@@ -29,7 +29,7 @@ public struct BulkRequest: Sendable {
     /// How dependants are treated; nil leaves a mutation with dependants unchanged.
     public private(set) var dependants: DependantsChoice?
 
-    /// - Parameter limit: the most bytes of a body.
+    /// - Parameter limit: the maximum number of bytes of a body.
     /// - Throws: `invalid_json`, or `invalid_request` with a pointer to the error.
     public init(body: [UInt8], limit: Int, for move: Move) throws(Problem) {
         let names = ["ids", "filter"] + (move == .discard ? ["dependents"] : [])
@@ -41,7 +41,7 @@ public struct BulkRequest: Sendable {
         if let value = body["ids"] { ids = try Self.ids(value) }
         if move == .discard { dependants = try body.choice("dependents") }
         guard let filter = body["filter"] else {
-            // a request with ids is specific, so it covers every status that the move allows
+            // a request with ids names its mutations, so it covers every status that the move allows
             statuses = Self.allowed(move)
             return
         }
@@ -87,7 +87,7 @@ public struct BulkRequest: Sendable {
 
 /// Selects among the mutations that wait for a person.
 public struct FailureFilter: Sendable, Hashable {
-    /// `failed`, `conflict`, or empty for both.
+    /// The statuses, `failed` or `conflict`; empty for both.
     public var statuses: [MutationStatus] = []
     @Exact public var entityType: String?
     /// The code of the problem.

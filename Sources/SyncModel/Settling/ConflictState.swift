@@ -5,9 +5,9 @@ public import JSONText
 struct ConflictState {
     /// The entity's permanent id; nil if the conflict does not contain it.
     let id: ServerID?
-    /// The entity's version in Sluice; nil if only the upstream's answer showed the entity.
+    /// The entity's version in Sluice; nil if the entity is only known from the upstream's answer.
     let version: Int64?
-    /// The feed's version when the upstream was asked; 0 if the feed had none.
+    /// The entity's version in the feed when the request was sent to the upstream; 0 if the feed had no version.
     ///
     /// Nil if the conflict does not contain it.
     let feedVersion: Int64?
@@ -31,15 +31,15 @@ struct ConflictState {
         document = current["document"].flatMap { $0.isNull || isDeleted ? nil : Array($0.raw) }
     }
 
-    /// The document, if the upstream itself showed it.
+    /// The document, if the upstream's answer contained it.
     ///
-    /// A document from the feed may be older.
+    /// A document from the feed may be older, and is not returned.
     var documentOfConflict: [UInt8]? { version == nil ? document : nil }
 
     /// Returns the entity of a mutation, if it is known.
     ///
-    /// For a create, the last answer names the entity. The mutation's own id may be that of another entity, with which
-    /// an earlier attempt conflicted.
+    /// For a create, the last answer names the entity. The mutation's own id may be the id of another entity, with
+    /// which an earlier attempt conflicted.
     static func entity(of record: MutationRecord, _ current: ConflictState?, _ idPointer: String) -> ServerID? {
         let named = id(inAnswer: record.responseBody, at: idPointer) ?? current?.id
         let known = record.entity.serverID
@@ -53,7 +53,7 @@ struct ConflictState {
 }
 
 extension SettleSubject {
-    /// The entity that a conflict is about; nil where it is unknown.
+    /// The entity that a conflict is about; nil if it is unknown.
     ///
     /// - Parameter idPointer: the place in an upstream's answer that names the entity (RFC 6901).
     public func conflictingEntity(_ idPointer: String) -> EntityKey? {
@@ -61,10 +61,10 @@ extension SettleSubject {
         return id.map { EntityKey(type: record.entity.type, id: $0.text) }
     }
 
-    /// Whether the entity was written after the upstream showed the conflicting state.
+    /// Whether the entity was written after the upstream returned the conflicting state.
     ///
-    /// Nil if the conflict does not contain the version. A comparison of times cannot decide this. Another lane's write
-    /// may be recorded while the response is under way, and gateways have different clocks.
+    /// Nil if the conflict does not contain the version. A comparison of times would not be reliable, because another
+    /// lane's write may be recorded while the response is under way, and gateways have different clocks.
     ///
     /// - Parameters:
     ///   - stored: the current entity; an entity that the user must not see is treated as missing.
@@ -114,17 +114,17 @@ public struct ContentEdit: Sendable {
 
 /// A mutation's content for its next run.
 ///
-/// The stored content, with a person's changes.
+/// It is the stored content with a person's changes.
 public struct SettledContent: Sendable {
-    /// Nil for none.
+    /// The endpoint; nil for a mutation without an endpoint.
     public let endpoint: Endpoint?
-    /// Nil for none.
+    /// The payload; nil for a mutation without a payload.
     public let payload: JSONValue?
     private let entity: EntityName
     /// Device ids in the payload's relations.
     let localReferences: [LocalReference]
 
-    /// Stored content is not checked again, since the push checked it.
+    /// Creates the content. Stored content is not checked again, because the push checked it.
     public init(_ subject: SettleSubject, _ edit: ContentEdit) {
         endpoint = edit.endpoint ?? subject.endpoint
         payload = edit.payload ?? subject.payload.flatMap { try? JSONTree(parsing: $0, limits: .widest).root }
@@ -132,7 +132,7 @@ public struct SettledContent: Sendable {
         localReferences = subject.type.localReferences(in: payload, on: subject.record.deviceID)
     }
 
-    /// Distinct device ids: those in the payload's relations, and the entity's own.
+    /// Distinct device ids: the ids in the payload's relations, and the entity's own id.
     public var localIDs: [LocalID] {
         Set(localReferences.map(\.id) + [entity.localID].compactMap { $0 }).sorted()
     }

@@ -2,13 +2,14 @@ public import FoundationEssentials
 
 /// The dependencies among a lane's open mutations.
 ///
-/// A lane may have a chain of a hundred thousand of them, so the walks use no recursion and visit each mutation once.
+/// A lane may have a chain of a hundred thousand dependencies, so the walks use no recursion and visit each mutation
+/// once.
 public struct DependencyGraph: Sendable {
     private let nodes: [DependencyNode]
     /// Indices in `nodes` of the dependants of each mutation.
     private var dependants: [UUID: [Int]] = [:]
 
-    /// - Parameter nodes: every open mutation that depends on others.
+    /// - Parameter nodes: every open mutation that depends on other mutations.
     public init(_ nodes: [DependencyNode]) {
         self.nodes = nodes
         dependants.reserveCapacity(nodes.count)
@@ -48,7 +49,8 @@ public struct DependencyGraph: Sendable {
 
     /// The given mutations on which no mutation outside the result depends.
     ///
-    /// If a mutation is excluded, so are those that it depends on, and so on. Each is visited once.
+    /// If a mutation is excluded, the mutations that it depends on are excluded as well, and so on. Each mutation is
+    /// visited once.
     public func unneeded(among ids: Set<UUID>) -> Set<UUID> {
         var unneeded = ids
         var open: [UUID] = []
@@ -71,7 +73,7 @@ public struct DependencyNode: EntityWrite, Sendable {
     public let status: MutationStatus
     public let operation: Operation
     public let entity: EntityName
-    /// Mutations that had to succeed first; some may have succeeded.
+    /// Mutations that have to succeed first. Some of them may already have succeeded.
     public let dependsOn: [UUID]
 
     public init(
@@ -105,10 +107,11 @@ public struct DependencyNode: EntityWrite, Sendable {
     }
 }
 
-/// How mutations that depend on a discarded one are treated (product rule 4).
+/// The treatment of mutations that depend on a discarded mutation (product rule 4).
 public enum DependantsChoice: String, Sendable, Hashable, CaseIterable {
     /// Dependants are discarded too, with their own dependants.
     case discard
-    /// Dependants stop depending on it. A dependant that still needs an unresolved client id fails.
+    /// Dependants no longer depend on the discarded mutation. A dependant that still needs an unresolved client id
+    /// fails.
     case keep
 }

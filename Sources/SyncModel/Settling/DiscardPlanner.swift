@@ -10,9 +10,9 @@ public struct DiscardPlanner {
     public struct Knowledge: Sendable {
         /// The dependencies that do not satisfy their dependants yet.
         public var unmet: [UUID: EntityName]
-        /// By mutation: a client id that the mutation needs and that stays unresolved.
+        /// A client id that a mutation needs and that stays unresolved, by mutation.
         ///
-        /// Nothing resolves the client id once the creates are discarded.
+        /// After the creates are discarded, the client id can no longer be resolved.
         public var lost: [UUID: UUID]
 
         public init(unmet: [UUID: EntityName] = [:], lost: [UUID: UUID] = [:]) {
@@ -32,7 +32,7 @@ public struct DiscardPlanner {
     ///   - graph: all dependants in the lane.
     ///   - choice: how dependants are treated; if it is nil, a discard of mutations with dependants is refused.
     ///   - limit: the maximum number of mutations that one plan changes.
-    /// - Throws: `status_transition_must_be_valid`; `validation_failed` when the choice is missing.
+    /// - Throws: `status_transition_must_be_valid`; `validation_failed` if the choice is missing.
     public init(
         _ subjects: [SettleSubject],
         graph: DependencyGraph,
@@ -54,10 +54,10 @@ public struct DiscardPlanner {
 
     /// Statuses that can be discarded.
     ///
-    /// A mutation in flight may take effect, and a final one has its outcome.
+    /// Other statuses cannot be discarded: a mutation in flight may take effect, and a final mutation has its outcome.
     public static let statuses: [MutationStatus] = [.pending, .blocked, .failed, .conflict]
 
-    /// Kept mutations that this plan changes. The caller reads what ``Knowledge`` needs about them.
+    /// Kept mutations that this plan changes. The caller reads the data about them for ``Knowledge``.
     public var kept: [DependencyNode] { choice == .keep ? Array(direct.prefix(limit)) : [] }
 
     /// All dependencies of the kept and the discarded mutations.
@@ -79,7 +79,7 @@ public struct DiscardPlanner {
             return
         }
         let doomed = subjects.values.sorted { $0.position < $1.position } + (choice == .keep ? [] : all)
-        // each mutation precedes all its dependants, so the last ones can be discarded without the others
+        // each mutation precedes all its dependants, so the last mutations can be discarded without the others
         for node in doomed.suffix(limit) { plan.add(MutationDiscard(node: node)) }
         plan.isComplete = doomed.count <= limit
     }
@@ -98,7 +98,7 @@ public struct DiscardPlanner {
     /// Returns the mutations that a kept mutation still waits for.
     ///
     /// The dependency on a discarded mutation is dropped. If the discarded mutation waited for an earlier mutation of
-    /// the same entity, the kept one must wait for that mutation (product rule 3).
+    /// the same entity, the kept mutation must wait for that earlier mutation (product rule 3).
     private func remaining(_ node: DependencyNode, _ knowledge: Knowledge) -> [UUID] {
         var remaining: [UUID] = []
         var visited: Set<UUID> = []

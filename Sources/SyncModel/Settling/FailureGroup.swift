@@ -15,7 +15,7 @@ public struct FailureGroup: Sendable {
             self.responseStatus = responseStatus
         }
 
-        /// Derived from `error_code`, which is `conflict` exactly for mutations in conflict.
+        /// The status, derived from `error_code`, which is `conflict` only for mutations in conflict.
         public var status: MutationStatus { errorCode == ProblemCode.conflict.rawValue ? .conflict : .failed }
     }
 

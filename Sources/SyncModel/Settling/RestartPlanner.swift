@@ -3,7 +3,7 @@ import JSONText
 
 /// Decides how a mutation that a person settled runs again. Pure.
 ///
-/// It runs as a retry, or through `client_wins` in a conflict.
+/// It runs as a retry, or as `client_wins` in a conflict.
 public struct RestartPlanner {
     /// The store's data about the mutation's dependencies.
     public struct Knowledge: Sendable {
@@ -13,7 +13,7 @@ public struct RestartPlanner {
         public var mappings: [UUID: [IDMapping]]
         /// The dependencies that do not satisfy their dependants yet.
         public var unmet: Set<UUID>
-        /// Whether the entity was written after the upstream showed it in a conflict.
+        /// Whether the entity was written after the upstream returned it in a conflict.
         public var isOvertaken: Bool
 
         public init(mappings: [UUID: [IDMapping]] = [:], unmet: Set<UUID> = [], isOvertaken: Bool = false) {
@@ -34,8 +34,8 @@ public struct RestartPlanner {
 
     /// A retry (product rule 6).
     ///
-    /// The retry is a new revision exactly when the last answer was definitive or the content is edited. A success that
-    /// does not name the created entity is not definitive.
+    /// The retry is a new revision if and only if the last answer was definitive or the content is edited. A success
+    /// that does not name the created entity is not definitive.
     ///
     /// - Throws: `status_transition_must_be_valid`; `validation_failed` for content that does not fit.
     public static func retry(
@@ -63,8 +63,8 @@ public struct RestartPlanner {
     /// `client_wins` in a conflict (product rule 12): a new revision in any case.
     ///
     /// - Parameter idPointer: the place in an upstream's answer that names the entity (RFC 6901).
-    /// - Throws: `status_transition_must_be_valid`, also where only a retry or a discard makes sense;
-    ///   `validation_failed` for content that does not fit.
+    /// - Throws: `status_transition_must_be_valid`, also if only a retry or a discard is possible; `validation_failed`
+    ///   for content that does not fit.
     public static func clientWins(
         _ subject: SettleSubject,
         _ edit: ContentEdit,
@@ -77,7 +77,7 @@ public struct RestartPlanner {
         if subject.type.isForwarded {
             try planner.send(idPointer)
         } else if subject.record.operation == .create {
-            // the payload is the whole document, so restoring a deleted entity loses nothing
+            // the payload is the whole document, so a deleted entity can be restored without loss
             guard ConflictState(error: subject.record.error)?.isDeleted == true else { throw Self.staysManual }
         } else if subject.record.operation == .update, edit.payload == nil,
             ConflictState(error: subject.record.error)?.isDeleted == true
@@ -151,14 +151,16 @@ public struct RestartPlanner {
     /// UUIDs that must be resolved first, if they are client ids.
     ///
     /// They are the UUIDs in endpoint and payload, and the UUID of the changed entity. A create does not wait for the
-    /// entity that it makes.
+    /// entity that it creates.
     private var waitedFor: [UUID] {
         let created = subject.record.created?.clientID
         return content.identifiers.filter { $0 != created && isMeant($0) }
     }
 
-    /// Whether a UUID can be a client id. For unchanged content this was decided before: a UUID that was mere data
-    /// stays data, even if a create has used it as a client id since.
+    /// Whether a UUID can be a client id.
+    ///
+    /// For unchanged content, this was decided before. A UUID that was only data stays data, even if a create has used
+    /// it as a client id since then.
     private func isMeant(_ id: UUID) -> Bool {
         isOwn(id) || subject.references.ids.contains(id)
             || edit.endpoint?.uuids.contains(id) == true || edit.payload?.uuids.contains(id) == true
@@ -179,7 +181,7 @@ public struct RestartPlanner {
         isMeant(id) && !mappings(of: id).isEmpty && id != subject.record.created?.clientID
     }
 
-    /// The create that a client id waits for; nil if the id is resolved, or is mere data.
+    /// The create that a client id waits for; nil if the id is resolved, or is only data.
     private func create(of id: UUID) throws(Problem) -> UUID? {
         let known = mappings(of: id)
         guard !known.isEmpty || subject.references.types[id] != nil else {
@@ -202,7 +204,7 @@ public struct RestartPlanner {
 
     /// The problem of an id without a mapping.
     ///
-    /// An unknown UUID is mere data, but a device id must be known.
+    /// An unknown UUID is only data, but a device id must be known.
     private func unknown(_ id: UUID) -> Problem? {
         let entity = subject.record.entity
         if isOwn(id), entity.serverID != nil || entity.localID == nil { return nil }
@@ -250,7 +252,7 @@ public struct RestartPlanner {
             idSpace: subject.type.idSpace,
             endpoint: content.endpoint.map { resolver.path($0, own: nil) } ?? "",
             payload: resolvedPayload,
-            // a document that others have changed since would undo their changes
+            // a document that other writers have changed since then would undo their changes
             current: isWaiting || knowledge.isOvertaken ? nil : current?.documentOfConflict,
             serverID: content.endpoint?.uuids.contains(where: isWaitedFor) ?? false ? nil : serverID
         )
@@ -262,7 +264,7 @@ public struct RestartPlanner {
     /// Whether a UUID is an unresolved client id.
     private func isWaitedFor(_ id: UUID) -> Bool { isReference(id) && resolver.serverID(of: id) == nil }
 
-    /// An unresolved client id stays in the content, and is replaced before the request is sent.
+    /// Resolves client ids. An unresolved client id stays in the content, and is replaced before the request is sent.
     private var resolver: ReferenceResolver {
         let own = subject.record.entity
         let known = own.clientID.flatMap(mappedID) ?? own.serverID
@@ -287,9 +289,7 @@ public struct MutationRestart: Sendable {
     public let record: MutationRecord
     /// Mutations that must succeed first; empty if the mutation runs when its turn comes.
     public var dependsOn: [UUID] = []
-    /// Incremented if the upstream must treat the mutation as a new request.
-    ///
-    /// Product rule 6.
+    /// The revision, incremented if the upstream must treat the mutation as a new request (product rule 6).
     public var revision: Int32
     /// Whether the last request of this revision may have taken effect.
     public var isOutcomeUnknown: Bool
@@ -301,7 +301,7 @@ public struct MutationRestart: Sendable {
     public var references: [ClientReference]?
     /// The device ids to resolve when the mutation's turn comes.
     public var localIDs: [LocalID] = []
-    /// Set if a person lets the client win. In this case the error keeps the conflict.
+    /// Set if a person chose `client_wins`. In this case, the error keeps the conflict.
     public var resolution: ConflictResolution?
     /// The request that is sent in place of the mutation's own request.
     public var sent: SentRequest?
@@ -310,7 +310,7 @@ public struct MutationRestart: Sendable {
     /// An upstream's answer is not required to contain this id again.
     public var serverID: ServerID?
 
-    /// `pending`, or `blocked` while the mutation waits for others.
+    /// `pending`, or `blocked` while the mutation waits for other mutations.
     public var status: MutationStatus? { record.status.moved(to: dependsOn.isEmpty ? .pending : .blocked) }
 }
 

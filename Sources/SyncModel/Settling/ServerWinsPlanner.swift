@@ -6,11 +6,11 @@ public import FoundationEssentials
 public struct ServerWinsPlanner {
     private let subject: SettleSubject
     private let current: ConflictState?
-    /// The entity's permanent id; nil where it is unknown.
+    /// The entity's permanent id; nil if it is unknown.
     public let serverID: ServerID?
 
     /// - Parameter idPointer: the place in an upstream's answer that names the entity (RFC 6901).
-    /// - Throws: `status_transition_must_be_valid`, also where there is no entity to adopt.
+    /// - Throws: `status_transition_must_be_valid`, also if there is no entity to adopt.
     public init(_ subject: SettleSubject, idPointer: String) throws(Problem) {
         try subject.require([.conflict], to: "resolve")
         self.subject = subject
@@ -32,8 +32,10 @@ public struct ServerWinsPlanner {
         }
     }
 
-    /// The entity's next state; nil if there is nothing to write. Only a forwarded entity that the upstream itself
-    /// showed is adopted. Built-in entities, and entities that the feed showed, stay as they are.
+    /// The entity's next state; nil if there is nothing to write.
+    ///
+    /// Only a forwarded entity from the upstream's own answer is adopted. Built-in entities, and entities from the
+    /// feed, stay as they are.
     ///
     /// - Parameters:
     ///   - stored: the current entity.
@@ -97,8 +99,8 @@ public struct ServerWinsPlanner {
     ///   - state: the entity after the change; nil if it is unknown.
     ///   - waiters: mutations that are blocked by this mutation.
     ///   - unmet: the waiters' dependencies that do not satisfy their dependants yet.
-    ///   - isOneOfMany: whether other mutations are settled in the same way. If so, a large document is stored with
-    ///     none of them.
+    ///   - isOneOfMany: whether other mutations are settled in the same way. If so, large documents are not stored with
+    ///     the mutations.
     public func plan(
         _ state: EntityState?,
         user: UUID,

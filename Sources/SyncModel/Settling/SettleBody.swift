@@ -2,8 +2,8 @@ package import JSONText
 
 /// The members of a body that settles mutations.
 ///
-/// A small object without unknown members and duplicates. Requests read the members in sequence, up to the first error,
-/// because the members depend on each other. A ``MemberTable`` lists the errors of all members.
+/// It is a small object without unknown members and duplicates. Requests read the members in sequence, up to the first
+/// error, because the members depend on each other. A ``MemberTable`` would list the errors of all members.
 package struct SettleBody {
     private var members: [(name: String, value: JSONValue)] = []
 
@@ -35,12 +35,12 @@ package struct SettleBody {
         }
     }
 
-    /// A member's value; nil when it is absent or null.
+    /// A member's value; nil if it is absent or null.
     package subscript(name: String) -> JSONValue? {
         members.first { $0.name == name && !$0.value.isNull }?.value
     }
 
-    /// A member whose value is one of a few names; nil when it is absent or null.
+    /// A member whose value is one of a few names; nil if it is absent or null.
     package func choice<Choice: RawRepresentable<String> & CaseIterable>(_ name: String) throws(Problem) -> Choice? {
         guard let value = self[name] else { return nil }
         guard let choice = value.string.flatMap(Choice.init(rawValue:)) else {
@@ -93,7 +93,7 @@ public struct RetryRequest: Sendable {
 
 /// `POST /v1/mutations/{id}/discard`: `{"dependents": "discard" | "keep"}`.
 public struct DiscardRequest: Sendable {
-    /// How dependants are treated; nil if the caller knows of no dependants.
+    /// How dependants are treated; nil if the request does not contain it.
     public let dependants: DependantsChoice?
 
     public init(dependants: DependantsChoice? = nil) {

@@ -8,11 +8,13 @@ public struct SettlePlan: Sendable {
     public private(set) var lane: LaneState
     public private(set) var restarts: [MutationRestart] = []
     public private(set) var discards: [MutationDiscard] = []
-    /// Mutations with changed dependencies: some become runnable, and some fail because a dependency is lost.
+    /// Mutations with changed dependencies. Some become runnable, and some fail because a dependency is lost.
     public private(set) var releases: [MutationRelease] = []
     public private(set) var mappings: [MappingChange] = []
-    /// Whether the plan covers the whole request. If not, the caller plans again after this part is written. Dependants
-    /// are settled first, so that every part leaves the lane consistent.
+    /// Whether the plan covers the whole request.
+    ///
+    /// If not, the caller plans again after this part is written. Dependants are settled first, so that every part
+    /// leaves the lane consistent.
     public internal(set) var isComplete = true
 
     public init(_ lane: LaneState) {
@@ -22,7 +24,7 @@ public struct SettlePlan: Sendable {
 
     public var isEmpty: Bool { restarts.isEmpty && discards.isEmpty && releases.isEmpty }
 
-    /// Lets a worker poll the lane once everything is planned.
+    /// Wakes a worker for the lane. Called after all changes are planned.
     public mutating func finish(now: Timestamp) {
         lane.wake(now: now)
     }
@@ -34,7 +36,7 @@ public struct SettlePlan: Sendable {
         if let change = MappingChange(restart.record, restart.record.id, .pending) { mappings.append(change) }
     }
 
-    /// Adds a mutation to discard. A create's mapping fails, unless the server's entity replaces the created one.
+    /// Adds a mutation to discard. A create's mapping fails, unless the server's entity replaces the created entity.
     mutating func add(_ discard: MutationDiscard) {
         settle(discard.node, as: discard.node.status.moved(to: .discarded))
         discards.append(discard)
@@ -63,7 +65,7 @@ public struct SettlePlan: Sendable {
         releases.append(release)
     }
 
-    /// Updates the lane's counts. An invalid transition is not counted, since it is not written.
+    /// Updates the lane's counts. An invalid transition is not counted, because it is not written.
     private mutating func settle(_ node: DependencyNode, as status: MutationStatus?) {
         if let status { lane.settle(node, as: status) }
     }
@@ -75,7 +77,7 @@ public struct SettleSubject: Sendable {
     public let endpoint: Endpoint?
     /// The JSON as the client wrote it.
     public let payload: [UInt8]?
-    /// Whether the last request of the current revision may have taken effect, although no answer shows it.
+    /// Whether the last request of the current revision may have taken effect although no answer arrived.
     public let isOutcomeUnknown: Bool
     public let type: EntityType
     /// Client ids in the mutation's content.
@@ -104,9 +106,7 @@ public struct SettleSubject: Sendable {
         record.status == .failed && record.responseStatus.map { (200...299).contains($0) } ?? false
     }
 
-    /// Whether a new idempotency key might make the mutation take effect twice.
-    ///
-    /// Product rule 6.
+    /// Whether a new idempotency key could make the mutation take effect twice (product rule 6).
     public var mayHaveTakenEffect: Bool { isOutcomeUnknown || hasTakenEffect }
 
     /// Throws 409 unless the mutation has one of the given statuses.
@@ -134,7 +134,7 @@ public struct MappingChange: Sendable, Hashable {
     public let status: IDMapping.Status
     /// The permanent id, if the mapping is resolved.
     public var serverID: ServerID?
-    /// Why the mapping failed.
+    /// The reason why the mapping failed.
     public var lastError: String?
 
     /// The client id, or the UUID that represents a device id.
@@ -143,7 +143,7 @@ public struct MappingChange: Sendable, Hashable {
     /// Whether the mapping maps a device id.
     public var isLocal: Bool { client.number != nil }
 
-    /// - Returns: nil for a mutation that is no create, and for a create that has no mapping.
+    /// Creates a change; nil for a mutation that is not a create, and for a create without a mapping.
     init?(
         _ write: some EntityWrite,
         _ mutationID: UUID,

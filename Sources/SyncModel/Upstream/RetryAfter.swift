@@ -1,9 +1,10 @@
 extension Timestamp {
     /// Reads the value of `Retry-After` (RFC 9110, 10.2.3).
     ///
-    /// Seconds from `now`, or a date in one of the three forms of section 5.6.7, of which two are obsolete.
+    /// The value is a number of seconds from `now`, or a date in one of the three forms of section 5.6.7, of which two
+    /// are obsolete. Nil for any other text.
     ///
-    /// Never before `now` and never more than a day after it. Nil for anything else.
+    /// The result is never before `now`, and never more than a day after it.
     public init?(retryAfter text: String, now: Timestamp) {
         let text = text.utf8.drop { $0 == 0x20 || $0 == 0x09 }
         let latest = now.adding(seconds: 86_400)
@@ -23,8 +24,8 @@ extension Timestamp {
 
 /// Reads the dates of RFC 9110, section 5.6.7.
 ///
-/// IMF-fixdate (`Sun, 06 Nov 1994 08:49:37 GMT`), RFC 850's (`Sunday, 06-Nov-94 08:49:37 GMT`) and asctime's (`Sun Nov
-/// 6 08:49:37 1994`). The day's name is redundant, and is only checked for its form.
+/// The three forms are IMF-fixdate (`Sun, 06 Nov 1994 08:49:37 GMT`), RFC 850 (`Sunday, 06-Nov-94 08:49:37 GMT`) and
+/// asctime (`Sun Nov  6 08:49:37 1994`). The day's name is redundant, and is only checked for its form.
 private struct HTTPDateReader {
     private var rest: Substring.UTF8View
 
@@ -32,7 +33,7 @@ private struct HTTPDateReader {
         rest = text
     }
 
-    /// White space may follow.
+    /// Whether only white space follows.
     var isAtEnd: Bool { rest.allSatisfy { $0 == 0x20 || $0 == 0x09 } }
 
     private static let days = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"]
@@ -54,7 +55,7 @@ private struct HTTPDateReader {
         return isAtEnd ? moment : nil
     }
 
-    /// Reads as many digits as there are, at least one.
+    /// Reads all digits that follow; nil unless there is at least one.
     ///
     /// A number above `limit` is read as `limit`.
     mutating func number(upTo limit: Int) -> Int? {
@@ -90,7 +91,7 @@ private struct HTTPDateReader {
         return moment(year, month, day, time)
     }
 
-    /// As `HH:MM:SS`.
+    /// Reads a time in the form `HH:MM:SS`.
     private mutating func time() -> String? {
         guard let hour = digits(2), skip(":"), let minute = digits(2), skip(":"), let second = digits(2) else {
             return nil
@@ -98,7 +99,7 @@ private struct HTTPDateReader {
         return "\(Self.padded(hour)):\(Self.padded(minute)):\(Self.padded(second))"
     }
 
-    /// The RFC 3339 reader checks the day and the time.
+    /// Returns a moment. The RFC 3339 reader checks the day and the time.
     private func moment(_ year: Int, _ month: Int, _ day: Int, _ time: String) -> Timestamp? {
         guard (1_000...9_999).contains(year) else { return nil }
         return Timestamp(rfc3339: "\(year)-\(Self.padded(month))-\(Self.padded(day))T\(time)Z")

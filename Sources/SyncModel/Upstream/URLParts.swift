@@ -3,10 +3,10 @@ struct URLParts {
     let scheme: Substring
     /// Host and port.
     let authority: Substring
-    /// Without slashes at its end.
+    /// The path without slashes at its end.
     let path: Substring
 
-    /// Nil without `://`.
+    /// Splits a URL; nil if the scheme is not followed by `://`.
     init?(_ text: String) {
         let scheme = text.before(":")
         guard text[scheme.endIndex...].hasPrefix("://") else { return nil }
@@ -19,7 +19,7 @@ struct URLParts {
         self.path = path
     }
 
-    /// The error in the URL; nil for none.
+    /// The error in the URL; nil for a valid URL.
     var problem: String? {
         guard ["http", "https"].contains(scheme.lowercased()) else { return "must start with http:// or https://" }
         if path.contains("?") || authority.contains("?") { return "must not have a query" }
@@ -51,7 +51,7 @@ struct URLParts {
         return nil
     }
 
-    /// The path follows the rules of an endpoint, so that no part of it is ambiguous.
+    /// The error in the path. It must follow the rules of an endpoint, so that no part of it is ambiguous.
     private var pathProblem: String? {
         if path.isEmpty { return nil }
         // RFC 3986, 3.3: unreserved, sub-delims, ":" and "@"; slashes between segments, and escapes
@@ -71,7 +71,7 @@ struct URLParts {
         }
     }
 
-    /// Letters, digits, hyphens and underscores between dots; a dot may end it.
+    /// Whether a host has only letters, digits, hyphens and underscores between dots. It may end with a dot.
     private static func isHostName(_ host: Substring) -> Bool {
         let name = host.hasSuffix(".") ? host.dropLast() : host
         return name.utf8.count <= 253
@@ -89,15 +89,15 @@ struct URLParts {
 
 /// An upstream's valid base URL.
 ///
-/// `http` or `https`, a host (a name, an IPv4 address, or an IPv6 address in brackets), perhaps a port and a path;
-/// slashes at the end do not matter.
+/// It has the scheme `http` or `https`, a host (a name, an IPv4 address, or an IPv6 address in brackets), and
+/// optionally a port and a path. Slashes at the end are ignored.
 public struct BaseURL: Sendable, Hashable {
     public static let maximumBytes = 2_000
 
-    /// The stored form: without slashes at its end, scheme and host in lower case.
+    /// The stored form: without slashes at the end, with scheme and host in lower case.
     @Exact public private(set) var text: String
     public let isTLS: Bool
-    /// The value of `Host`: no port where it is the scheme's default.
+    /// The value of `Host`, without a port if it is the scheme's default.
     @Exact public private(set) var host: String
 
     /// The error in a text; completes "base_url …".
@@ -124,12 +124,12 @@ public struct BaseURL: Sendable, Hashable {
 
 // MARK: - WebhookURL
 
-/// Where an endpoint is: `https`, a host, perhaps a port, a path and a query. `http` where the operator allows the
-/// address.
+/// The URL of an endpoint: `https`, a host, and optionally a port, a path and a query. It can be `http` if the operator
+/// allows the address.
 public struct WebhookURL: Sendable, Hashable {
     public static let maximumBytes = BaseURL.maximumBytes
 
-    /// With scheme and host in lower case.
+    /// The URL, with scheme and host in lower case.
     @Exact public private(set) var text: String
     public let isTLS: Bool
     /// A name or an address, without brackets.
@@ -143,7 +143,7 @@ public struct WebhookURL: Sendable, Hashable {
             throw BaseURL.Malformed(reason: "is longer than \(Self.maximumBytes) bytes")
         }
         let query = text[path.endIndex...]
-        // RFC 3986, 3.4: what a path may hold, and "?"
+        // RFC 3986, 3.4: the characters of a path, and "?"
         let others = Array("-._~!$&'()*+,;=:@/?%".utf8)
         let isPlain = query.utf8.allSatisfy { byte in
             switch byte {
@@ -155,7 +155,7 @@ public struct WebhookURL: Sendable, Hashable {
         isTLS = base.isTLS
         let authority = base.text.from(":").dropFirst(3).before("/")
         let rest = base.text[authority.endIndex...]
-        // a slash at the end of a path is another path
+        // a path with a slash at its end differs from the path without the slash
         self.text = base.text + (rest.isEmpty || path.hasSuffix("/") ? "/" : "") + query
         if authority.hasPrefix("["), let end = authority.firstIndex(of: "]") {
             host = String(authority[..<end].dropFirst())
@@ -169,24 +169,25 @@ public struct WebhookURL: Sendable, Hashable {
 
     private var isOddNumber: Bool { Self.isOddNumber(host) }
 
-    /// Whether the last part of a host is a number, so that it is read as an address.
+    /// Whether the last part of a host is a number, so that resolvers read the host as an address.
     ///
-    /// The number is decimal, octal or hexadecimal. Systems' resolvers read hosts as `inet_aton` does. No name ends so.
+    /// The number is decimal, octal or hexadecimal, because resolvers read hosts as `inet_aton` does. No host name ends
+    /// with a number.
     package static func isOddNumber(_ host: String) -> Bool {
         guard let last = host.split(separator: ".").last?.lowercased() else { return false }
         if last.utf8.allSatisfy({ (48...57).contains($0) }) { return true }
         return last.hasPrefix("0x") && last.dropFirst(2).utf8.allSatisfy { Character(Unicode.Scalar($0)).isHexDigit }
     }
 
-    /// Why nothing will be sent there, as far as known before a name is resolved.
+    /// The reason why nothing will be sent to the URL, as far as it is known before the name is resolved.
     ///
-    /// It completes "url …". Nil if there is no objection.
+    /// The text completes "url …". Nil if there is no objection.
     public func problem(_ policy: AddressPolicy) -> String? {
         if let address = IPAddress(host) {
             return policy.problem(address, isTLS: isTLS).map { "cannot be used: \($0)" }
         }
         if isOddNumber { return "contains an address in an unusual form: use four decimal numbers" }
-        // whether a name leads to an address that is allowed is found out when it is connected to
+        // the address of a name is checked when the gateway connects to it
         if !isTLS, policy.allowed.isEmpty { return "must be https" }
         return nil
     }
@@ -194,7 +195,7 @@ public struct WebhookURL: Sendable, Hashable {
 
 // MARK: - AddressPolicy
 
-/// Which addresses the gateway connects to where tenants choose the address.
+/// The addresses to which the gateway may connect if a tenant chooses the address.
 ///
 /// It rejects addresses that only the gateway can reach (server-side request forgery), unless the operator allows them.
 public struct AddressPolicy: Sendable, Hashable {
@@ -212,16 +213,14 @@ public struct AddressPolicy: Sendable, Hashable {
         if let kind = Self.special.first(where: { $0.network.contains(address) })?.kind {
             return "its address \(address) is \(kind), which the operator has not allowed"
         }
-        // of IPv6 only this is in use for the internet (RFC 4291, 2.4)
+        // the public internet uses only this part of IPv6 (RFC 4291, 2.4)
         if address.bytes.count == 16, address.bytes[0] & 0xe0 != 0x20 {
             return "its address \(address) is not public, and the operator has not allowed it"
         }
         return isTLS ? nil : "it is not https"
     }
 
-    /// The registries of special-purpose addresses, and multicast.
-    ///
-    /// RFC 6890 and its successors.
+    /// The special-purpose addresses of RFC 6890 and its successors, and multicast addresses.
     private static let special: [(network: IPNetwork, kind: String)] = [
         ("0.0.0.0/8", "of this network"), ("10.0.0.0/8", "private"), ("100.64.0.0/10", "a carrier's own"),
         ("127.0.0.0/8", "the gateway's own machine"), ("169.254.0.0/16", "link-local"),
@@ -233,7 +232,7 @@ public struct AddressPolicy: Sendable, Hashable {
         ("fc00::/7", "private"), ("ff00::/8", "multicast"), ("64:ff9b::/96", "an embedded address"),
         ("2001::/23", "reserved"), ("2001:db8::/32", "for documentation"),
         ("2002::/16", "an embedded address"), ("3fff::/20", "for documentation"),
-        // public by its number, but answered by the host of a virtual machine in Azure
+        // a public address by its number, but in Azure the host of the virtual machine answers at it
         ("168.63.129.16/32", "a cloud's own"),
     ].compactMap { text, kind in IPNetwork(text).map { ($0, kind) } }
 }

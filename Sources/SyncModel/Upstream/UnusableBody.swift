@@ -3,13 +3,13 @@ public import JSONText
 
 /// The reason why the body of an upstream's answer cannot be used.
 ///
-/// It is missing, too long, or not JSON.
+/// The body is missing, too long, or not JSON.
 public struct UnusableBody: Sendable, Hashable {
-    /// Completes "the body".
+    /// The reason, as text that completes "the body …".
     public let reason: String
     /// The first bytes, printable and without possible secrets.
     ///
-    /// Empty where they would not help a reader.
+    /// Empty if they would not help a reader.
     public let excerpt: String
 
     /// A body that was not read.
@@ -25,9 +25,9 @@ public struct UnusableBody: Sendable, Hashable {
     /// A body that is not JSON.
     ///
     /// - Parameters:
-    ///   - bytes: without a byte order mark and without white space around it.
-    ///   - encoding: `Content-Encoding`.
-    ///   - error: the parser's.
+    ///   - bytes: the body without a byte order mark, and without white space at its beginning and end.
+    ///   - encoding: the value of `Content-Encoding`.
+    ///   - error: the parser's error.
     public init(_ bytes: [UInt8], encoding: String?, error: JSONParseError?) {
         if let coding = Self.coding(bytes, encoding) {
             let detail = "is compressed (\(coding)), which the request did not allow (Accept-Encoding: identity)"
@@ -48,7 +48,7 @@ public struct UnusableBody: Sendable, Hashable {
         }
     }
 
-    /// The content coding, by the header or by the first bytes; nil for none.
+    /// The content coding, by the header or by the first bytes; nil if the body has no coding.
     private static func coding(_ bytes: [UInt8], _ encoding: String?) -> String? {
         if bytes.starts(with: [0x1f, 0x8b]) { return "gzip" }
         let named = encoding?.lowercased().unicodeScalars.split(whereSeparator: { [",", " ", "\t"].contains($0) })
@@ -57,7 +57,8 @@ public struct UnusableBody: Sendable, Hashable {
         return HeaderField.isName(String(named)) && named.utf8.count <= 20 ? String(named) : "an unknown coding"
     }
 
-    /// A mark of UTF-16, or the zero byte that every ASCII character has there.
+    /// Whether the text begins with the byte order mark of UTF-16, or has a zero byte, as every ASCII character has in
+    /// UTF-16.
     private static func isUTF16(_ bytes: [UInt8]) -> Bool {
         bytes.starts(with: [0xff, 0xfe]) || bytes.starts(with: [0xfe, 0xff]) || bytes.prefix(2).contains(0)
     }
@@ -65,9 +66,9 @@ public struct UnusableBody: Sendable, Hashable {
 
 /// The beginning of a text that an upstream wrote, for an error message.
 enum PrintableExcerpt {
-    /// Bytes that are read for it.
+    /// The number of bytes that are read for an excerpt.
     static let maximumBytes = 80
-    /// Words that a secret may follow: the excerpt ends at such a word.
+    /// Words after which a secret may follow. The excerpt ends at such a word.
     private static let secretWords = [
         "password", "passwd", "secret", "token", "bearer", "authorization", "apikey", "api_key", "api-key", "cookie",
         "session", "credential",

@@ -8,7 +8,7 @@ public struct UpstreamFetch: Sendable, Hashable {
     @Exact public var method: String
     /// Path and query below the base URL; begins with one slash.
     @Exact public var path: String
-    /// They take precedence over the upstream's.
+    /// Headers of the request, which take precedence over the upstream's headers.
     @Exact public var headers: [ByteExactString: String]
     /// `If-None-Match`.
     @Exact public var etag: String?
@@ -38,15 +38,15 @@ public struct UpstreamFetch: Sendable, Hashable {
         self.timeout = timeout
     }
 
-    /// Headers for the requested content or the form of the response.
+    /// Headers that control the content or the form of the response.
     ///
-    /// Only the gateway sets them.
+    /// Only the gateway sets these headers.
     private static let ownHeaders: Set<ByteExactString> = [
         "accept-encoding", "content-type", "expect", "if-match", "if-modified-since", "if-none-match", "if-range",
         "if-unmodified-since", "range",
     ]
 
-    /// Whether only the gateway sets the header in such requests, in any spelling.
+    /// Whether only the gateway sets the header in such requests, ignoring upper and lower case.
     package static func owns(_ name: String) -> Bool { ownHeaders.contains(HeaderField.folded(name)) }
 
     /// Whether an operator's header is sent with such requests.
@@ -56,28 +56,28 @@ public struct UpstreamFetch: Sendable, Hashable {
         !owns(name) && UpstreamSettings.headerProblem(name: name, value: value, isCredential: false) == nil
     }
 
-    /// Whether 304 is an answer to it.
+    /// Whether 304 is a possible answer to the request.
     public var isConditional: Bool { etag != nil || lastModified != nil }
 }
 
 /// The relevant parts of the answer to an ``UpstreamFetch``.
 public struct FetchedResponse: Sendable {
     public var status: Int
-    /// `Retry-After`, either form, as a moment.
+    /// The moment that `Retry-After` contains, in either form.
     public var retryAt: Timestamp?
     public var location: String?
     /// The scheme of `WWW-Authenticate` or `Proxy-Authenticate`.
     public var challenge: String?
     /// `Content-Type` without its parameters; nil if missing or invalid.
     public var contentType: String?
-    /// `ETag` and `Last-Modified`, where they can be sent back.
+    /// `ETag` and `Last-Modified`, if they can be sent back.
     public var etag: String?
     public var lastModified: String?
     /// The values of `Link`.
     public var links: [String]
-    /// Nil where it is longer than was asked for, and was not read to its end.
+    /// The body; nil if it is longer than the requested maximum, so that it was not read to its end.
     public var body: [UInt8]?
-    /// The room that the body takes, held for as long as the response.
+    /// The reservation of the body's memory, held as long as the response.
     public var room: MemoryReservation?
 
     public init(
@@ -104,14 +104,15 @@ public struct FetchedResponse: Sendable {
 /// The result of an ``UpstreamFetch``.
 public enum FetchAnswer: Sendable {
     case response(FetchedResponse)
-    /// There is no answer, or no whole one. The reason, for operators.
+    /// There is no answer, or no complete answer. The value is the reason, for operators.
     case none(String)
 }
 
-/// Reads from upstreams. One request, one answer: other types decide what it means and whether to ask again.
+/// Reads from upstreams, with one answer per request. Other types evaluate the answer and decide whether to repeat the
+/// request.
 public protocol UpstreamReader: Sendable {
     /// Sends a request that only reads.
     ///
-    /// Never throws: each result is an answer. A cancelled task gets its answer soon.
+    /// It never throws, because each result is an answer. A cancelled task gets its answer soon.
     func fetch(_ request: UpstreamFetch, from upstream: UpstreamSettings) async -> FetchAnswer
 }

@@ -2,8 +2,8 @@ public import JSONText
 
 /// A text that is compared and ordered by its bytes, as PostgreSQL's collation "C".
 ///
-/// `String` treats canonically equivalent texts as equal, such as `K` and the Kelvin sign. Use this type wherever an
-/// external text is a key of a dictionary, an element of a set or the value of an enumeration's case.
+/// `String` treats canonically equivalent texts as equal, such as `K` and the Kelvin sign. Use this type if an external
+/// text is a key of a dictionary, an element of a set or the value of an enumeration's case.
 @frozen
 public struct ByteExactString: Sendable, Hashable, Comparable, CustomStringConvertible {
     public let string: String

@@ -1,7 +1,7 @@
 public import FoundationEssentials
 import JSONText
 
-/// A relative path to replay a mutation against, with an optional query.
+/// The relative path to which a mutation is replayed, with an optional query.
 ///
 /// Specification 001 (docs/spec), `endpoint_must_be_relative_path`. The path may contain client ids anywhere, and
 /// `{local_id}` represents the mutation's own entity.
@@ -19,14 +19,14 @@ public struct Endpoint: Sendable, Hashable {
 
     /// Creates an endpoint with a path that is not accepted, or no longer accepted.
     ///
-    /// It is only compared with an accepted path.
+    /// The endpoint is used only to compare it with an accepted path.
     init(refused text: String) {
         self.text = text
     }
 
     /// The error in a path; it completes "endpoint …".
     public struct Malformed: Error, Hashable {
-        /// For instance "has a backslash".
+        /// The error, as text that completes "endpoint …", such as "has a backslash".
         public let reason: String
 
         init(_ reason: String) {
@@ -36,7 +36,7 @@ public struct Endpoint: Sendable, Hashable {
 
     /// Every UUID-shaped run in the path and query, in order.
     ///
-    /// These are the places where a client id may be.
+    /// These are the possible places of client ids.
     public var uuids: [UUID] {
         var found: [UUID] = []
         scan { uuid, _ in found.append(uuid) }
@@ -142,7 +142,7 @@ public struct Endpoint: Sendable, Hashable {
 extension Endpoint {
     /// A replaced part of a path in the canonical form.
     enum CanonicalPart {
-        /// Represents any UUID; the associated value is the part's length in bytes.
+        /// Any UUID. The associated value is the length of the part in bytes.
         case identifier(length: Int)
         /// A server id, in place of a UUID.
         case serverID(ServerID)

@@ -88,7 +88,7 @@ public enum ClientName: Sendable, Hashable {
     }
 }
 
-/// A client id with the entity type in which it was created, since other types may have the same id.
+/// A client id with the entity type in which it was created, because other types may have the same id.
 public struct ClientReference: Sendable, Hashable {
     /// The client id, or the UUID that represents a device id.
     public let clientID: UUID
@@ -102,8 +102,8 @@ public struct ClientReference: Sendable, Hashable {
 
 /// The client ids in a mutation's content, as determined by its push or by a person's edit.
 ///
-/// They are the ids to replace when the mutation's turn comes. They include its entity's own client id, unless it
-/// creates the entity. All other UUIDs in the content are data.
+/// They are the ids to replace when the mutation's turn comes. They include the client id of the mutation's entity,
+/// unless the mutation creates the entity. All other UUIDs in the content are data.
 public struct References: Sendable {
     public let ids: [UUID]
     /// The entity types in which the client ids were created.
@@ -132,12 +132,12 @@ public protocol EntityWrite {
 }
 
 extension EntityWrite {
-    /// The client's name of the entity that a create makes.
+    /// The client's name of the new entity of a create.
     ///
     /// Nil for another operation, and for a create that names only the server id.
     public var created: ClientReference? { operation == .create ? entity.reference : nil }
 
-    /// The client id by which other devices name the entity that a create makes.
+    /// The client id by which other devices name the new entity of a create.
     ///
     /// Nil for another operation, and for a device id, which has no meaning on other devices.
     public var createdClientID: UUID? {
@@ -147,13 +147,13 @@ extension EntityWrite {
 
     /// Whether the entity may have existed before.
     ///
-    /// This holds for every operation except a create that waits for its server id.
+    /// This is true for every operation except a create that waits for its server id.
     public var namesKnownEntity: Bool { operation != .create || entity.serverID != nil }
 }
 
 /// The rule for names of issuers, and for the names that issuers give to users and organizations.
 ///
-/// Such a name is opaque: neither trimmed nor normalized.
+/// Such a name is opaque, so it is neither trimmed nor normalized.
 public enum ExternalName {
     /// The maximum number of bytes of a name.
     public static let maximumBytes = 255

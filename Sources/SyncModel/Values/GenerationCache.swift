@@ -2,14 +2,15 @@ import Synchronization
 
 /// A cache of at most `capacity` entries, in two generations.
 ///
-/// New and used entries go into the young generation. When it is full, it becomes the old generation, and the previous
-/// old generation is dropped. An entry that is used once per generation stays, without a search for an entry to evict.
+/// New and used entries are stored in the young generation. When it is full, it becomes the old generation, and the
+/// previous old generation is dropped. An entry stays in the cache if it is used once per generation. The cache never
+/// has to search for an entry to evict.
 public struct GenerationCache<Key: Hashable, Value> {
     private let generationCapacity: Int
     private var young: [Key: Value] = [:]
     private var old: [Key: Value] = [:]
 
-    /// - Parameter capacity: 0 or 1 caches nothing.
+    /// - Parameter capacity: the maximum number of entries. With 0 or 1, nothing is cached.
     public init(capacity: Int) {
         self.generationCapacity = max(0, capacity / 2)
     }

@@ -18,7 +18,7 @@ enum HeaderField {
     /// Headers that authenticate the sender to an upstream.
     static let credentials: Set<ByteExactString> = ["authorization", "cookie"]
 
-    /// Headers that servers, and proxies before them, obey or trust.
+    /// Headers that upstream servers, and the proxies in front of them, obey or trust.
     ///
     /// They change the method, the path or the sender. All names are in their folded form.
     private static let obeyed: Set<ByteExactString> = [
@@ -30,9 +30,9 @@ enum HeaderField {
     ]
     private static let reserved = hopByHop.union(ours).union(credentials).union(obeyed)
 
-    /// The form in which some servers treat different names as the same.
+    /// The form in which names are equal that some servers treat as the same.
     ///
-    /// Such servers pass headers on as variables (CGI, WSGI and the like).
+    /// Such servers pass headers on as variables (CGI, WSGI and similar).
     static func folded(_ name: String) -> String {
         String(
             decoding: name.utf8.map { byte -> UInt8 in

@@ -2,7 +2,7 @@
 public struct IPAddress: Sendable, Hashable, CustomStringConvertible {
     public let bytes: [UInt8]
 
-    /// - Returns: nil unless there are 4 or 16 bytes.
+    /// Creates an address; nil unless there are 4 or 16 bytes.
     public init?(bytes: [UInt8]) {
         guard bytes.count == 4 || bytes.count == 16 else { return nil }
         self.bytes = bytes

@@ -9,7 +9,7 @@ public struct LaneCursor<Reading: LaneReading>: Sendable, Hashable {
     private var memo: Reading.Memo
     public var place: LanePlace
 
-    /// Reads a cursor; nil for an invalid one.
+    /// Reads a cursor; nil if the text is not valid.
     public init?(_ text: String) {
         let parts = text.split(separator: "-", maxSplits: 3, omittingEmptySubsequences: false)
         guard text.utf8.count <= 200, parts.count == 4, parts[0] == Reading.mark,
@@ -47,12 +47,14 @@ extension MappingCursor {
         (self.epoch, memo, self.place) = (epoch, filter, place)
     }
 
-    /// A value that represents the requested statuses; 0 for all.
+    /// A value that represents the requested statuses; 0 for all statuses.
     public var filter: UInt64 { memo }
 }
 
-/// A reader's position among the changes of a lane. All changes under one lock of the lane have the same change
-/// position, so a place names the last item that the reader has seen at its change position.
+/// A reader's position among the changes of a lane.
+///
+/// All changes that were made under one lock of the lane have the same change position. For this reason, a place also
+/// names the last item that the reader has seen at its change position.
 public struct LanePlace: Sendable, Hashable {
     /// The last item seen at a change position. Mutations come first, in lane order, then mappings by client id and
     /// type.
@@ -72,7 +74,7 @@ public struct LanePlace: Sendable, Hashable {
         self.last = last
     }
 
-    /// Reads a place; nil for an invalid one.
+    /// Reads a place; nil if the text is not valid.
     init?(_ text: Substring) {
         let parts = text.split(separator: "-", maxSplits: 3, omittingEmptySubsequences: false)
         guard let change = Int64(parts[0], radix: 36), change >= 0 else { return nil }
@@ -116,10 +118,10 @@ extension UUID {
     }
 }
 
-/// The epoch in cursors of a user's lane: the feed's, mixed with the lane's key.
+/// The epoch in cursors of a user's lane: the feed's epoch, mixed with the lane's key.
 ///
-/// A user who was joined into another user has a lane in which positions refer to other changes. A cursor from before
-/// the join therefore has a different epoch.
+/// After a user is joined into another user, positions of their lane refer to other changes. For this reason, a cursor
+/// from before the join has a different epoch.
 public enum LaneEpoch {
     /// Mixes a user into an epoch; a second call removes the user again.
     public static func mixed(_ epoch: Int64, _ user: UUID) -> Int64 {

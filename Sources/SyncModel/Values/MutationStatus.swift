@@ -1,5 +1,7 @@
-/// The status of a mutation (specification 001 (docs/spec), `status`). `rejected` appears only in answers, never in a
-/// stored mutation. For a rejected entry, the gateway stores a record of the refusal.
+/// The status of a mutation (specification 001 (docs/spec), `status`).
+///
+/// `rejected` appears only in answers, never in a stored mutation. For a rejected entry, the gateway stores a record of
+/// the refusal.
 public enum MutationStatus: String, Sendable, Hashable, CaseIterable {
     /// Accepted; runs when its turn comes.
     case pending
@@ -18,11 +20,14 @@ public enum MutationStatus: String, Sendable, Hashable, CaseIterable {
     /// Not accepted.
     case rejected
 
-    /// Final: no transition leaves this status. Exactly the final statuses have `synced_at`; a CHECK on `mutations`
-    /// enforces it as well.
+    /// Whether the status is final, so that no transition leaves it.
+    ///
+    /// A mutation has `synced_at` if and only if its status is final; a CHECK on `mutations` enforces it as well.
     public var isFinal: Bool { self == .succeeded || self == .discarded }
 
-    /// Settled. A `wait` ends once each mutation is settled, or blocked by a settled one.
+    /// Whether the status is settled.
+    ///
+    /// A `wait` ends when each mutation is settled, or blocked by a settled mutation.
     public var isSettled: Bool {
         switch self {
         case .succeeded, .discarded, .failed, .conflict, .rejected: true
@@ -38,9 +43,9 @@ public enum MutationStatus: String, Sendable, Hashable, CaseIterable {
     /// Whether the status is in ``forAPerson``.
     public var isForAPerson: Bool { self == .failed || self == .conflict }
 
-    /// Whether the lane will run the mutation without further action.
+    /// Whether the lane runs the mutation without further action.
     ///
-    /// The mutation does not wait for a person or another mutation.
+    /// If so, the mutation does not wait for a person or for another mutation.
     public var isQueued: Bool { self == .pending || self == .inFlight }
 
     /// Whether a mutation that depends on a mutation with this status may run (product rule 3).
@@ -65,7 +70,7 @@ public enum MutationStatus: String, Sendable, Hashable, CaseIterable {
     public func canBecome(_ next: MutationStatus) -> Bool {
         switch (self, next) {
         case (.pending, .inFlight), (.pending, .blocked), (.pending, .discarded): true
-        // in the built-in store, nothing is in flight: a mutation goes from pending straight to an outcome
+        // in the built-in store, no mutation is in flight: it changes directly from pending to an outcome
         case (.pending, .succeeded), (.pending, .conflict), (.pending, .failed): true
         case (.blocked, .pending), (.blocked, .discarded), (.blocked, .failed): true
         case (.inFlight, .pending), (.inFlight, .succeeded), (.inFlight, .conflict), (.inFlight, .failed): true

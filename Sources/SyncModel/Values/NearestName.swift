@@ -6,7 +6,7 @@ public enum NearestName {
     /// The candidate closest to `name`.
     ///
     /// The candidate differs only in spelling (`sequenceNumber`), has few typing errors (`sequnce_number`), or begins
-    /// or ends with the words of the name (`sequence`). Nil if no candidate fits or, by words, more than one fits.
+    /// or ends with the words of the name (`sequence`). Nil if no candidate fits, or if several fit by words.
     public static func of(_ name: String, among candidates: [String]) -> String? {
         guard (1...maximumBytes).contains(name.utf8.count) else { return nil }
         let plain = folded(name)

@@ -2,8 +2,8 @@
 ///
 /// They apply to paths in a push, in a person's correction, in a preview, and in a request with replaced ids.
 ///
-/// A path must lead below the base URL in every interpretation. Servers, and proxies before them, interpret paths
-/// differently. Some decode the path first, some more than once; some treat a decoded slash or backslash as a
+/// A path must lead below the base URL in every interpretation. Servers, and the proxies in front of them, interpret
+/// paths differently. Some decode the path first, some more than once; some treat a decoded slash or backslash as a
 /// separator; and some drop the part after a `;`.
 ///
 /// A segment may contain an encoded slash, as in an upstream's id, unless one of these interpretations turns it into
@@ -58,9 +58,9 @@ public enum PathRules {
 
     private static let slash = UInt8(ascii: "/")
     private static let backslash = UInt8(ascii: "\\")
-    /// Bytes that end a name for some servers.
+    /// Bytes at which some servers end a name.
     ///
-    /// They begin parameters, end C strings, or end a path.
+    /// These bytes begin parameters, end C strings, or end a path.
     private static let cutsOff: Set<UInt8> = [UInt8(ascii: ";"), 0, UInt8(ascii: "?"), UInt8(ascii: "#")]
 }
 
@@ -93,8 +93,9 @@ package enum PercentEncoding {
         return output
     }
 
-    /// The text after decoding until nothing is left to decode. It takes one pass, since a decoded byte may complete an
-    /// escape that began before it.
+    /// The text, decoded until it has no escapes.
+    ///
+    /// One pass is enough, because it also decodes an escape that a decoded byte completes.
     package static func fullyDecoded(_ text: some Sequence<UInt8>) -> [UInt8] {
         var output: [UInt8] = []
         for byte in text {
@@ -107,7 +108,7 @@ package enum PercentEncoding {
         return output
     }
 
-    /// The encoded text: all characters except unreserved ones (RFC 3986, 2.3) are encoded.
+    /// The encoded text. All characters except unreserved characters (RFC 3986, 2.3) are encoded.
     package static func encoded(_ text: String) -> [UInt8] {
         text.utf8.flatMap { byte -> [UInt8] in
             switch byte {

@@ -10,9 +10,9 @@ public struct Problem: Error, Sendable, Hashable {
     public var errors: [ProblemDetail]
     /// The number of errors that were found and that ``errors`` does not list.
     public var omittedErrors = 0
-    /// `sequence_gap`: the watermark that the server has stored.
+    /// For `sequence_gap`: the watermark that the server has stored.
     public var expected: Int64?
-    /// `cursor_expired`: where to start again.
+    /// For `cursor_expired`: the path at which the client starts again.
     public var snapshot: String?
     /// The conflicting entity as JSON, if the caller may see it.
     public var current: [UInt8]?
@@ -20,9 +20,9 @@ public struct Problem: Error, Sendable, Hashable {
     ///
     /// If it does, another mutation of the same push stores the document.
     public var isCurrentOmitted = false
-    /// Seconds after which to retry; becomes the `Retry-After` header.
+    /// The number of seconds after which to retry, for the `Retry-After` header.
     public var retryAfter: Int?
-    /// `rate_limited`: the state of the exhausted quota, for the `RateLimit` header.
+    /// For `rate_limited`: the state of the exhausted quota, for the `RateLimit` header.
     public var standing: QuotaStatus?
 
     public init(_ code: ProblemCode, _ detail: String, errors: [ProblemDetail] = []) {
@@ -87,7 +87,7 @@ extension Problem {
         return Problem(.validationFailed, pointer: pointer, rule: Rule.deviceLimit, detail)
     }
 
-    /// The problem while a gateway of an older version runs. That gateway lacks a feature and would undo its effect.
+    /// The problem while a gateway of an older version runs, which does not have a feature and would undo its effect.
     ///
     /// Repeating the request does not help, because an operator must first update that gateway.
     public static func oldGateway(without feature: String, pointer: String = "", rule: String) -> Problem {
@@ -111,7 +111,7 @@ extension Problem {
 
 /// One error, and its place.
 public struct ProblemDetail: Sendable, Hashable {
-    /// RFC 6901 pointer into the request body. A long one is cut and ends with "…" (``ErrorBounds``).
+    /// The RFC 6901 pointer into the request body. A long pointer is truncated and ends with "…" (``ErrorBounds``).
     @Exact public var pointer: String
     /// The broken rule, by its name in docs/spec if it has one.
     @Exact public var rule: String

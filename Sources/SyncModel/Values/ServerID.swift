@@ -32,7 +32,7 @@ public struct ServerID: Sendable, Hashable {
     /// A valid id is an integer, or a string, of 1 to 200 bytes without control characters. UUIDs become lower case.
     ///
     /// Integers beyond 64 bits keep their digits. They must be written without fraction and exponent, because a program
-    /// that writes these has rounded the number.
+    /// that writes a fraction or an exponent has rounded the number.
     public init?(json value: JSONValue) {
         if let integer = value.int64 {
             self.init(integer)
@@ -74,7 +74,7 @@ public struct ServerID: Sendable, Hashable {
 }
 
 extension JSONWriter {
-    /// Writes a member that holds a server id in its own JSON kind, or null.
+    /// Writes a member with a server id in its own JSON kind, or with null.
     public mutating func member(_ name: StaticString, _ id: ServerID?) {
         self.name(name)
         value(id)

@@ -1,22 +1,22 @@
 import JSONText
 
-/// The parts of a stored problem object that operators' lists show.
+/// The parts of a stored problem object that operators' lists contain.
 ///
-/// They exclude the texts of the problem's user and of the upstream.
+/// They exclude texts by the mutation's user and by the upstream.
 public struct StoredProblem: Sendable, Hashable {
     /// A ``ProblemCode``, or a code of another version; nil if missing.
     @Exact public private(set) var code: String?
     /// The problem as a sentence; nil if missing.
     public let detail: String?
 
-    /// - Parameter json: a problem object; any other JSON yields no contents.
+    /// - Parameter json: a problem object. For any other JSON, all parts are nil.
     public init(_ json: [UInt8]) {
         let root = Self.root(json)
         code = root?["code"]?.string
         detail = root.flatMap { RedactedProblem(of: $0).detail }
     }
 
-    /// A stored problem without the texts of its user and the upstream.
+    /// A stored problem without texts by the mutation's user and by the upstream.
     ///
     /// Nil if the problem cannot be read.
     static func redacted(_ json: [UInt8]) -> [UInt8]? {
@@ -29,19 +29,19 @@ public struct StoredProblem: Sendable, Hashable {
     }
 }
 
-/// Renders a stored problem without the texts of its user and the upstream.
+/// Renders a stored problem without texts by the mutation's user and by the upstream.
 ///
 /// It omits the address of a redirect, which usually is the address of the request. It also omits the names of payload
-/// members in pointers, and the conflicting entity. The row contains all of it, and the user's own devices see it;
+/// members in pointers, and the conflicting entity. The row contains all these parts. The user's own devices see them;
 /// operators do not.
 struct RedactedProblem {
     private static let payload = Array("/payload".utf8)
     private static let slash = UInt8(ascii: "/")
 
     private let problem: JSONValue
-    /// Pointers that lead into the payload, which sentences quote.
+    /// Pointers into the payload, which the problem's sentences quote.
     ///
-    /// The longest pointer is first, as a pointer may begin with another pointer.
+    /// The longest pointer is first, because a pointer may begin with another pointer.
     private let pointers: [String]
 
     init(of problem: JSONValue) {

@@ -39,8 +39,8 @@ extension Timestamp {
     ///
     /// For example `2026-11-20T07:00:00.000Z` or `2026-11-20T08:00:00+01:00`.
     ///
-    /// Fractions finer than a microsecond are cut off; years run from 0001 to 9999 in UTC; a leap second (`:60`) counts
-    /// as the first of the next minute. Nil for anything else.
+    /// Fractions smaller than a microsecond are truncated. Years range from 0001 to 9999 in UTC. A leap second (`:60`)
+    /// counts as the first second of the next minute. Nil for any other text.
     public init?(rfc3339 text: String) {
         var text = text
         guard let moment = text.withUTF8(Timestamp.init(rfc3339:)) else { return nil }
@@ -74,7 +74,7 @@ extension Timestamp {
         guard reader.isAtEnd else { return nil }
         let days = Timestamp.daysSinceEpoch(year: year, month: month, day: day)
         let seconds = days * 86_400 + hour * 3_600 + minute * 60 + second - offsetMinutes * 60
-        // an offset may lead to a year that cannot be written
+        // with its offset, the time may be in a year that cannot be written
         guard (Timestamp.firstSecond...Timestamp.lastSecond).contains(seconds) else { return nil }
         self.init(microseconds: Int64(seconds) * 1_000_000 + Int64(micros))
     }

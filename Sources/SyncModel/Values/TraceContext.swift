@@ -18,8 +18,8 @@ public struct TraceContext: Sendable, Hashable {
 
     /// The trace of an action that no caller traces.
     ///
-    /// The trace id is the action's own id, so that either can be found from the other. Not sampled. The same id always
-    /// yields the same trace context.
+    /// The trace id is the action's own id, so that the trace can be found from the action and vice versa. The trace is
+    /// not sampled. The same id always produces the same trace context.
     public init(of id: UUID) {
         let bytes = withUnsafeBytes(of: id.uuid) { Array($0) }
         let traceID = bytes.reduce(UInt128(0)) { $0 << 8 | UInt128($1) }
@@ -56,7 +56,7 @@ public struct TraceContext: Sendable, Hashable {
         TraceContext(traceID: traceID, spanID: Self.randomID(), isSampled: isSampled)
     }
 
-    /// The header's value: 55 characters, version 00. It passes on only the flag that this version defines.
+    /// The header's value: 55 characters, version 00, with only the flag that this version defines.
     public var traceparent: String {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(Self.length)

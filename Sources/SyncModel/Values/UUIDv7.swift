@@ -5,7 +5,7 @@ import Synchronization
 
 /// Makes time-ordered UUIDs (RFC 9562, version 7).
 ///
-/// 48 bits of milliseconds, then 74 random bits.
+/// They consist of 48 bits of milliseconds, followed by 74 random bits.
 public final class UUIDv7Generator: Sendable {
     private let random = RandomBytePool()
 
@@ -37,8 +37,8 @@ public final class UUIDv7Generator: Sendable {
 
 /// Makes UUIDs of version 7, each greater than all previous ones.
 ///
-/// RFC 9562, 6.2, method 2. This also holds within a millisecond and after a clock that went back a little. Use it for
-/// ids that order events; each id can be guessed from another.
+/// It uses RFC 9562, 6.2, method 2. The order is also correct within a millisecond, and after the clock went back
+/// slightly. Use it for ids that order events. Note that an id can be guessed from another id.
 public final class OrderedUUIDs: Sendable {
     /// The number of milliseconds that the clock may go back before the order begins again.
     private static let timeout: Int64 = 10_000
@@ -62,8 +62,9 @@ public final class OrderedUUIDs: Sendable {
     }
 }
 
-/// Makes random UUIDs (RFC 9562, version 4). Foundation, in contrast, opens and closes the system's source for each
-/// UUID.
+/// Makes random UUIDs (RFC 9562, version 4).
+///
+/// Foundation would open and close the system's random source for each UUID.
 public final class UUIDv4Generator: Sendable {
     private let random = RandomBytePool()
 
@@ -91,8 +92,8 @@ extension UUID {
 
 /// Makes random UUIDs of version 8 (RFC 9562, 5.8).
 ///
-/// The gateway gives these UUIDs to users who are identified elsewhere by a text. The version distinguishes them from
-/// ids that other systems made.
+/// The gateway gives these UUIDs to users whom an identity provider identifies by a text. The version distinguishes the
+/// UUIDs from ids that other systems created.
 public final class UUIDv8Generator: Sendable {
     private let random = RandomBytePool()
 
@@ -135,7 +136,7 @@ extension [UInt8] {
 
 /// Random words from the system.
 ///
-/// They are drawn a few hundred at a time, since each draw is a system call.
+/// They are read several hundred at a time, because each read is a system call.
 final class RandomBytePool: Sendable {
     private static let refill = 512
     /// Words that were drawn and not used yet.

@@ -3,11 +3,11 @@ import Logging
 
 /// A log line as a JSON object.
 ///
-/// It has `time` (RFC 3339, UTC, milliseconds), `level`, `message`, `logger`, and each metadata key as a further
-/// member.
+/// It has the members `time` (RFC 3339, UTC, milliseconds), `level`, `message` and `logger`, and one member for each
+/// metadata key.
 ///
-/// Numbers and truth values given as `.stringConvertible` stay JSON numbers and booleans; dictionaries and arrays keep
-/// their shape. A metadata key that is one of the four names above gets an underscore at its end.
+/// Numbers and booleans given as `.stringConvertible` become JSON numbers and booleans; dictionaries and arrays keep
+/// their shape. If a metadata key equals one of the four names above, an underscore is appended to it.
 struct JSONLogLine {
     private static let reserved: [String] = ["time", "level", "message", "logger"]
 
@@ -75,7 +75,7 @@ struct JSONLogLine {
         switch value {
         case let value as Bool: value ? "true" : "false"
         case let value as any BinaryInteger: value.description
-        // JSON has neither infinity nor not-a-number; they become strings.
+        // JSON has neither infinity nor not-a-number, so these become strings.
         case let value as Double: value.isFinite ? value.description : nil
         case let value as Float: value.isFinite ? value.description : nil
         default: nil
@@ -104,7 +104,8 @@ struct JSONLogLine {
 
 /// A line for a person: time (UTC), level, message, `key=value`.
 ///
-/// Control characters are escaped everywhere: a text from a client must neither forge a line nor drive the terminal.
+/// Control characters are escaped everywhere, because a text from a client must neither forge a line nor control the
+/// terminal.
 struct TextLogLine {
     private(set) var bytes: [UInt8] = []
 
@@ -129,7 +130,7 @@ struct TextLogLine {
         bytes.append(contentsOf: (colours ? "\u{1B}[\(colour)m\(name)\u{1B}[0m" : name).utf8)
     }
 
-    /// The level's name in five characters, so that messages align, and an ANSI colour.
+    /// The level's name in five characters, so that messages are aligned, and the number of an ANSI colour.
     private static func presentation(of level: Logger.Level) -> (name: String, colour: Int) {
         switch level {
         case .trace: ("TRACE", 90)
@@ -153,7 +154,7 @@ struct TextLogLine {
         }
     }
 
-    /// C0 and C1 controls and DEL become `\n`, `\t` or `\u{…}`.
+    /// Appends a text, in which C0 and C1 controls and DEL become `\n`, `\t` or `\u{…}`.
     private mutating func append(_ text: String, quotes: Bool = false) {
         for scalar in text.unicodeScalars {
             switch scalar {
@@ -171,9 +172,10 @@ struct TextLogLine {
 
 // MARK: - LogTime
 
-/// A moment as log lines write it. Done by hand: a formatter object costs more than the rest of the line.
+/// A moment in the form of log lines. It is formatted here, because a formatter object costs more than the rest of the
+/// line.
 struct LogTime {
-    /// Milliseconds since 1970, UTC.
+    /// The milliseconds since 1970, in UTC.
     let milliseconds: Int64
 
     static func now() -> LogTime {
@@ -206,7 +208,7 @@ struct LogTime {
 
     /// The proleptic Gregorian date.
     ///
-    /// By eras of 400 years that begin on 1 March (so that leap days come last).
+    /// It is computed with eras of 400 years that begin on 1 March, so that leap days are the last days of a year.
     private static func civil(fromDays days: Int64) -> (year: Int64, month: Int64, day: Int64) {
         let (era, dayOfEra) = (days + 719_468).quotientAndRemainder(flooredBy: 146_097)
         let yearOfEra = (dayOfEra - dayOfEra / 1_460 + dayOfEra / 36_524 - dayOfEra / 146_096) / 365
@@ -228,9 +230,7 @@ struct LogTime {
 }
 
 extension Int64 {
-    /// Division that rounds towards minus infinity.
-    ///
-    /// So moments before 1970 fall on the right day.
+    /// Division that rounds towards minus infinity, so that moments before 1970 are on the right day.
     fileprivate func quotientAndRemainder(flooredBy divisor: Int64) -> (Int64, Int64) {
         let (quotient, remainder) = quotientAndRemainder(dividingBy: divisor)
         return remainder < 0 ? (quotient - 1, remainder + divisor) : (quotient, remainder)

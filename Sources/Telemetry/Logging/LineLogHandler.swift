@@ -14,8 +14,8 @@ package struct LineLogHandler: LogHandler {
     private let colours: Bool
 
     /// - Parameters:
-    ///   - label: the logger's.
-    ///   - colours: whether to colour the level of a text; nil asks the terminal.
+    ///   - label: the logger's label.
+    ///   - colours: whether to colour the level of a text line; nil decides by the terminal.
     package init(
         _ label: String,
         _ format: LogFormat,
@@ -48,8 +48,9 @@ package struct LineLogHandler: LogHandler {
 
 /// Writes whole lines to a file descriptor.
 ///
-/// Unbuffered, one write(2) a line: a crash loses nothing, and log collectors never see half a line. The lock keeps
-/// lines of two threads apart where the kernel does not, in pipes and beyond 4 KiB.
+/// Lines are not buffered, and each is one write(2). For this reason, a crash loses no lines, and log collectors never
+/// read half a line. The lock prevents lines of two threads from being mixed where the kernel does not prevent it: in
+/// pipes, for lines above 4 KiB.
 package final class LineWriter: Sendable {
     package static let standardOutput = LineWriter(fileDescriptor: 1)
 
@@ -57,12 +58,12 @@ package final class LineWriter: Sendable {
 
     private let descriptor: Mutex<Int32>
 
-    /// - Parameter fileDescriptor: the caller closes it, not before the last line.
+    /// - Parameter fileDescriptor: the descriptor, which the caller closes after the last line.
     package init(fileDescriptor: Int32) {
         self.descriptor = Mutex(fileDescriptor)
     }
 
-    /// Whether a person may be reading.
+    /// Whether the descriptor is a terminal, so that a person may be reading.
     package var isTerminal: Bool {
         descriptor.withLock { isatty($0) == 1 }
     }
@@ -70,8 +71,8 @@ package final class LineWriter: Sendable {
     /// Whether to use colours: only on a terminal, and unless `NO_COLOR` is set.
     var showsColours: Bool { isTerminal && getenv("NO_COLOR") == nil }
 
-    /// Writes the bytes, which end in a line feed. Bytes that the descriptor refuses are dropped: a full disk or a
-    /// closed pipe is no reason for a gateway to stop.
+    /// Writes the bytes, which end with a line feed. Bytes that the descriptor refuses are dropped, because a gateway
+    /// must not stop for a full disk or a closed pipe.
     func write(_ line: [UInt8]) {
         descriptor.withLock { descriptor in
             line.withUnsafeBytes { bytes in
@@ -81,7 +82,7 @@ package final class LineWriter: Sendable {
                     if written > 0 {
                         rest = rest.dropFirst(written)
                     } else if written < 0, errno == EAGAIN {
-                        // Another process made the descriptor non-blocking; wait until it takes more.
+                        // Another process made the descriptor non-blocking, so wait until it accepts more bytes.
                         var ready = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
                         guard poll(&ready, 1, 1_000) > 0 else { return }
                     } else if written == 0 || errno != EINTR {
@@ -98,8 +99,8 @@ private func systemWrite(_ descriptor: Int32, _ bytes: UnsafeRawBufferPointer) -
 }
 
 package enum LogFormat: String, Sendable, CaseIterable {
-    /// One JSON object a line, for log collectors: see ``JSONLogLine``.
+    /// One JSON object per line, for log collectors. See ``JSONLogLine``.
     case json
-    /// For a person: see ``TextLogLine``.
+    /// Text for a person. See ``TextLogLine``.
     case text
 }

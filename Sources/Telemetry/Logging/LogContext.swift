@@ -1,17 +1,19 @@
 package import Logging
 
-/// The request that a task works for. All log lines of the task carry its ids, also those of code that knows no
-/// request: a line about a refused SQL statement is found by the id that the client was given.
+/// The request for which a task works.
+///
+/// All log lines of the task contain the request's ids, including the lines of code that does not know the request. For
+/// example, a line about a refused SQL statement can be found by the id that the client received.
 package struct LogContext: Sendable {
-    /// The current task's request; nil for work that belongs to none.
+    /// The current task's request; nil for work that belongs to no request.
     @TaskLocal package static var current: LogContext?
 
     private let requestID: String
     private let traceID: String?
 
     /// - Parameters:
-    ///   - requestID: as in `X-Request-ID`.
-    ///   - traceID: 32 hexadecimal digits; nil for a request that is not traced.
+    ///   - requestID: the request's id, as in `X-Request-ID`.
+    ///   - traceID: the trace id, 32 hexadecimal digits; nil for a request that is not traced.
     package init(requestID: String, traceID: String?) {
         self.requestID = requestID
         self.traceID = traceID
@@ -28,8 +30,8 @@ package struct LogContext: Sendable {
 
 /// The metadata keys of log lines, in one place.
 ///
-/// A search for a key finds every line that carries it. The message is constant text; variable parts are metadata under
-/// one of these keys.
+/// A search for a key finds every line that contains it. The message is constant text; variable parts are metadata
+/// under one of these keys.
 package enum LogKeys {
     /// The request's id, as in `X-Request-ID`.
     package static let requestID = "request_id"
@@ -44,9 +46,9 @@ package enum LogKeys {
     package static let durationMS = "duration_ms"
     /// The failure, for the operator.
     package static let error = "error"
-    /// The machine-readable code that the client was given.
+    /// The machine-readable code that the client received.
     package static let code = "code"
-    /// Why an action was taken or refused.
+    /// The reason why an action was performed or refused.
     package static let reason = "reason"
     /// A network address and port.
     package static let address = "address"
@@ -58,8 +60,8 @@ package enum LogKeys {
 extension LogEvent {
     /// All metadata of a line, sorted by key.
     ///
-    /// The call's values win over the logger's, which win over the provider's. An error passed as such is under
-    /// ``LogKeys/error``.
+    /// Values of the call take precedence over values of the logger, which take precedence over values of the provider.
+    /// An error that is passed as the line's error is under ``LogKeys/error``.
     func metadata(
         over loggers: Logger.Metadata,
         provider: Logger.MetadataProvider?

@@ -5,14 +5,14 @@ import Synchronization
 protocol MetricCell: AnyObject, Sendable {
     static var kind: MetricKind { get }
 
-    /// - Parameter bounds: a histogram's buckets; empty for other kinds.
+    /// - Parameter bounds: the upper bounds of a histogram's buckets; empty for other kinds.
     init(bounds: [Double])
     func append(_ name: String, labels: LabelSet, to bytes: inout [UInt8])
 }
 
 /// The value of one counter series. Lock-free.
 ///
-/// Whole and fractional increments are kept apart, so a counter of events stays exact beyond 2^53.
+/// Whole and fractional increments are stored separately, so a counter of events stays exact beyond 2^53.
 final class CounterCell: MetricCell, CounterHandler, FloatingPointCounterHandler {
     static let kind = MetricKind.counter
 
@@ -21,13 +21,13 @@ final class CounterCell: MetricCell, CounterHandler, FloatingPointCounterHandler
 
     init(bounds: [Double] = []) {}
 
-    /// A counter does not go down: anything but a positive amount is ignored.
+    /// Adds a positive amount. Other amounts are ignored, because a counter does not decrease.
     func increment(by amount: Int64) {
         guard amount > 0 else { return }
         whole.wrappingAdd(UInt64(amount), ordering: .relaxed)
     }
 
-    /// A counter does not go down: anything but a positive finite amount is ignored.
+    /// Adds a positive finite amount. Other amounts are ignored, because a counter does not decrease.
     func increment(by amount: Double) {
         guard amount > 0, amount.isFinite else { return }
         fractional.update { $0 + amount }
@@ -68,7 +68,7 @@ final class GaugeCell: MetricCell, MeterHandler, RecorderHandler {
     func increment(by amount: Double) { bits.update { $0 + amount } }
     func decrement(by amount: Double) { bits.update { $0 - amount } }
 
-    // swift-metrics' `Gauge` is a recorder that keeps its last value only
+    // `Gauge` of swift-metrics is a recorder that keeps only its last value
     func record(_ value: Int64) { set(value) }
     func record(_ value: Double) { set(value) }
 
@@ -80,8 +80,8 @@ final class GaugeCell: MetricCell, MeterHandler, RecorderHandler {
 
 /// The buckets of one histogram series.
 ///
-/// A lock, held for one addition, rather than an atomic per bucket: a scrape then sees buckets, count and sum of
-/// the same moment.
+/// It uses a lock, held for one addition, instead of an atomic per bucket, so that a scrape reads buckets, count and
+/// sum of the same moment.
 final class HistogramCell: MetricCell, RecorderHandler, TimerHandler {
     static let kind = MetricKind.histogram
 
@@ -101,9 +101,9 @@ final class HistogramCell: MetricCell, RecorderHandler, TimerHandler {
 
     func record(_ value: Int64) { record(Double(value)) }
 
-    /// Records a value; not-a-number is ignored.
+    /// Records a value.
     ///
-    /// It would make the sum useless for the rest of the process's life.
+    /// Not-a-number is ignored, because it would make the sum useless until the process ends.
     func record(_ value: Double) {
         guard !value.isNaN else { return }
         let bucket = bucket(of: value)
@@ -113,7 +113,7 @@ final class HistogramCell: MetricCell, RecorderHandler, TimerHandler {
         }
     }
 
-    /// Timers are exposed in seconds, the base unit.
+    /// Records a timer's duration in seconds, the base unit in which timers are exposed.
     func recordNanoseconds(_ duration: Int64) { record(Double(duration) / 1e9) }
 
     func append(_ name: String, labels: LabelSet, to bytes: inout [UInt8]) {
@@ -147,14 +147,14 @@ final class HistogramCell: MetricCell, RecorderHandler, TimerHandler {
     }
 }
 
-/// Histogram bounds to choose from. A histogram costs one series a bound, so few and well placed.
+/// Bounds for histograms. There are only a few bounds in each list, because a histogram needs one series per bound.
 package enum MetricBuckets {
-    /// Seconds, for waits on a network or a database: 1 ms to 10 s.
+    /// Bounds in seconds, for waits on a network or a database: 1 ms to 10 s.
     package static let seconds: [Double] = [
         0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10,
     ]
 
-    /// Seconds, for waits on a network that may be unavailable: 10 ms to a day.
+    /// Bounds in seconds, for waits on a network that may be unavailable: 10 ms to a day.
     package static let upToADay: [Double] = [
         0.01, 0.05, 0.1, 0.5, 1, 5, 15, 60, 300, 900, 3_600, 14_400, 43_200, 86_400,
     ]

@@ -1,4 +1,4 @@
-/// One metric: its name and kind, and a cell for each of its label sets.
+/// One metric, with its name and kind, and a cell for each of its label sets.
 struct MetricFamily {
     let name: String
     let kind: MetricKind
@@ -8,7 +8,7 @@ struct MetricFamily {
 
     /// The cell for these labels, created on first use.
     ///
-    /// Beyond the limit it is the overflow series' cell. Nil for a cell of another kind.
+    /// Beyond the limit, it is the cell of the overflow series. Nil if the metric has another kind than the cell.
     mutating func cell<Cell: MetricCell>(for labels: LabelSet, limit: Int) -> (cell: Cell, isOverflow: Bool)? {
         guard kind == Cell.kind else { return nil }
         let isOverflow = series[labels] == nil && series.count >= limit
@@ -18,10 +18,10 @@ struct MetricFamily {
         return (cell as? Cell).map { ($0, isOverflow) }
     }
 
-    /// Shows an existing counter as the series without labels.
+    /// Uses an existing counter as the series without labels.
     mutating func adopt(_ counter: CounterCell) { series[LabelSet([])] = counter }
 
-    /// Makes these the gauge's only series, `limit` at most.
+    /// Replaces all series of the gauge by these, at most `limit`.
     mutating func replaceGauges(_ values: [(labels: LabelSet, value: Double)], limit: Int) {
         series = [:]
         for (labels, value) in values.prefix(limit) {
@@ -31,17 +31,17 @@ struct MetricFamily {
         }
     }
 
-    /// Removes the series of `object`, which frees its place under the limit.
+    /// Removes the series of `object`, which no longer counts towards the limit.
     mutating func remove(_ object: AnyObject) {
         if let labels = series.first(where: { $0.value === object })?.key { series[labels] = nil }
     }
 }
 
-/// A metric's kind, in the exposition format's own words.
+/// A metric's kind, with the names of the exposition format.
 package enum MetricKind: String, Sendable {
-    /// A number that only grows while the process lives.
+    /// A number that only grows while the process runs.
     case counter
-    /// A number that goes up and down.
+    /// A number that can increase and decrease.
     case gauge
     /// The number of observations up to each of a list of bounds, with count and sum.
     ///
@@ -51,12 +51,12 @@ package enum MetricKind: String, Sendable {
 
 /// The labels of one series, as in the braces of a sample.
 ///
-/// For example `method="GET",status="200"`. Sorted by name, so the same labels in another order are the same series;
-/// the text is escaped once, when the series is made, and not at each scrape.
+/// For example `method="GET",status="200"`. The labels are sorted by name, so the same labels in another order are the
+/// same series. The text is escaped once, when the series is created, and not at each scrape.
 struct LabelSet: Hashable, Sendable {
     let text: String
 
-    /// Of two labels that have the same name after sanitizing, the first one stays.
+    /// Creates a label set. If two labels have the same name after sanitizing, the first is used.
     init(_ dimensions: [(String, String)]) {
         guard !dimensions.isEmpty else {
             self.text = ""
@@ -80,14 +80,14 @@ struct LabelSet: Hashable, Sendable {
         self.text = String(decoding: bytes, as: UTF8.self)
     }
 
-    /// The labels of the series that counts for a metric beyond its limit of series.
+    /// The labels of the series that counts for all label sets beyond a metric's limit.
     static let overflow = LabelSet([("overflow", "true")])
 }
 
 /// The names that the exposition format allows, and the conversion of other names.
 ///
-/// Libraries name their metrics with dots (`http.server.requests`), which version 0.0.4 of the format does not know. A
-/// name is never a reason to fail: a process with a strange metric name is better than none.
+/// Libraries name their metrics with dots (`http.server.requests`), which version 0.0.4 of the format does not allow.
+/// An invalid name is never an error, because the process must not fail because of it.
 enum MetricNames {
     /// A valid metric name that resembles `text`: every other character becomes `_`.
     ///
@@ -102,7 +102,7 @@ enum MetricNames {
         return kind == .counter && !name.hasSuffix("_total") ? name + "_total" : name
     }
 
-    /// The name under which a timer is exposed: the base unit is its suffix.
+    /// The name under which a timer is exposed, with the base unit as its suffix.
     static func timer(_ text: String) -> String {
         let name = metric(text)
         return name.hasSuffix("_seconds") ? name : name + "_seconds"
@@ -110,7 +110,7 @@ enum MetricNames {
 
     /// A valid label name, `[a-zA-Z_][a-zA-Z0-9_]*`.
     ///
-    /// It differs from Prometheus' reserved names: `le`, and those that begin with two underscores.
+    /// It differs from the reserved names of Prometheus: `le`, and names that begin with two underscores.
     static func label(_ text: String) -> String {
         let name = sanitized(text, colons: false)
         return name == "le" || name.hasPrefix("__") ? "exported_" + name : name
@@ -121,7 +121,7 @@ enum MetricNames {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(text.utf8.count + 1)
         for byte in text.utf8 {
-            // A continuation byte belongs to a character that has its underscore already.
+            // A continuation byte belongs to a character that was already replaced by an underscore.
             if byte & 0xC0 == 0x80 { continue }
             if bytes.isEmpty, isDigit(byte) { bytes.append(UInt8(ascii: "_")) }
             bytes.append(isAllowed(byte, colons: colons) ? byte : UInt8(ascii: "_"))

@@ -4,7 +4,7 @@ extension PrometheusRegistry {
     /// Adds the standard metrics of a process, read from the kernel at each scrape.
     ///
     /// Every Prometheus dashboard expects them: `process_cpu_seconds_total`, `process_resident_memory_bytes`,
-    /// `process_start_time_seconds`, `process_open_fds` and `process_max_fds`. Unreadable ones are left out.
+    /// `process_start_time_seconds`, `process_open_fds` and `process_max_fds`. Metrics that cannot be read are omitted.
     package func addProcessMetrics() {
         addCounter("process_cpu_seconds_total", "User and system CPU time spent, in seconds.", ProcessMetrics.cpuTime)
         addGauge("process_resident_memory_bytes", "Resident memory size, in bytes.", ProcessMetrics.residentMemory)
@@ -15,16 +15,16 @@ extension PrometheusRegistry {
     }
 }
 
-/// Readings of this process from the kernel; nil where it does not provide them.
+/// Values of this process from the kernel; nil if the kernel does not provide them.
 enum ProcessMetrics {
-    /// Seconds. The process clock rather than /proc/self/stat, whose ticks are 10 ms.
+    /// The CPU time in seconds. It is read from the process clock, because the ticks of /proc/self/stat are 10 ms.
     @Sendable static func cpuTime() -> Double? {
         var time = timespec()
         guard clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time) == 0 else { return nil }
         return Double(time.tv_sec) + Double(time.tv_nsec) / 1e9
     }
 
-    /// Bytes; the second number of /proc/self/statm counts resident pages.
+    /// The resident memory in bytes. The second number of /proc/self/statm is the number of resident pages.
     @Sendable static func residentMemory() -> Double? {
         guard let fields = contents(of: "/proc/self/statm")?.split(separator: " "), fields.count > 1,
             let pages = Double(fields[1])
@@ -32,12 +32,12 @@ enum ProcessMetrics {
         return pages * Double(sysconf(Int32(_SC_PAGESIZE)))
     }
 
-    /// Seconds since 1970.
+    /// The start time of the process, in seconds since 1970.
     ///
-    /// The machine's boot time plus field 22 of /proc/self/stat, in ticks since boot.
+    /// It is the machine's boot time plus field 22 of /proc/self/stat, in ticks since boot.
     static func startTime() -> Double? {
         guard let stat = contents(of: "/proc/self/stat"), let boot = bootTime() else { return nil }
-        // The second field is the program's name in parentheses, which may itself hold spaces and parentheses.
+        // The second field is the program's name in parentheses, which may itself contain spaces and parentheses.
         guard let nameEnd = stat.lastIndex(of: ")") else { return nil }
         let fields = stat[nameEnd...].split(separator: " ")
         guard fields.count > 20, let ticks = Double(fields[20]) else { return nil }
@@ -49,7 +49,7 @@ enum ProcessMetrics {
         defer { closedir(folder) }
         var entries = 0
         while readdir(folder) != nil { entries += 1 }
-        // Without `.`, `..` and the descriptor that reads the folder.
+        // `.`, `..` and the descriptor that reads the folder do not count.
         return Double(entries - 3)
     }
 

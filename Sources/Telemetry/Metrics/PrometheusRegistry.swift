@@ -3,17 +3,17 @@ import Synchronization
 
 /// All metrics of the process, and their text for a Prometheus server.
 ///
-/// The text is in exposition format 0.0.4. This backend exists because swift-prometheus is not among the packages this
-/// repository builds with, and the format is small. Handlers are found under a lock once, and then count without one
-/// (or, for histograms, with a private one), so keep references to them.
+/// The text is in exposition format 0.0.4. This backend exists because swift-prometheus is not among the packages that
+/// this repository uses, and the format is small. A handler is looked up under a lock. After that it counts without a
+/// lock (or, for histograms, with a private lock), so keep references to handlers.
 ///
-/// Bounded: a metric has at most ``seriesLimit`` label sets; further ones count in one series labelled
-/// `overflow="true"`, and `sluice_metrics_dropped_series_total` counts how often that happened.
+/// A metric has at most ``seriesLimit`` label sets. Further label sets count in one series labelled `overflow="true"`,
+/// and `sluice_metrics_dropped_series_total` counts how often that happened.
 package final class PrometheusRegistry: Sendable {
     /// The `Content-Type` of ``render(into:)``.
     package static let contentType = "text/plain; version=0.0.4; charset=utf-8"
 
-    /// Label sets that a metric may have, the overflow series not counted.
+    /// The maximum number of label sets of a metric, without the overflow series.
     package let seriesLimit: Int
 
     private struct Description {
@@ -31,7 +31,7 @@ package final class PrometheusRegistry: Sendable {
     private let state = Mutex(State())
     private let dropped: CounterCell
 
-    /// - Parameter seriesLimit: label sets that a metric may have; at least 1.
+    /// - Parameter seriesLimit: the maximum number of label sets of a metric; at least 1.
     package init(seriesLimit: Int = 1_000) {
         self.seriesLimit = max(1, seriesLimit)
         let name = "sluice_metrics_dropped_series_total"
@@ -43,13 +43,13 @@ package final class PrometheusRegistry: Sendable {
         state.withLock { $0.families[name] = family }
     }
 
-    /// Describes a metric. To be called before the metric's first use; a later call changes nothing that is shown.
+    /// Describes a metric. Call it before the metric's first use; a later call has no effect on the output.
     ///
     /// - Parameters:
     ///   - name: the exposed name, with `_total` or the unit at its end.
-    ///   - kind: with a kind, the name is refused to metrics of another one.
+    ///   - kind: the metric's kind. If it is not nil, metrics of other kinds cannot use the name.
     ///   - help: one sentence for the reader of a dashboard.
-    ///   - buckets: for histograms, the upper bounds; sorted here, duplicates and infinities dropped.
+    ///   - buckets: for histograms, the upper bounds. They are sorted, and duplicates and infinities are removed.
     package func describe(_ name: String, kind: MetricKind? = nil, help: String, buckets: [Double]? = nil) {
         let bounds = buckets.map { Set($0.filter(\.isFinite)).sorted() }
         state.withLock {
@@ -59,20 +59,20 @@ package final class PrometheusRegistry: Sendable {
 
     /// Runs `collect` at the start of every scrape, on the scraper's thread.
     ///
-    /// It copies numbers that are counted elsewhere (a pool's size, the kernel's counters) by ``setGauge(_:_:to:)`` and
-    /// ``setCounter(_:_:to:)``. It must not wait for anything.
+    /// `collect` copies numbers that are counted elsewhere (a pool's size, the kernel's counters) with
+    /// ``setGauge(_:_:to:)`` and ``setCounter(_:_:to:)``. It must not wait.
     package func onScrape(_ collect: @escaping @Sendable (_ registry: PrometheusRegistry) -> Void) {
         state.withLock { $0.collectors.append(collect) }
     }
 
-    /// Sets a gauge by name; for collectors. Elsewhere, hold a `Gauge` or `Meter`.
+    /// Sets a gauge by name. Only collectors call it; other code holds a `Gauge` or a `Meter`.
     package func setGauge(_ name: String, _ labels: [(String, String)] = [], to value: Double) {
         gauge(name, labels).set(value)
     }
 
-    /// Sets all series of a gauge at once, and removes the others.
+    /// Sets all series of a gauge together, and removes all others.
     ///
-    /// For collectors whose labels change. A name that is used by another kind is not changed.
+    /// It is intended for collectors whose labels change. If a metric of another kind has this name, nothing changes.
     package func setGauges(_ name: String, _ values: [(labels: [(String, String)], value: Double)]) {
         let series = values.map { (LabelSet($0.labels), $0.value) }
         let name = MetricNames.exposed(name, as: .gauge)
@@ -87,18 +87,18 @@ package final class PrometheusRegistry: Sendable {
 
     /// Sets a counter to a total that is counted elsewhere; for collectors.
     ///
-    /// The total should never decrease while the process lives.
+    /// The total should never decrease while the process runs.
     package func setCounter(_ name: String, _ labels: [(String, String)] = [], to total: Double) {
         counter(name, labels).set(total)
     }
 
-    /// A gauge that is set at every scrape; nil leaves it as it was.
+    /// Adds a gauge that is set at every scrape. Nil keeps the previous value.
     package func addGauge(_ name: String, _ help: String, _ value: @escaping @Sendable () -> Double?) {
         describe(name, kind: .gauge, help: help)
         onScrape { registry in value().map { registry.setGauge(name, to: $0) } }
     }
 
-    /// A gauge whose series, by a label's values, are set at every scrape.
+    /// Adds a gauge whose series, one for each value of a label, are set at every scrape.
     ///
     /// Series without a new value are removed.
     package func addGauge(
@@ -113,7 +113,7 @@ package final class PrometheusRegistry: Sendable {
         }
     }
 
-    /// A counter that is set at every scrape to a total that is counted elsewhere.
+    /// Adds a counter that is set at every scrape to a total that is counted elsewhere.
     ///
     /// Nil keeps the previous total.
     package func addCounter(_ name: String, _ help: String, _ total: @escaping @Sendable () -> Double?) {
@@ -121,7 +121,7 @@ package final class PrometheusRegistry: Sendable {
         onScrape { registry in total().map { registry.setCounter(name, to: $0) } }
     }
 
-    /// A counter's present total; 0 where nothing has been counted yet.
+    /// A counter's present total; 0 if nothing has been counted yet.
     package func total(_ name: String, _ labels: [(String, String)]) -> Double {
         let name = MetricNames.exposed(name, as: .counter)
         let cell = state.withLock { $0.families[name]?.series[LabelSet(labels)] }
@@ -138,8 +138,10 @@ package final class PrometheusRegistry: Sendable {
         cell(MetricNames.exposed(name, as: .gauge), labels)
     }
 
-    /// The only place that creates series. A name that is taken by another kind gets a cell that counts and is not
-    /// shown: two kinds under one name would make the whole page unreadable.
+    /// Returns the cell of a series. Only this method creates series.
+    ///
+    /// If a metric of another kind has the name, the new cell counts but is not exposed, because two kinds under one
+    /// name would make the whole page unreadable.
     ///
     /// - Parameter buckets: the bounds of a histogram without a description.
     func cell<Cell: MetricCell>(_ name: String, _ dimensions: [(String, String)], buckets: [Double] = []) -> Cell {
@@ -171,7 +173,7 @@ package final class PrometheusRegistry: Sendable {
     /// Appends the text of all metrics, sorted by name and labels. Runs the collectors first.
     package func render(into bytes: inout [UInt8]) {
         for collect in state.withLock({ $0.collectors }) { collect(self) }
-        // A copy, so that creating a handler does not wait for the writing.
+        // A copy, so that the creation of a handler does not wait until the text is written.
         let families = state.withLock { $0.families }
         for family in families.values.sorted(by: { $0.name < $1.name }) where !family.series.isEmpty {
             PrometheusText.appendHeader(family.name, kind: family.kind, help: family.help, to: &bytes)
@@ -191,15 +193,15 @@ package final class PrometheusRegistry: Sendable {
 
 // MARK: - PrometheusMetricsFactory
 
-/// Makes swift-metrics, and all its users, count in a ``PrometheusRegistry``.
+/// The backend of swift-metrics that counts in a ``PrometheusRegistry``.
 ///
-/// `Counter` and `FloatingPointCounter` are counters (`_total` is added where it is missing), `Meter` and `Gauge`
-/// gauges, `Recorder` a histogram, `Timer` a histogram in seconds (`_seconds` is added where it is missing). A series
-/// that is destroyed disappears from the scrape, for all that share it.
+/// `Counter` and `FloatingPointCounter` are counters (`_total` is added if it is missing). `Meter` and `Gauge` are
+/// gauges. `Recorder` is a histogram, and `Timer` is a histogram in seconds (`_seconds` is added if it is missing). A
+/// destroyed series disappears from the scrape, for all handlers that share it.
 package struct PrometheusMetricsFactory: MetricsFactory {
     package let registry: PrometheusRegistry
 
-    /// A factory over `registry`, for `MetricsSystem.bootstrap`.
+    /// Creates a factory for `MetricsSystem.bootstrap`.
     package init(_ registry: PrometheusRegistry) {
         self.registry = registry
     }
@@ -219,7 +221,7 @@ package struct PrometheusMetricsFactory: MetricsFactory {
         registry.gauge(label, dimensions)
     }
 
-    /// Without `aggregate` it is a gauge, which is how swift-metrics makes its `Gauge`.
+    /// Makes a recorder. Without `aggregate` it is a gauge, because swift-metrics makes its `Gauge` in this way.
     package func makeRecorder(
         label: String,
         dimensions: [(String, String)],
@@ -262,9 +264,9 @@ enum PrometheusText {
         }
     }
 
-    /// The text of a number, without a fraction for whole ones.
+    /// The text of a number, without a fraction if it is whole.
     ///
-    /// So `le="1"` reads as it does from every other exporter.
+    /// As a result, `le="1"` has the same form as in other exporters.
     static func number(_ value: Double) -> String {
         if value.isNaN { return "NaN" }
         if value.isInfinite { return value < 0 ? "-Inf" : "+Inf" }

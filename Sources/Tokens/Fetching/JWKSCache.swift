@@ -20,7 +20,7 @@ final class JWKSCache: Sendable {
     private let wake: @Sendable () -> Void
     private let state = Mutex(State())
 
-    /// - Parameter wake: makes the fetching task call ``begin(at:)``.
+    /// - Parameter wake: wakes the fetching task, which calls ``begin(at:)``.
     init(url: String, wake: @escaping @Sendable () -> Void) {
         self.url = url
         self.wake = wake
@@ -36,7 +36,7 @@ final class JWKSCache: Sendable {
 
     // MARK: - Requests
 
-    /// Requests a newer set and waits for it, if the rules allow the wait.
+    /// Requests a newer key set and waits for it, if the rules allow the wait.
     ///
     /// - Returns: whether the token should be tried again.
     func demand(at now: Timestamp) async -> Bool {
@@ -124,7 +124,7 @@ final class JWKSCache: Sendable {
         guard !published.keys.isEmpty || published.withdrawsAll else {
             return fail("the document contains no usable key", at: now)
         }
-        // an empty set may be a mistake, so fetch again soon
+        // an empty key set may be a mistake, so it is fetched again soon
         let age = published.keys.isEmpty ? "no-cache" : cacheControl
         var result = succeed(age, at: now) { state in
             state.keys = published.keys
@@ -162,13 +162,13 @@ final class JWKSCache: Sendable {
 
 /// The rules for fetching a provider's keys, and for waiting for a fetch, without I/O.
 ///
-/// A set is fetched again when it is about to expire, after a failure with growing pauses, and when a token names an
-/// unknown key. Any client can write such a token. Such a fetch therefore happens only once in ``demandPause`` for all
-/// callers together, and only ``maximumWaiters`` requests wait for it.
+/// A key set is fetched again when it is about to expire, after a failure (with growing pauses), and when a token names
+/// an unknown key. Any client can write a token with an unknown key. For this reason, such a fetch happens only once in
+/// ``demandPause`` for all callers together, and at most ``maximumWaiters`` requests wait for it.
 struct JWKSCacheState: Sendable {
-    /// The minimum and the maximum use of a set, in seconds.
+    /// The minimum and the maximum time for which a key set is used, in seconds.
     ///
-    /// A separate default applies if the provider does not specify a time.
+    /// If the provider does not specify a time, ``defaultAge`` is used.
     static let ages: ClosedRange<Double> = 60...3_600
     static let defaultAge: Double = 600
     /// The pause after a failure, in seconds, and its maximum.
@@ -196,7 +196,7 @@ struct JWKSCacheState: Sendable {
     }
 
     private(set) var isFetching = false
-    /// When a set was last fetched or found unchanged; nil if never.
+    /// When the key set was last fetched or found unchanged; nil if never.
     private(set) var freshAt: Timestamp?
     private(set) var failures = 0
     private var dueAt: Timestamp?
@@ -229,8 +229,8 @@ struct JWKSCacheState: Sendable {
     ///
     /// - Parameters:
     ///   - maximumAge: the maximum age that the provider specifies, in seconds.
-    ///   - luck: a random number from 0 to 1 for each call, so that replicas do not all fetch at the same time.
-    /// - Returns: whether to warn of a failure.
+    ///   - luck: a random number from 0 to 1 for each call, so that gateways do not all fetch at the same time.
+    /// - Returns: whether to log a warning about a failure.
     mutating func finish(_ outcome: Outcome, maximumAge: Int64?, at now: Timestamp, luck: Double) -> Bool {
         isFetching = false
         guard outcome == .failed else {
@@ -251,7 +251,7 @@ struct JWKSCacheState: Sendable {
         return true
     }
 
-    /// Seconds until the next fetch, for `Retry-After`; at least 1.
+    /// The number of seconds until the next fetch, for `Retry-After`; at least 1.
     func secondsUntilDue(at now: Timestamp) -> Int {
         guard !isFetching, let dueAt, dueAt > now else { return 1 }
         let seconds = (dueAt.microseconds - now.microseconds + 999_999) / 1_000_000
@@ -280,7 +280,7 @@ enum CacheControl {
             switch (parts.first, parts.count) {
             case ("no-store", _), ("no-cache", _): return 0
             case ("max-age", 2) where !parts[1].isEmpty && parts[1].utf8.allSatisfy { (48...57).contains($0) }:
-                // a number that does not fit is long enough for any use
+                // a number that is too large for the type is longer than any permitted age
                 age = min(age ?? .max, Int64(parts[1]) ?? .max)
             default: continue
             }

@@ -5,15 +5,15 @@ import Synchronization
 
 /// Keeps the keys of a ``TokenVerifier`` fresh.
 ///
-/// It fetches the keys that providers publish, and checks whether files of keys and issuers have changed. If that
-/// fails, the keys in force stay in force.
+/// It fetches the keys that providers publish, and checks whether files of keys and issuers have changed. If a fetch or
+/// a check fails, the previous keys stay in force.
 package final class JWKSRefresher: Service, Sendable {
-    /// Reads all issuers again, files included.
+    /// Reads all issuers again, including their files.
     package typealias Load = @Sendable () throws -> TokenConfiguration
 
     /// How often files are read, in seconds.
     ///
-    /// They are small, and reading one is more reliable than comparing its times.
+    /// The files are small, and reading a file is more reliable than comparing its modification times.
     static let filePause: Double = 5
     /// How often due fetches and files are checked.
     private static let tick: Duration = .seconds(1)
@@ -31,7 +31,7 @@ package final class JWKSRefresher: Service, Sendable {
     private let logger: Logger
     private let files: Mutex<Files>
 
-    /// - Parameter load: nil if there are no files.
+    /// - Parameter load: reads the issuers; nil if there are no files.
     package init(
         verifier: TokenVerifier,
         fetch: @escaping KeySetAnswer.Fetch,
@@ -152,6 +152,6 @@ package final class JWKSRefresher: Service, Sendable {
 }
 
 extension JWKSRefresher: CustomStringConvertible {
-    /// A short description for logs of services, since the members contain secrets.
+    /// A short description for logs of services, because the members contain secrets.
     package var description: String { "KeyKeeper" }
 }

@@ -9,12 +9,12 @@ package struct IdentityPlaces: Sendable, Equatable {
         case claim(ClaimPlace)
         /// The names of an object's members, or a list of texts.
         case keys(ClaimPlace)
-        /// No claim: all tokens are for this organization.
+        /// No claim, because all tokens are for this organization.
         case fixed(UUID)
 
         /// The name of the top-level claim that contains the organization's name.
         ///
-        /// Nil if there is no such claim, or its place is deeper.
+        /// Nil if there is no such claim, or if it is nested in another claim.
         package var claimName: String? {
             if case .claim(let place) = self { return place.plainName }
             return nil
@@ -33,9 +33,9 @@ package struct IdentityPlaces: Sendable, Equatable {
     package enum UserForm: String, Sendable, CaseIterable {
         /// A UUID is the user's id; any other text is mapped to an id.
         case either
-        /// It must be a UUID.
+        /// The claim must be a UUID.
         case uuid
-        /// Every text is mapped to an id, even a UUID: this issuer shares no users with others.
+        /// Every text is mapped to an id, even a UUID, because this issuer shares no users with other issuers.
         case mapped
     }
 
@@ -43,7 +43,7 @@ package struct IdentityPlaces: Sendable, Equatable {
     package enum OrganizationForm: String, Sendable, CaseIterable {
         /// A UUID is the organization's id; any other text is an external id.
         case either
-        /// It must be a UUID.
+        /// The claim must be a UUID.
         case uuid
         /// Every text is an external id, even a UUID.
         case external
@@ -60,7 +60,7 @@ package struct IdentityPlaces: Sendable, Equatable {
     /// The places in tokens with `sub` and `org`.
     package init() {}
 
-    /// - Parameter organization: the claim's place.
+    /// Creates places with a claim that names the organization.
     package init(user: ClaimPlace, organization: ClaimPlace) {
         self.user = user
         self.organization = .claim(organization)
@@ -69,14 +69,14 @@ package struct IdentityPlaces: Sendable, Equatable {
 
 /// The place of a claim: the name of a payload's member, or a path.
 ///
-/// Names are the older form of the settings.
+/// In settings, names are the older form.
 package struct ClaimPlace: Sendable {
     /// The query. A name, with any characters, is a query with one step.
     package let query: SingularQuery
     /// The text that the operator wrote.
     package let description: String
 
-    /// The member of the payload with that name.
+    /// Creates the place of a payload's member with a name.
     package init(named name: String) { self.init(SingularQuery(member: name), name) }
 
     private init(_ query: SingularQuery, _ description: String) {
@@ -106,7 +106,7 @@ package struct ClaimPlace: Sendable {
 }
 
 extension ClaimPlace: Hashable, CustomStringConvertible {
-    /// Two places are equal if they lead to the same value, however they are written.
+    /// Two places are equal if they lead to the same value, even if they are written differently.
     package static func == (left: ClaimPlace, right: ClaimPlace) -> Bool { left.query == right.query }
 
     package func hash(into hasher: inout Hasher) { hasher.combine(query) }

@@ -3,12 +3,12 @@ package import SyncModel
 
 /// All issuers in force.
 ///
-/// A token's issuer is read before anything in the token is trusted. Only this issuer's keys are then tried, so a token
-/// that names one issuer is never verified by the key of another.
+/// A token's issuer is read before any part of the token is trusted. After that, only this issuer's keys are tried, so
+/// a token that names one issuer is never verified with the key of another issuer.
 struct IssuerTable: Sendable {
     private(set) var entries: [IssuerEntry]
     private let byName: [ByteExactString: Int]
-    /// The issuer for tokens that name none of the others.
+    /// The issuer for tokens that do not name another issuer.
     private let fallback: Int?
 
     /// - Throws: `TokenConfigurationError` if two issuers have the same name.
@@ -95,7 +95,7 @@ struct IssuerEntry: Sendable {
     let given: [TokenKey]
     /// Keys that the issuer publishes; nil if it publishes no keys.
     let remote: JWKSCache?
-    /// The keys of both kinds.
+    /// The configured and the published keys.
     private(set) var keys: TokenKeySet
 
     init(_ issuer: TrustedIssuer, rules: TokenRules, given: [TokenKey], remote: JWKSCache?) {
@@ -119,8 +119,8 @@ package struct TrustedIssuer: Sendable, Equatable {
     package enum Organizations: Sendable, Hashable {
         /// Every organization of the gateway.
         case any
-        /// Only these. The answer to a token for another organization is the same as if that organization did not
-        /// exist.
+        /// Only these organizations. The answer to a token for another organization is the same as if that organization
+        /// did not exist.
         case only(Set<UUID>)
 
         package func covers(_ organization: UUID) -> Bool {
@@ -133,7 +133,7 @@ package struct TrustedIssuer: Sendable, Equatable {
 
     /// The `iss` of the issuer's tokens.
     ///
-    /// With nil, it issues the tokens without `iss` and the tokens whose `iss` belongs to no other issuer.
+    /// If it is nil, this is the issuer of tokens without `iss`, and of tokens whose `iss` belongs to no other issuer.
     package var issuer: ByteExactString?
     /// The required value or element of `aud`; nil accepts any value, or its absence.
     package var audience: ByteExactString?
@@ -141,10 +141,10 @@ package struct TrustedIssuer: Sendable, Equatable {
     package var audienceClaim = ClaimPlace(named: "aud")
     /// The places of user and organization.
     package var places: IdentityPlaces
-    /// The name under which the gateway stores the issuer's users and organizations' names.
+    /// The name under which the gateway stores the issuer's users and names of organizations.
     ///
-    /// Usually nil, which means the issuer's own name. Two issuers with the same namespace name the same users, as the
-    /// two domains of a provider do.
+    /// It is usually nil, which means the issuer's own name. Two issuers with the same namespace name the same users,
+    /// such as two domains of one provider.
     package var namespace: ByteExactString?
     package var organizations: Organizations
     /// The secret of the issuer's HS256 tokens, at least 16 bytes; nil if HS256 is not used.
@@ -154,7 +154,7 @@ package struct TrustedIssuer: Sendable, Equatable {
     /// The URL at which the issuer publishes its public keys; nil if it publishes no keys.
     @Exact package var jwksURL: String?
 
-    /// The name under which the issuer's users and organizations' names are stored.
+    /// The name under which the issuer's users and names of organizations are stored.
     ///
     /// Empty for the issuer without a name.
     package var rememberedAs: ByteExactString { namespace ?? issuer ?? "" }
@@ -162,7 +162,7 @@ package struct TrustedIssuer: Sendable, Equatable {
     /// Whether the issuer has a key that could verify its tokens.
     var hasKey: Bool { secret != nil || !keys.isEmpty || jwksURL != nil }
 
-    /// An unchecked issuer; ``TokenVerifier`` checks it.
+    /// Creates an issuer without checks; ``TokenVerifier`` checks it.
     package init(
         issuer: String?,
         audience: String? = nil,
@@ -185,6 +185,6 @@ package struct TrustedIssuer: Sendable, Equatable {
 }
 
 extension TrustedIssuer: CustomStringConvertible {
-    /// Only the issuer's name, since the members contain a secret.
+    /// Only the issuer's name, because the members contain a secret.
     package var description: String { "TrustedIssuer(\(issuer?.string ?? "without a name"))" }
 }
