@@ -1,12 +1,13 @@
 // In Swift, texts that are canonically equivalent are equal: `é` and `e` with an accent, `K` and the Kelvin sign. Ids,
-// names and headers are their bytes, and PostgreSQL, SQLite and HTTP compare bytes. The compiler prefers a module's own
-// operators to the standard library's, so with this file `==`, `<`, `switch` and the searches below compare bytes.
+// names and headers must be compared by their bytes, as PostgreSQL, SQLite and HTTP do. The compiler prefers a module's
+// own operators to the standard library's, so with this file `==`, `<`, `switch` and the searches below compare bytes.
 //
-// Every target has this file, as a symbolic link; `scripts/lint-text` checks that. Generic code still uses the standard
-// library: `Set<String>`, `[String: …]`, synthesized `Hashable`, tuples. There, use `ByteExactString` and `@Exact`.
+// Every target has this file, as a symbolic link; `scripts/lint-text` checks that. Generic code, such as `Set<String>`,
+// `[String: …]`, synthesized `Hashable` and tuples, still uses the standard library. In such code, use
+// `ByteExactString` and `@Exact`.
 
 extension String {
-    /// Whether both are the same bytes.
+    /// Whether both texts have the same bytes.
     @inline(__always)
     func hasSameBytes(as other: String) -> Bool { isSameValue(as: other) || hasEqualBytes(other) }
 
@@ -94,8 +95,8 @@ func < (left: (String, String), right: (String, String)) -> Bool {
     left.0 == right.0 ? left.1 < right.1 : left.0 < right.0
 }
 
-/// Searches for a character by its bytes. A combining mark behind a delimiter makes both one `Character`, which the
-/// standard library does not find: `/` and U+0338 are one.
+/// Searches for a character by its bytes. A combining mark after a delimiter forms one `Character` with it, as `/` and
+/// U+0338 do. The standard library does not find the delimiter in it.
 extension StringProtocol {
     func split(
         separator: Character,
@@ -123,7 +124,7 @@ extension StringProtocol {
         return last
     }
 
-    /// The part before the first of some characters; all of it without a match.
+    /// The part before the first of some characters; the whole text without a match.
     func before(_ delimiters: Character...) -> Substring {
         let text = Substring(self)
         return text[..<(delimiters.compactMap { text.firstIndex(of: $0) }.min() ?? text.endIndex)]
@@ -139,7 +140,7 @@ extension StringProtocol {
 
     func contains(_ text: String) -> Bool { range(of: text) != nil }
 
-    /// Quoting depends on it: a quote that a combining mark follows is a quote to SQL.
+    /// Quoting depends on this: SQL reads a quote as a quote even if a combining mark follows it.
     func replacing(_ text: String, with replacement: String) -> String {
         let whole = Substring(self)
         var (result, place) = ("", startIndex)
@@ -169,7 +170,7 @@ extension Substring {
     }
 }
 
-// `String` and `Substring` have these methods themselves, and the compiler prefers them to those of an extension of
+// `String` and `Substring` have methods of these names, which the compiler prefers to those of an extension of
 // `StringProtocol`.
 
 extension String {
@@ -186,9 +187,9 @@ extension Substring {
     func uppercased() -> String { uppercasedASCII }
 }
 
-/// Header names, schemes and the like ignore the case of ASCII alone.
+/// Compares names that ignore only the case of ASCII letters, such as header names and schemes.
 ///
-/// Unicode's mapping makes `k` of the Kelvin sign.
+/// Unicode's mapping would turn the Kelvin sign into `k`.
 extension StringProtocol {
     fileprivate var lowercasedASCII: String { mapped(65...90) { $0 | 0x20 } }
     fileprivate var uppercasedASCII: String { mapped(97...122) { $0 & 0xdf } }
@@ -200,7 +201,7 @@ extension StringProtocol {
 }
 
 extension UnsafeRawBufferPointer {
-    /// Whether both are the same bytes; they have the same number of bytes.
+    /// Whether both texts have the same bytes, given that they have the same number of bytes.
     fileprivate func hasSameBytes(as other: UnsafeBufferPointer<UInt8>) -> Bool {
         let other = UnsafeRawBufferPointer(other)
         var place = 0
