@@ -184,7 +184,7 @@ extension Distribution {
         health.preparedTransactions = servers.compactMap(\.preparedTransactions).min() ?? 0
         health.workerProcesses = servers.compactMap(\.workerProcesses).min() ?? 0
         health.retryMilliseconds = servers.compactMap(\.retryMilliseconds).max() ?? 0
-        // reads the sessions of all servers, so it would fail if one of them were unavailable
+        // reads the sessions of all servers, so it would fail while any server is unavailable
         guard health.silent.isEmpty, var row = try await connection.run(Query(Self.health)).first else { return health }
         health.servers = try row.read("servers")
         health.owners = try row.read("owners")
