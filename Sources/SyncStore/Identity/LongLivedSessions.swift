@@ -58,8 +58,8 @@ package struct LongLivedSessions: Sendable {
         )
     }
 
-    /// An empty name stands for a token with an id. The conditions are sub-selects and not EXISTS, for which the
-    /// planner would read a whole table.
+    /// Names are never empty, so an empty text stands for no name. The conditions are sub-selects and not EXISTS, for
+    /// which the planner would read a whole table.
     private static let statement = Statement(
         "lasting_callers_lost",
         ["organizations", "users", "issuers", "names"],
