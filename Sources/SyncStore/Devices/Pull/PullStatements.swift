@@ -15,7 +15,7 @@ enum PullStatements {
         CROSS JOIN LATERAL (
             SELECT e.place + k.first - 2 AS place, y.local_id
             FROM unnest((:ids::text[])[k.first : k.last]) WITH ORDINALITY AS e (server_id, place)
-            -- not = ANY: a plan made while the table was small would always read all ids of the device
+            -- not = ANY: planned while the table was small, that would always read all ids of the device
             CROSS JOIN LATERAL (\(LocalIDStatements.ofServer(
                 "e.server_id", type: "k.entity_type", device: ":device", user: ":user", organization: ":organization")))
                 y
