@@ -249,7 +249,7 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
 
     // MARK: - Deadlines
 
-    /// Makes sure that the timer fires no later than the next deadline; if early, it is scheduled again.
+    /// Ensures that the timer fires no later than the next deadline. If it fires earlier, it is scheduled again.
     private func scheduleTimer(_ context: ChannelHandlerContext) {
         guard let deadline = state.deadline else { return }
         if let timer {
@@ -273,7 +273,7 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
         }
     }
 
-    /// Bytes that the client has not accepted.
+    /// Returns the number of bytes that the client has not accepted.
     private func unsent(_ context: ChannelHandlerContext) -> Int {
         (try? context.channel.syncOptions?.getOption(.bufferedWritableBytes)) ?? 0
     }
