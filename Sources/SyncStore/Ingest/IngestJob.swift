@@ -36,7 +36,7 @@ struct IngestJob: GroupJob {
     }
 
     var bytes: Int {
-        // a heavy job forms a group of its own
+        // a heavy job forms a separate group
         if isHeavy { return IngestBounds.light }
         return switch task {
         case .take(let request, _): request.bodyBytes
