@@ -211,7 +211,7 @@ struct SubscriberState {
     /// Ends the work.
     ///
     /// - Parameters:
-    ///   - isLater: whether the remaining work can wait until the next tick.
+    ///   - left: the remaining work.
     ///   - isLater: whether the remaining work can wait until the next tick.
     /// - Returns: whether to queue the listener again.
     mutating func finish(left: Work?, isLater: Bool) -> Bool {

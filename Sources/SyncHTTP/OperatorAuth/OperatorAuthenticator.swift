@@ -155,9 +155,10 @@ package struct OperatorTokens: Sendable, Equatable {
         OperatorToken.hashPrefix + OperatorToken.hexadecimal(OperatorToken.digest(of: token))
     }
 
+    /// Returns the token that a text contains.
     ///
-    /// Finds the token of a text, in the same time for every text: it compares all bytes of all digests. Of two entries
-    /// for the same token the first counts.
+    /// The search takes the same time for every text, because it compares all bytes of all digests. Of two entries for
+    /// the same token, the first counts.
     package func token(_ text: some StringProtocol) -> OperatorToken? {
         let digest = OperatorToken.digest(of: text)
         var found: OperatorToken?

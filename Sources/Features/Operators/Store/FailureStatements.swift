@@ -97,7 +97,7 @@ struct FailureStatements: Sendable {
     /// Whether a row `m` matches the filter.
     fileprivate static let match = "m.status IN (\(MutationStatus.stuckList)) AND \(StuckRows.match("m"))"
 
-    /// The rows `m` of some ids, each by the primary index. The order is one that only this index has, because without
+    /// The rows `m` of some ids, each by the index of ids. The order is one that only this index has, because without
     /// statistics the planner would choose any index that begins with the organization.
     fileprivate static let byID = """
         (SELECT DISTINCT i.id FROM unnest(:ids::uuid[]) AS i (id)) k
