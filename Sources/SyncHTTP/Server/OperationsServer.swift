@@ -12,8 +12,8 @@ package struct OperationsServer: Service {
     /// Opens no connection. It creates metrics, so `MetricsSystem` must be bootstrapped before.
     ///
     /// - Parameters:
+    ///   - gateway: the engine's parts.
     ///   - features: the features, which add routes for operators.
-    ///   - features: add routes for operators.
     ///   - readiness: returns the reasons, in addition to the store's, why requests cannot be served; empty if they can
     ///     be served.
     ///   - notices: returns notices for operators while requests can be served.
