@@ -23,8 +23,8 @@ package struct ErasedUsers: Sendable {
 
     // MARK: - Reading
 
-    /// The recent erasures of organizations, and the moment from which on erasures are recent. An organization that has
-    /// ever erased a user has a row.
+    /// The erasures of organizations that began after `since` or are in progress. An organization that has ever erased a
+    /// user has at least one row.
     static let statement = Statement(
         "catalog_erasures",
         ["organizations", "since"],

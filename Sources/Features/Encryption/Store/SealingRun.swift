@@ -88,7 +88,7 @@ package struct SealingRun {
         }
     }
 
-    /// Opens rows. If a due row has values that cannot be opened, ``write`` records them.
+    /// Opens rows. If a due row has values that cannot be opened, `write` records them.
     private mutating func inspect<Kind: SealedKind>(at keys: [Kind.Key], of kind: Kind, areDue: Bool) async throws {
         let seal = seal
         let closed = try await userKeys.fetchingMissingKeys {

@@ -38,7 +38,7 @@ package struct OperationRow: WorkItem {
     package let changedAt: Timestamp
     package let endedAt: Timestamp?
 
-    /// The columns that ``init`` reads, for a table with the alias `o`.
+    /// The columns of the row, for a table with the alias `o`.
     static let list = """
         o.organization_id, o.id, o.kind, o.statuses, o.entity_type, o.error_code, o.error_status, o.user_id, o.ids,
             o.dependents, o.strategy, o.reason, o.actor, o.per_second, o.state, o.matched, o.done, o.skipped, o.failed,
