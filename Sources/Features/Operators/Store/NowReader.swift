@@ -64,7 +64,8 @@ package actor NowReader {
             let (failed, conflict) = (
                 try failing.read("failed", as: Int64.self), try failing.read("conflict", as: Int64.self)
             )
-            // counts pairs of an organization and a type, on a cluster stuck mutations; beyond the cap, both may be too low
+            // the number of pairs of an organization and a type, on a cluster of stuck mutations; beyond the cap, both
+            // counts may be too low
             let looked: Int64 = try failing.read("looked")
             let oldest = try await waiting(results[2])
             return NowState(
