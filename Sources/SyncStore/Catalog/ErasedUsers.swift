@@ -23,8 +23,8 @@ package struct ErasedUsers: Sendable {
 
     // MARK: - Reading
 
-    /// The erasures of organizations that began after `since` or are in progress. An organization that has ever erased a
-    /// user has at least one row.
+    /// The erasures of organizations that began after `since` or are in progress. An organization that has ever erased
+    /// a user has at least one row.
     static let statement = Statement(
         "catalog_erasures",
         ["organizations", "since"],
