@@ -1,9 +1,9 @@
 #include "console.h"
 
-// SwiftPM would embed the files as array literals of Swift, which take its compiler long; see CContract.
+// SwiftPM would embed the files as Swift array literals, which take long to compile; see CContract.
 #pragma clang diagnostic ignored "-Wc23-extensions"
 
-// A file of `assets` is a list of its bytes here, and a line of the table below.
+// Each file of `assets` is a list of bytes, and an entry of the table below.
 
 static const uint8_t index_html[] = {
 #embed "assets/index.html"

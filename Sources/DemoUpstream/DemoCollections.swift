@@ -6,26 +6,27 @@ import SyncModel
 /// A small REST API over documents in memory, such as a backend team might have: its documents and responses.
 ///
 /// `/contacts` is a collection, `/contacts/1` a document in it; a collection begins to exist with its first document. A
-/// list can be restricted to changes since a moment, has pages, and has an `ETag` (``DemoList``). One behavior is for
-/// demonstration only: a document with a text "fail once" is refused with 503 when it is first sent.
+/// list can be restricted to changes since a moment, is paged, and has an `ETag` (``DemoList``). One behavior is only
+/// for demonstration: the first request with a document that contains the text "fail once" is refused with 503.
 struct DemoCollections: Sendable {
-    /// Documents, and idempotency keys, that are kept at most: a demo that never ends must not use up the memory.
+    /// The maximum number of stored documents, and of idempotency keys, so that a long-running demo does not use up the
+    /// memory.
     static let capacity = 2_000
-    /// The text of a document whose first request fails, to show a retry.
+    /// The text that makes the first request with a document fail, to demonstrate a retry.
     static let failing = "fail once"
 
     private struct Remembered {
         let request: DemoRequest
-        /// Nil: the request was refused for the time being, and may be retried.
+        /// The response; nil if the request was refused temporarily and can be retried.
         var answer: DemoAnswer?
     }
 
     private struct Collection {
         var lastID = 0
         var documents: [Int: DemoDocument] = [:]
-        /// The last deletions.
+        /// The latest deletions.
         var deletions: [DemoList.Deletion] = []
-        /// Raised with each change.
+        /// The number of changes.
         var revision = 0
 
         mutating func record(_ deletion: DemoList.Deletion) {
@@ -38,7 +39,7 @@ struct DemoCollections: Sendable {
     private var collections: [String: Collection] = [:]
     private var remembered: [String: Remembered] = [:]
     private var documentCount = 0
-    /// Changes since they were taken last.
+    /// The changes since the last call of ``takeChanges()``.
     private var changes: [DemoEvent] = []
     private let now: TimeSource
 
@@ -66,7 +67,7 @@ struct DemoCollections: Sendable {
         return answer
     }
 
-    /// The changes since the last call.
+    /// Returns the changes since the last call.
     mutating func takeChanges() -> [DemoEvent] {
         defer { changes = [] }
         return changes
@@ -161,7 +162,7 @@ struct DemoCollections: Sendable {
         guard documentCount < Self.capacity else { return refusal(507, "the demo is full") }
         var collection = collections[path] ?? Collection()
         collection.lastID += 1
-        // a colleague's client sends no user: then the document belongs to the user whose token the screen shows
+        // a colleague's client sends no user; its documents belong to the user whose token the screen shows
         let owner = request.user ?? DemoTenant.forwarded.user
         let document = DemoDocument(id: collection.lastID, owner: owner, object, at: now())
         collection.documents[document.id] = document
@@ -216,14 +217,14 @@ struct DemoDocument: Sendable {
     static let maximumBytes = 262_144
 
     let id: Int
-    /// The user who created it; edits by other users do not change it.
+    /// The user who created the document; edits by other users do not change the owner.
     let owner: UUID
     private(set) var version = 1
     private(set) var text: [UInt8]
-    /// When it was made or changed.
+    /// The time of the document's creation or last change.
     private(set) var updatedAt: Timestamp
 
-    /// Stores an object; the document's own id replaces a member `id`.
+    /// Stores an object. The document's id replaces a member `id`.
     init(id: Int, owner: UUID, _ object: JSONValue, at moment: Timestamp) {
         self.id = id
         self.owner = owner
@@ -231,7 +232,7 @@ struct DemoDocument: Sendable {
         updatedAt = moment
     }
 
-    /// Strong validator (RFC 9110, 8.8.3): the version.
+    /// The strong validator (RFC 9110, 8.8.3): the version.
     var etag: String { "\"\(version)\"" }
 
     mutating func replace(with object: JSONValue, at moment: Timestamp) {

@@ -1,6 +1,6 @@
 /// The terminal's line about a request to the demo's REST API.
 enum DemoLine {
-    /// Characters of a target and of a body, at most.
+    /// The maximum number of shown characters of a target and of a body.
     private static let limit = 120
 
     static func text(_ request: DemoRequest, _ answer: DemoAnswer) -> String {
@@ -10,7 +10,7 @@ enum DemoLine {
         return line
     }
 
-    /// Without control characters, which a terminal would interpret.
+    /// Returns a text without control characters, which a terminal would interpret.
     private static func cut(_ text: String) -> String {
         let shown = text.unicodeScalars.prefix(limit).filter { $0.properties.generalCategory != .control }
         return String(String.UnicodeScalarView(shown)) + (text.unicodeScalars.count > limit ? "…" : "")
@@ -20,12 +20,12 @@ enum DemoLine {
 /// The API's response, with its reason as text for a terminal.
 struct DemoAnswer: Sendable {
     var status: Int
-    /// JSON; nil for none.
+    /// The body as JSON; nil without a body.
     var body: [UInt8]?
     var etag: String?
     var location: String?
-    /// `Link`.
+    /// The value of `Link`.
     var link: String?
-    /// For the operator's screen; empty if the status is sufficient.
+    /// The reason for the operator's screen; empty if the status is sufficient.
     var remark = ""
 }

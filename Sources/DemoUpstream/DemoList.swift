@@ -3,9 +3,9 @@ import SyncModel
 
 /// The query of a collection.
 ///
-/// It returns all documents, by id. With `view=changes` it returns changes, the oldest first, each with its `version`
-/// and `updated_at`, and deletions, too. `updated_since` leaves out older ones; `limit` makes pages, and a `Link` with
-/// `rel="next"` (RFC 8288) leads to the next.
+/// It returns all documents, by id. With `view=changes` it returns changes, including deletions, the oldest first, each
+/// with its `version` and `updated_at`. `updated_since` excludes older changes. `limit` sets the size of pages, and a
+/// `Link` with `rel="next"` (RFC 8288) leads to the next page.
 struct DemoList: Sendable {
     struct Deletion: Sendable {
         let id: Int
@@ -19,14 +19,14 @@ struct DemoList: Sendable {
     private let showsChanges: Bool
     private let since: Timestamp?
     private let limit: Int
-    /// The last item of the page before.
+    /// The last item of the previous page.
     private let after: Place?
     /// The query without ``after``.
     private let query: [(name: String, value: String)]
 
-    /// The place of an item in the list.
+    /// The position of an item in the list.
     private struct Place: Comparable {
-        /// Nil in a list by id.
+        /// The time of change; nil in a list by id.
         let at: Timestamp?
         let id: Int
 
@@ -39,11 +39,11 @@ struct DemoList: Sendable {
         let place: Place
         let version: Int
         let updatedAt: Timestamp
-        /// Nil: it was deleted.
+        /// The document; nil if it was deleted.
         let document: DemoDocument?
     }
 
-    /// Nil for a query of another form.
+    /// Reads the query; nil for a query of another form.
     init?(_ request: DemoRequest) {
         showsChanges = request.parameter("view") == "changes"
         var query: [(String, String)] = []
@@ -72,7 +72,7 @@ struct DemoList: Sendable {
         self.query = query
     }
 
-    /// The page, without its `ETag`.
+    /// Returns the page without its `ETag`.
     func answer(_ documents: [DemoDocument], _ deletions: [Deletion], path: String) -> DemoAnswer {
         var items = documents.map { document in
             Item(

@@ -32,9 +32,9 @@ final class DemoUpstream: Service {
     }
 
     /// - Parameters:
-    ///   - port: on 127.0.0.1; 0 uses any free one.
-    ///   - now: its clock.
-    ///   - report: gets a line on each request.
+    ///   - port: a port on 127.0.0.1; 0 uses any free port.
+    ///   - now: the API's clock.
+    ///   - report: receives a line about each request.
     static func listen(
         port: Int,
         now: @escaping TimeSource = SystemClock.now,
@@ -88,7 +88,7 @@ final class DemoUpstream: Service {
         func answer(_ request: DemoRequest, report: (String) -> Void) -> DemoAnswer {
             let answer = collections.withLock { collections in
                 let answer = collections.answer(request)
-                // under the lock: in the order in which they happened
+                // under the lock, so that the events have the order of the changes
                 for change in collections.takeChanges() { webhook.record(change) }
                 return answer
             }
@@ -98,7 +98,7 @@ final class DemoUpstream: Service {
     }
 }
 
-/// Why the API cannot start, with an instruction.
+/// The reason why the API cannot start, with an instruction.
 struct DemoUpstreamError: Error, CustomStringConvertible {
     let description: String
 
@@ -147,7 +147,8 @@ final class DemoConnection: ChannelInboundHandler {
         if isTooLarge {
             return DemoAnswer(status: 413, remark: "a body may have at most \(DemoDocument.maximumBytes) bytes")
         }
-        // a colleague's edit that `sluice dev` sends by the gateway's HTTP client, which adds a key: no replay
+        // `sluice dev` sends a colleague's edit with the gateway's HTTP client, which adds a key, but the edit is not a
+        // replay
         let isColleague = head.headers.contains(name: "x-demo-colleague")
         return answer(
             DemoRequest(
@@ -187,7 +188,7 @@ final class DemoConnection: ChannelInboundHandler {
 
 struct DemoRequest: Sendable {
     var method: String
-    /// As in the request line, with the query if there is one.
+    /// The target of the request line, with the query if there is one.
     var target: String
     var idempotencyKey: String?
     /// `If-Match`.
@@ -198,10 +199,10 @@ struct DemoRequest: Sendable {
     var user: UUID?
     var body: [UInt8] = []
 
-    /// Without the query.
+    /// The path without the query.
     var path: Substring { target.before("?") }
 
-    /// The value of the query's parameter, decoded; nil if it is not there.
+    /// Returns the decoded value of a query parameter; nil if the query does not have the parameter.
     func parameter(_ name: String) -> String? {
         guard let query = target.firstIndex(of: "?") else { return nil }
         for pair in target[target.index(after: query)...].split(separator: "&") {
@@ -211,7 +212,7 @@ struct DemoRequest: Sendable {
         return nil
     }
 
-    /// Whether another request has the same method, target and body, under any conditions.
+    /// Whether another request has the same method, target and body, regardless of its conditions.
     func isRepeated(by other: DemoRequest) -> Bool {
         method == other.method && target == other.target && body == other.body
     }

@@ -50,7 +50,7 @@ struct DemoUpstreamCommand: AsyncParsableCommand {
         }
     }
 
-    /// The lines of standard input, read by a thread that may wait.
+    /// The lines of standard input, which a separate thread reads because reading can block.
     private static func input() -> AsyncStream<String> {
         let lines = AsyncStream.makeStream(of: String.self)
         Thread.detachNewThread {

@@ -8,13 +8,13 @@ import SyncUpstream
 
 /// Reports every change in the demo's REST API to a gateway, in order, as a backend's webhooks would.
 final class DemoWebhook: Sendable {
-    /// Where events go.
+    /// The destination of events.
     private struct Target: Sendable {
         let gateway: ListenAddress
         let token: ServiceToken
     }
 
-    /// Events that wait for the gateway at most: as many as there are documents.
+    /// The maximum number of waiting events, equal to the maximum number of documents.
     private static let capacity = DemoCollections.capacity
     private static let pause: Duration = .milliseconds(500)
 
@@ -30,7 +30,7 @@ final class DemoWebhook: Sendable {
 
     /// Sends events until the task is cancelled.
     ///
-    /// - Parameter report: receives a line on each event that reports another client's edit, or that is refused.
+    /// - Parameter report: receives a line about each event that reports another client's edit, or that is refused.
     func run(report: @Sendable (String) -> Void) async {
         guard let target = await targets.stream.first(where: { _ in true }) else { return }
         let client = HTTPUpstream(now: SystemClock.now, logger: .ofCommands())
@@ -101,7 +101,7 @@ struct DemoEvent: Sendable {
     let owner: UUID
     /// The whole document; nil if it was deleted.
     let document: [UInt8]?
-    /// `Idempotency-Key` of the request that changed it.
+    /// The `Idempotency-Key` of the request that changed the document.
     let causingKey: String?
 
     /// `/contacts` holds entities of type `contact`, `/activities` of type `activity`.
@@ -111,7 +111,7 @@ struct DemoEvent: Sendable {
         return name.hasSuffix("s") ? String(name.dropLast()) : name
     }
 
-    /// The body of a request to `/v1/ingest`.
+    /// Returns the body of a request to `/v1/ingest`.
     func batch() -> [UInt8] {
         var writer = JSONWriter()
         writer.beginObject()

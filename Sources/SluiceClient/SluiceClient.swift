@@ -167,9 +167,11 @@ public final class SluiceClient: Sendable {
 
     // MARK: - Writing
 
-    /// Adds a change to the outbox, in the transaction in which the app makes it: both take effect, or neither does.
+    /// Adds a change to the outbox, in the transaction in which the app makes it: either both take effect, or neither
+    /// does.
     ///
-    /// - Returns: the mutation's id, by which to ask for its ``outcome(of:)``; nil for an update that changes nothing.
+    /// - Returns: the mutation's id, for which ``outcome(of:)`` returns the outcome; nil for an update that changes
+    ///   nothing.
     /// - Throws: ``SluiceError/invalid(_:)`` for a write that cannot be sent.
     ///   ``SluiceError/unknownEntity(entityType:key:)`` for a row, or a reference to one, that the library has no
     ///   record of. ``SluiceError/configuration(_:)`` for a record of a type that is not synchronized.

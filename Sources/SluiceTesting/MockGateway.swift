@@ -5,7 +5,7 @@ public import SluiceClient
     import FoundationNetworking
 #endif
 
-/// An in-memory gateway for an app's tests: it accepts writes, returns changes, and fails as the test demands.
+/// An in-memory gateway for an app's tests: it accepts writes, returns changes, and fails as the test specifies.
 ///
 ///     let gateway = MockGateway()
 ///     let sluice = try SluiceClient(

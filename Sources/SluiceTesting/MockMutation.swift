@@ -7,7 +7,7 @@ struct MockMutation: Sendable {
     let writer: MockState.Writer
     var payload: JSON?
     var status = "pending"
-    /// A failure that the test demands, once.
+    /// A failure that the test specifies, which occurs once.
     var failure: (status: Int, body: JSON)?
     /// Whether it runs on any version, because a person has seen the present version.
     var isForced = false
@@ -38,7 +38,7 @@ struct MockMutation: Sendable {
         return ["POST": "create", "PATCH": "update", "PUT": "replace", "DELETE": "delete"][operation] ?? operation
     }
 
-    /// The client id that it creates or names.
+    /// The client id that the mutation creates or names.
     var clientName: MockState.ClientName? {
         entry["local_id"].flatMap { $0.isNull ? nil : $0 }.map {
             MockState.ClientName(user: writer.user, type: type, id: $0.lowercased)

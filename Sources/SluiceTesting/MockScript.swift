@@ -79,7 +79,8 @@ extension MockGateway {
         case lostAnswer
         /// The request takes effect, and the answer arrives late.
         case delay(Duration)
-        /// The answer is this text, as of a captive portal, or JSON of another server. The request has no effect.
+        /// The answer is this text, for example of a captive portal, or JSON of another server. The request has no
+        /// effect.
         case text(String)
         /// The answer is this JSON. The request has no effect.
         case json(JSON)
@@ -99,7 +100,7 @@ extension MockGateway {
     }
 }
 
-/// The reactions that a test demands from a gateway, and the requests that the gateway received.
+/// The reactions that a test specifies for a gateway, and the requests that the gateway received.
 struct MockScript: Sendable {
     struct Rule: Sendable {
         let reaction: MockGateway.Reaction

@@ -73,7 +73,8 @@ package final class LaneStatsCollector: Service {
     package struct Findings: Sendable {
         /// The counts of lanes; nil before the first count.
         package var lanes: LaneStore.Stats?
-        /// The configured number of organizations, ordered by the age of their oldest waiting mutation.
+        /// The oldest waiting mutations of the configured number of organizations, ordered by the age of their oldest
+        /// waiting mutation.
         ///
         /// If there are further organizations, one more entry has the oldest waiting mutation of these.
         package var organizations: [LaneStore.OrganizationStats] = []

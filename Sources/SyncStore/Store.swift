@@ -19,15 +19,15 @@ package final class Store: Sendable {
     package let lanes: LaneStore
     /// Takes events; a service to run.
     package let ingest: IngestCommit
-    /// Connections for everything but group commit.
+    /// The connections for everything except group commit.
     package let pool: Pool
-    /// Connections to the server by which gateways notify each other of changes.
+    /// The connections to the server through which gateways notify each other of changes.
     ///
-    /// Nil if that is the same server.
+    /// Nil if this is the same server.
     private let hintsPool: Pool?
-    /// The cluster that the database is, if it is one.
+    /// The facts about the cluster, if the database is a cluster.
     package let cluster: Cluster
-    /// Run by processes that serve for long.
+    /// Polls the cluster's servers. Long-running processes run it.
     package let clusterStats: ClusterStatsCollector
     package let now: TimeSource
     package let failure: StoreFailure
@@ -39,12 +39,12 @@ package final class Store: Sendable {
     private static let readinessTimeout: Duration = .seconds(2)
     /// How recently a cluster's server must have been seen to count as available.
     ///
-    /// Twice what a poll takes without its pause, while one server hangs.
+    /// Twice the duration of a poll, without its pause, while one server hangs.
     private static let clusterTimeout: Duration = .seconds(15)
     private let lastReadiness = Mutex<[String]>([])
     private let parts = Mutex<[ObjectIdentifier: any Sendable]>([:])
 
-    /// Opens nothing yet: connections are made at first use and again after they broke.
+    /// Opens no connection: connections are opened at first use and after failures.
     package init(_ configuration: StoreConfiguration, now: @escaping TimeSource, logger: Logger) {
         self.configuration = configuration
         self.now = now
@@ -91,9 +91,9 @@ package final class Store: Sendable {
         ingest = committing.events()
     }
 
-    /// An object of a feature that lives as long as the store, one of each type.
+    /// Returns a feature's object that lives as long as the store. There is one object of each type.
     ///
-    /// For caches and signals that several of the feature's parts share.
+    /// Use it for caches and signals that several parts of the feature share.
     package func shared<Part: Sendable>(_ make: () -> Part) -> Part {
         parts.withLock { parts in
             if let part = parts[ObjectIdentifier(Part.self)] as? Part { return part }
@@ -112,8 +112,8 @@ package final class Store: Sendable {
             lastReadiness.withLock { $0 = reasons }
             return reasons
         } catch let error as PostgresError {
-            // connections that all wait for one server of a cluster do not block the others; if there is no cluster, or
-            // it was ended, none waits
+            // if all connections wait for one server of a cluster, the other servers are still served; without a
+            // cluster, or if the wait was ended, no connection waits
             let waited = [.timedOut, .unresponsive, .poolExhausted].contains(error.kind) && pool.statistics.open > 0
             if waited, cluster.servers.wasSeen(within: Self.clusterTimeout) { return lastReadiness.withLock { $0 } }
             logger.debug("not ready", metadata: ["error": "\(error.message)"])
@@ -141,7 +141,7 @@ package final class Store: Sendable {
 
     /// The reason why writes are not possible although the database can be read; nil if they are possible.
     ///
-    /// A cluster's servers fail one by one, and the organizations of the others are served.
+    /// A cluster's servers fail independently, and the organizations of the available servers are served.
     private var writeTrouble: String? {
         guard !cluster.isThere else { return nil }
         let writeFailure =
@@ -154,7 +154,7 @@ package final class Store: Sendable {
     /// Reads which master keys wrap the stored data keys.
     package func masterKeysInUse() async throws -> MasterKeysInUse { try await keyCheck.inspect() }
 
-    /// Notices for operators while requests can be served, as of the last check.
+    /// The notices for operators while requests can be served, as of the last check.
     package var notices: [String] { keyCheck.notices }
 
     /// Logs the organizations whose data the configured master keys cannot open.
@@ -171,7 +171,7 @@ package final class Store: Sendable {
 
     package var poolStatistics: Pool.Statistics { pool.statistics }
 
-    /// Closes the pool; committers close theirs when they end.
+    /// Closes the pool; committers close their connections when they end.
     package func close() async {
         await pool.close()
         await hintsPool?.close()
@@ -192,7 +192,7 @@ package final class Store: Sendable {
         return connection
     }
 
-    /// For every connection.
+    /// The settings of every connection.
     ///
     /// No statement waits long for a lock, and no transaction stays open.
     static func pooledSettings(with timeouts: DatabaseTimeouts) -> [(String, String)] {
@@ -203,10 +203,10 @@ package final class Store: Sendable {
         ]
     }
 
-    /// For committers: statements are planned once, with index look-ups row by row.
+    /// The settings of committers: statements are planned once, with index look-ups row by row.
     ///
-    /// That is so independent of the tables' size at that moment. A plan that was made on small tables and kept would
-    /// always hash-join all partitions.
+    /// This does not depend on the tables' size when the plan is made. Otherwise a plan that was made on small tables
+    /// and reused would always hash-join all partitions.
     static func hotSettings(with timeouts: DatabaseTimeouts) -> [(String, String)] {
         pooledSettings(with: timeouts) + [
             ("plan_cache_mode", "force_generic_plan"), ("enable_hashjoin", "off"), ("enable_mergejoin", "off"),
@@ -214,7 +214,7 @@ package final class Store: Sendable {
         ]
     }
 
-    /// Both with the default patience.
+    /// Both settings, with the default timeouts.
     static let pooledSettings = pooledSettings(with: DatabaseTimeouts())
     static let hotSettings = hotSettings(with: DatabaseTimeouts())
 }

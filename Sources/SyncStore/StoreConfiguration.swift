@@ -6,33 +6,33 @@ import Synchronization
 package struct StoreConfiguration: Sendable {
     /// A libpq URI.
     package var databaseURL: String
-    /// A libpq URI of the one server by which gateways notify each other of changes.
+    /// A libpq URI of the server through which gateways notify each other of changes.
     ///
-    /// Needed if they are connected to several servers of a cluster; nil for `databaseURL`.
+    /// It is required if gateways are connected to several servers of a cluster; nil for `databaseURL`.
     package var hintsURL: String?
     /// Whether groups on a cluster are committed over direct connections.
     ///
-    /// These lead to the servers that have their rows.
+    /// These connections lead to the servers that have the groups' rows.
     package var commitsDirectly = false
-    /// Connections for everything but group commit.
+    /// The number of connections for everything except group commit.
     package var poolSize: Int
     /// The number of push committers; the same number serves lane steps.
     ///
     /// Each has its own connection. One more connection serves heavy pushes, and one serves events.
     package var committers: Int
-    /// How long a worker may hold a lane without a sign of life, in seconds.
+    /// The seconds for which a worker may hold a lane without renewing its lease.
     package var leaseSeconds: Double
-    /// Wraps the organizations' data keys; nil where nothing is sealed.
+    /// Wraps the organizations' data keys; nil if nothing is sealed.
     package var masterKeys: MasterKeys?
-    /// How often subscribed data is read anyway while other replicas' hints arrive.
+    /// The interval at which watched data are polled while other replicas' hints arrive.
     ///
-    /// A hint may be lost.
+    /// This is necessary because a hint can be lost.
     package var pollInterval: Duration = .seconds(15)
-    /// How long to wait for Postgres.
+    /// The timeouts of Postgres.
     package var timeouts = DatabaseTimeouts()
     /// The maximum number of a user's devices. Every request of a further device is refused.
     package var devicesPerUser = 1_000
-    /// How long taken events and sent requests are remembered.
+    /// The storage periods of ingested events and sent requests.
     package var retention = RetentionPolicy()
     /// Features that add rows to the engine's transactions.
     package var participants: [any CommitParticipant] = []
@@ -47,35 +47,35 @@ package struct StoreConfiguration: Sendable {
     }
 }
 
-/// How long the gateway waits for Postgres. All limits are in proportion to one number: the right value differs
-/// between machines, and a limit below another one would make that one meaningless.
+/// The timeouts of Postgres. All are in proportion to one value: the right value differs between machines, and a
+/// timeout below the others would make these meaningless.
 package struct DatabaseTimeouts: Sendable {
-    /// How long one statement may take. With the margin and the grace of a cancellation a push is then answered within
-    /// twice this time, the five seconds of the contract by default.
+    /// The timeout of one statement. With the margin and the time of a cancellation, a push is then answered within
+    /// twice this time, which is by default the contract's five seconds.
     package var statement: Duration
 
-    /// How long a statement waits for a lock: 2 s by default.
+    /// The time for which a statement waits for a lock: 2 s by default.
     ///
-    /// It is less than its total time, and also limits connecting.
+    /// It is less than the statement's timeout, and also limits connecting.
     package var lock: Duration
 
-    /// - Parameter statement: how long one statement may take.
+    /// - Parameter statement: the timeout of one statement.
     package init(statement: Duration = .milliseconds(2_500)) {
         self.statement = statement
         lock = statement * 4 / 5
     }
 
-    /// How long a push may wait before it is answered `store_unavailable`.
+    /// The time after which a waiting push is answered `store_unavailable`.
     ///
-    /// Queued or for the database: 4.5 s by default.
+    /// The push may be queued, or wait for the database: 4.5 s by default.
     package var push: Duration { statement * 9 / 5 }
-    /// How long a caller waits for a connection of the pool: 3 s by default.
+    /// The time for which a caller waits for a connection of the pool: 3 s by default.
     package var connection: Duration { statement * 6 / 5 }
-    /// How long a transaction may stay idle: 5 s by default.
+    /// The time for which a transaction may be idle: 5 s by default.
     package var idleTransaction: Duration { statement * 2 }
-    /// How long all statements of one write of a settlement may take: 10 s by default.
+    /// The timeout of all statements of one write of a settlement: 10 s by default.
     package var settlement: Duration { statement * 4 }
-    /// How long a lane's step may wait until its worker gets an error: 10 s by default.
+    /// The time after which the worker of a waiting lane step gets an error: 10 s by default.
     package var laneStep: Duration { statement * 4 }
 }
 

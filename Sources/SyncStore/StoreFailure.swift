@@ -5,14 +5,14 @@ import Metrics
 import Postgres
 package import SyncModel
 
-/// Turns database errors into the caller's problem, in one place.
+/// Converts database errors to the caller's problem, in one place.
 ///
 /// Responses contain no details; the log contains all of them.
 package struct StoreFailure: Sendable {
     package let logger: Logger
-    /// While the database is unavailable all requests fail in the same way.
+    /// Limits the log lines while the database is unavailable, when all requests fail in the same way.
     ///
-    /// At most one log line per second reports it.
+    /// At most one line per second reports it.
     private let warned = Throttle(.seconds(1), isDueFirst: true)
     private let warnedOfUnreadable = Throttle(.seconds(1), isDueFirst: true)
     /// Counts values that could not be opened when their rows were read.
@@ -28,7 +28,7 @@ package struct StoreFailure: Sendable {
     /// sessions, unless a pooler shares them.
     private static let lostStatements: Set = ["26000", "42P05"]
 
-    /// Logs that an answer was given without a part that could not be read. Once a second at most.
+    /// Logs, at most once a second, that a response was returned without a part that could not be read.
     package func record(_ error: any Error, leavingOut what: StaticString) {
         var metadata: Logger.Metadata = ["left_out": "\(what)", "error": "\(error)"]
         if let error = error as? PostgresError {
@@ -75,7 +75,7 @@ package struct StoreFailure: Sendable {
             return .storeUnavailable
         }
         if error.isOfDatabase || error.sqlState == "54000" {
-            // missing rights, damage, or no transaction ids left (54000): no request can prevent it or causes it
+            // missing permissions, damage, or no transaction ids left (54000): no request causes this or can prevent it
             logger.log(level: warned.isDue() ? .error : .debug, "store refuses statements", metadata: metadata)
             return .storeUnavailable
         }
@@ -133,20 +133,19 @@ package struct StoreFailure: Sendable {
 
     /// One operation took too long, although the database is available.
     ///
-    /// It may take as long the next time, so its caller waits longer than after other overloads.
+    /// The operation may take as long the next time, so its caller waits longer than after other overloads.
     package static var tooLong: Problem {
         var problem = Problem.overloaded("the request timed out")
         problem.retryAfter = tooLongRetryAfter
         return problem
     }
 
-    /// In seconds.
+    /// The value of `Retry-After`, in seconds.
     package static let tooLongRetryAfter = 5
 
     /// The problem of several mutations that one transaction writes.
     ///
-    /// If that takes too long, the caller must send fewer of them. A single mutation cannot be divided, and is tried
-    /// again.
+    /// If that takes too long, the caller must send fewer of them. A single mutation cannot be divided, and is retried.
     package func problem(_ error: any Error, doing what: StaticString, count: Int, advice: String) -> Problem {
         let problem = problem(error, doing: what)
         guard count > 1, (error as? PostgresError)?.kind == .timedOut else { return problem }
@@ -157,7 +156,7 @@ package struct StoreFailure: Sendable {
 extension Problem {
     /// Whether the reason is that an organization's data cannot be opened.
     ///
-    /// Otherwise the database is unavailable.
+    /// If false, the database is unavailable.
     package var isLocked: Bool { code == .storeUnavailable && retryAfter == StoreFailure.sealedRetryAfter }
 }
 
@@ -176,18 +175,18 @@ extension StoreFailure {
 }
 
 package enum StoreMetrics {
-    /// Sealed values that could not be opened when their rows were read.
+    /// The number of sealed values that could not be opened when their rows were read.
     package static let unreadableValues = "sluice_unreadable_values_total"
-    /// Events from elsewhere by `result`, see `IngestResult`.
+    /// The number of ingested events by `result`, see `IngestResult`.
     package static let ingestEvents = "sluice_ingest_events_total"
-    /// Acts of operators whose outcome could not be written to the audit log.
+    /// The number of operators' acts whose outcome could not be written to the audit log.
     package static let unfinishedActs = "sluice_audit_unfinished_total"
-    /// Requests to upstreams, by `outcome`.
+    /// The number of requests to upstreams, by `outcome`.
     ///
-    /// Counted by the dispatcher, read by operators' views.
+    /// The dispatcher counts them, and operators' views read the counter.
     package static let upstreamAttempts = "sluice_upstream_attempts_total"
-    /// Look-ups of subjects and of organizations' names in the database.
+    /// The number of look-ups of subjects and of organizations' names in the database.
     ///
-    /// With `outcome`: `found`, `made` (a new user) or `unknown`.
+    /// The label `outcome` is `found`, `made` (a new user) or `unknown`.
     package static let identityLookups = "sluice_identity_lookups_total"
 }

@@ -1,4 +1,4 @@
-// An operator's actions on waiting mutations: on one, or on all that failed in the same way.
+// The operator's actions on waiting mutations: on a single mutation, or on all mutations that failed in the same way.
 import { amount, ask, button, call, field, h, jsonEditor, noun, of, organizationPath, plural, problemBox, refill, quoted, span, table, textOf } from './ui.js'
 import { mutationColumns } from './lists.js'
 
@@ -11,7 +11,7 @@ const MEANS = {
 	resolve: 'Each conflict is settled for one of the two sides.',
 }
 
-// Shows how many and which, asks for a reason and a rate, and begins the operation.
+// Shows the number of mutations and the first of them, asks for a reason and a rate, and begins the operation.
 export async function actOnGroup(view, group, kind) {
 	const organization = group.organization_id, path = of(organization, 'operations'), filter = {}
 	for (const name of ['status', 'entity_type', 'error_code', 'user_id']) if (group[name]) filter[name] = group[name]
@@ -47,7 +47,7 @@ export async function actOnGroup(view, group, kind) {
 	if (started?.id) view.go(organizationPath(organization, 'operations', started.id))
 }
 
-// Settles one mutation permanently, or sends it again unchanged.
+// Discards a mutation permanently, or sends it again unchanged.
 export function settle(kind, { base, story, again }) {
 	const waiting = kind === 'discard' && amount(story.waited_for_by?.count)
 	const dependents = waiting && choice('dependents', `${plural(story.waited_for_by.count, 'mutation')} ${noun(story.waited_for_by.count, 'depends', 'depend')} on it`,
@@ -60,7 +60,7 @@ export function settle(kind, { base, story, again }) {
 	})
 }
 
-// Retries with another payload or endpoint, after the gateway has checked them.
+// Retries a mutation with another payload or endpoint, after the gateway has checked them.
 export function edit({ base, story, again }) {
 	const { mutation, pushed } = story, payload = textOf(mutation.payload ?? pushed?.payload)
 	const editor = payload !== null && jsonEditor(payload, { label: 'Payload', id: 'edit-payload' })

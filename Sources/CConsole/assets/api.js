@@ -1,4 +1,4 @@
-// Calls of `/admin`, and their results.
+// Calls of `/admin`, and their responses.
 import { parse } from './json.js'
 import { setClock } from './dom.js'
 
@@ -11,7 +11,7 @@ export class Problem extends Error {
 	}
 }
 
-// for results without a reader: the page has been left, or asks for a sign-in
+// the result of a call whose caller no longer needs it, because the page was left or asks for a sign-in
 const NEVER = new Promise(() => {})
 
 let signedOut = () => {}
@@ -26,8 +26,8 @@ export const may = scope => SCOPES.indexOf(me.scope) >= SCOPES.indexOf(scope)
 
 export const loadMe = async () => Object.assign(me, await get('/admin/me'))
 
-// One call. `body` is JSON text, or a value to be written as such.
-// Options: `reason`, why it is done, for the audit; `asWritten`, names of members to keep as source; `signal`.
+// Makes a call. `body` is JSON text, or a value that is written as JSON. Options: `reason`, the reason for the audit
+// log; `asWritten`, the names of members to keep as source text; `signal`.
 export async function call(method, path, body, options = {}) {
 	const headers = { Accept: 'application/json' }
 	if (body !== undefined && body !== null) headers['Content-Type'] = 'application/json'
@@ -64,6 +64,6 @@ export async function call(method, path, body, options = {}) {
 
 export const get = (path, options) => call('GET', path, undefined, options)
 
-// The path of an organization's part of `/admin`.
+// Returns the path of a part of an organization below `/admin`.
 export const of = (organization, ...parts) => ['/admin/organizations', organization, ...parts].map((part, index) =>
 	index === 0 ? part : encodeURIComponent(part)).join('/')

@@ -15,7 +15,7 @@ import { operations } from './operations.js'
 import { operation } from './operation.js'
 import { audit } from './audit.js'
 
-// `:name` is a parameter; the first that fits is it
+// `:name` is a parameter; the first matching route applies
 const ROUTES = Object.entries({
 	'': now, failures, mutations, lanes, operations, audit, organizations,
 	'organizations/:organization': organization,
@@ -117,7 +117,7 @@ async function show() {
 		...parameters, signal: own.signal, query: new URLSearchParams(location.search),
 		asked: name => view.query.get(name) ?? '',
 		get: (path, more) => get(path, { signal: own.signal, ...more }),
-		// The heading, and the elements next to it.
+		// Shows the heading, with elements next to it.
 		begin(text, ...actions) {
 			if (own.signal.aborted) return
 			title = text
@@ -128,7 +128,7 @@ async function show() {
 		},
 		put: (...children) => { if (!own.signal.aborted) refill(body, children) },
 		body, go,
-		// Other filters, in the address too.
+		// Changes the filters, and the page's address.
 		filter: values => go(query(location.pathname, values), true),
 	}
 	for (const each of nav.querySelectorAll('a')) {

@@ -1,4 +1,4 @@
-// Who did what, to which, when and why.
+// The audit log: who did what to which data, when and why.
 import { ago, empty, filters, h, narrow, organizationLink, pages, quoted } from './ui.js'
 import { ORGANIZATION } from './lists.js'
 

@@ -1,10 +1,10 @@
-// Elements, and text from other sources. No function of the console interprets a string as markup.
+// Creates elements, and text from other sources. No function of the console interprets a string as markup.
 
 const SVG = 'http://www.w3.org/2000/svg'
 const PROPERTIES = new Set(['value', 'checked', 'disabled', 'open'])
 
-// An HTML element: `h('p.hint', {id}, 'text')`. `onclick` and the like are listeners. What is null,
-// undefined or false is left out, of children also '' and 0.
+// Returns an HTML element: `h('p.hint', {id}, 'text')`. Attributes such as `onclick` are listeners. Attributes and
+// children that are null, undefined or false are left out, and so are children that are '' or 0.
 export const h = (name, ...rest) => fill(document.createElement(name.split('.')[0]), name, rest)
 
 export const svg = (name, ...rest) => fill(document.createElementNS(SVG, name.split('.')[0]), name, rest)
@@ -34,13 +34,13 @@ export function refill(element, ...children) {
 	return element
 }
 
-// What turns the reading direction or cannot be seen; joiners, which scripts and emoji need, are not among it.
+// characters that change the reading direction or are invisible, except joiners, which scripts and emoji need
 const UNSEEN =
 	/[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff]/
 
 const code = character => character.charCodeAt(0).toString(16).padStart(4, '0')
 
-// Text with its invisible characters made visible, as nodes.
+// Returns a text as nodes in which its invisible characters are visible.
 export function visible(text, name = character => `U+${code(character).toUpperCase()}`) {
 	const nodes = []
 	for (let rest = text; rest;) {
@@ -56,7 +56,7 @@ export function visible(text, name = character => `U+${code(character).toUpperCa
 
 export const escaped = character => `\\u${code(character)}`
 
-// Untrusted text: isolated from the text around it, cut if it is long, with a button that shows all of it.
+// Returns untrusted text, isolated from the surrounding text. A long text is cut, with a button that shows all of it.
 export function quoted(text, limit = 240) {
 	if (text == null || text === '') return h('span.muted', '–')
 	const whole = String(text)
@@ -75,7 +75,7 @@ export const more = (length, act) => h('button.more', { type: 'button', onclick:
 
 export const number = value => typeof value === 'number' ? value.toLocaleString('en') : String(value ?? '–')
 
-// A count that stops somewhere: `more than 10,000`.
+// Returns a count that may end at a limit: `more than 10,000`.
 export const count = value =>
 	value == null ? '–'
 		: typeof value === 'object' ? (value.is_more ? `more than ${number(value.count)}` : number(value.count)) : number(value)
@@ -84,7 +84,7 @@ export const shortCount = value => value?.is_more ? `${number(value.count)}+` : 
 
 export const amount = value => (value && typeof value === 'object' ? value.count : value) ?? 0
 
-// The noun that fits a count.
+// Returns the form of a noun for a count.
 export const noun = (value, one, many = one + 's') => amount(value) === 1 && !value?.is_more ? one : many
 
 export const plural = (value, one, many) => `${count(value)} ${noun(value, one, many)}`
@@ -103,12 +103,12 @@ export function span(seconds) {
 	return `${Math.round(value / 86_400)} days`
 }
 
-// How much the gateway's clock is ahead of this browser's, in milliseconds.
+// The milliseconds by which the gateway's clock is ahead of this browser's clock.
 let ahead = 0
 export const setClock = at => { if (at) ahead = Date.parse(at) - Date.now() }
 export const clock = () => Date.now() + ahead
 
-// A moment as a distance from now, with the moment itself as its title. It updates automatically.
+// Returns a moment as a distance from now, with the moment as its title. The distance updates automatically.
 export function ago(at) {
 	if (!at) return h('span.muted', '–')
 	const element = h('time', { datetime: at, title: at.replace('T', ' ').replace('Z', ' UTC') })
@@ -123,7 +123,7 @@ function distance(at) {
 	return seconds < 0 ? `in ${span(-seconds)}` : `${span(seconds)} ago`
 }
 
-// A moment as it is written, without the date where that is today.
+// Returns a moment as text, without the date if it is today.
 export const moment = at => !at ? h('span.muted', '–')
 	: h('time', { datetime: at, title: at }, at.slice(0, 10) === new Date(clock()).toISOString().slice(0, 10)
 		? at.slice(11, 19) : at.slice(0, 16).replace('T', ' '))
@@ -138,7 +138,8 @@ setInterval(() => {
 	}
 }, 5_000)
 
-// The beginning and the end of a UUID, enough to distinguish it from its neighbours; the title has all of it.
+// Returns the beginning and the end of a UUID, which is enough to distinguish it from its neighbours. The title
+// contains the whole UUID.
 export const shortId = id => {
 	const text = String(id ?? '')
 	return h('code', { title: text, class: 'id' }, text.length > 20 ? `${text.slice(0, 8)}…${text.slice(-6)}` : text || '–')
@@ -151,7 +152,7 @@ export function announce(text) {
 	if (region.textContent !== text) region.textContent = text
 }
 
-// The path of something of the console, and the same with other filters.
+// Returns a path of the console.
 export const path = (...parts) => ['/console', ...parts.map(encodeURIComponent)].join('/')
 export const query = (base, values) => {
 	const pairs = Object.entries(values).filter(([, value]) => value != null && value !== '')

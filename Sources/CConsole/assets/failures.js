@@ -5,7 +5,7 @@ import { FILTERS, filterBar, keepFresh } from './lists.js'
 
 const valuesOf = view => Object.fromEntries(FILTERS.map(name => [name, view.asked(name)]))
 
-// The members of a group that narrow a list to it; "no response" is a value, too.
+// Returns the filters that select a group's mutations; "no response" is also a value.
 const groupOf = row => Object.fromEntries(FILTERS.map(name => [name, row[name] ?? (name === 'response_status' ? 'none' : '')]))
 
 export async function failures(view) {

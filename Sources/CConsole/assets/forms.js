@@ -1,13 +1,13 @@
-// Fields, dialogs, and the fields that a problem's pointers refer to.
+// Fields and dialogs, and the display of problems at the fields to which they refer.
 import { h, refill } from './dom.js'
 import { button, problemBox } from './parts.js'
 import { call, may } from './api.js'
 
 let number = 0
 
-// A field with its label and hint.
+// Returns a field with its label and hint.
 // @param type `text`, `number`, `password`, `select` (with `options`: `[value, name]`), `check`, `area`
-// @param pointer where the contract has it, for problems
+// @param pointer the field's place in the request, to which problems refer
 export function field({ label, type = 'text', value = '', hint, options, pointer, name, ...more }) {
 	const id = `f${++number}`, isCheck = type === 'check'
 	const input = type === 'select'
@@ -37,7 +37,7 @@ function blame(element, text) {
 	else input.removeAttribute('aria-invalid')
 }
 
-// Shows a problem: each error at the field that its pointer leads to, all of it at the top.
+// Shows a problem: each error at the field to which its pointer refers, and the whole problem at the top.
 export function showProblem(form, place, problem) {
 	const fields = [...form.querySelectorAll('[data-pointer]')]
 	for (const each of fields) blame(each, null)
@@ -54,9 +54,9 @@ export function showProblem(form, place, problem) {
 	else place.scrollIntoView({ block: 'nearest' })
 }
 
-// Fields for the members of an object.
-// @param members `[name, label, kind, hint]`; kinds are choices (`[value, text]`), `flag`, `text` and `whole` (null where
-// empty), `lines`, and `pairs`, one a line with a space between
+// Returns fields for the members of an object.
+// @param members `[name, label, kind, hint]`; kinds are choices (`[value, text]`), `flag`, `text` and `whole` (null if
+// empty), `lines`, and `pairs` (one pair in each line, separated by a space)
 export function record(members, values, prefix = '') {
 	const fields = members.map(([name, label, kind, hint]) => {
 		const value = values?.[name]
@@ -76,7 +76,7 @@ export function record(members, values, prefix = '') {
 	return { fields, read: () => Object.fromEntries(members.map(([name, , kind], index) => [name, read(kind, fields[index].value)])) }
 }
 
-// @param act saves, and receives the reason; its result is passed to `done`
+// @param act receives the reason and saves the form; its result is passed to `done`
 export function form({ label, fields, submit, act, done, reason }) {
 	const place = h('div'), send = h('button.primary', submit)
 	const why = reason ? field({ label: 'Reason', maxlength: '160', hint: 'For the audit log.' }) : null
@@ -84,14 +84,14 @@ export function form({ label, fields, submit, act, done, reason }) {
 		place, [...fields, why].map(each => each?.element ?? each), h('div.actions', send))
 }
 
-// Disables the fields of a place for operators without the scope admin.
+// Disables the fields within an element for operators without the scope admin.
 export function lock(place) {
 	if (may('admin')) return
 	for (const each of place.querySelectorAll('input, select, textarea, form button')) each.disabled = true
 	place.prepend(h('p.hint', 'Changes require the scope admin.'))
 }
 
-// Performs the action once at a time, and shows errors.
+// Performs an action, never twice at the same time, and shows its errors.
 const once = (place, send, act) => async event => {
 	event.preventDefault()
 	if (send.disabled) return
@@ -106,11 +106,11 @@ const once = (place, send, act) => async event => {
 	}
 }
 
-// A field of a filter, with the value from the address.
+// Returns a field of a filter, with the value from the address.
 export const narrow = (view, [name, label, placeholder], more) => field({ name, label, placeholder, value: view.asked(name), ...more })
 
-// Fields that narrow a page. Their values are put into the address, so that it can be saved and shared.
-// @param act receives the fields' values by name, instead
+// Returns fields that filter a page. Their values are written to the address, so that it can be saved and shared.
+// @param act receives the fields' values by name, instead of the address
 export function filters(view, fields, submit = 'Filter', act = view.filter) {
 	const apply = () => act(Object.fromEntries(fields.map(each => [each.input.name, each.value.trim()])))
 	return h('form.filters', {
@@ -120,10 +120,12 @@ export function filters(view, fields, submit = 'Filter', act = view.filter) {
 		act === view.filter && [...view.query.values()].some(Boolean) ? h('a', { href: location.pathname }, 'Clear') : null))
 }
 
-// Asks in a dialog, and performs the action. The browser keeps the focus inside, and restores it afterwards.
+// Asks in a dialog, and performs the action. The browser keeps the focus inside the dialog, and restores the focus
+// afterwards.
 // @param reason `required`, `optional`, or nothing
-// @param does receives the reason; returns a call, `[method, path, body]`. A problem is shown, and the dialog stays
-// @returns the call's response, true for none; null if it was cancelled
+// @param does receives the reason and returns a call, `[method, path, body]`. If the call fails, the problem is shown
+// and the dialog stays open
+// @returns the call's response, or true without a response; null if the dialog was cancelled
 export function ask({ title, text, children = [], submit, danger, reason, does, then, message, ready, wide }) {
 	return new Promise(resolve => {
 		const place = h('div'), id = `d${++number}`, isRequired = reason === 'required'

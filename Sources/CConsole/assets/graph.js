@@ -1,4 +1,5 @@
-// The mutations that a mutation waits for, and those that wait for it: a line with a dot for each, next to their names.
+// The mutations that a mutation waits for, and the mutations that wait for it: a line with a dot for each mutation,
+// next to their names.
 import { count, h, mutationLink, noun, pill, svg } from './ui.js'
 
 const [ROW, LEFT, OWN] = [40, 12, 36]

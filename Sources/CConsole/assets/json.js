@@ -1,6 +1,6 @@
-// JSON as it was written: numbers keep their digits, and depth costs no stack.
+// Reads JSON without changing it: numbers keep their digits, and deep nesting needs no stack.
 
-// A syntax error in a JSON text, with its place.
+// A syntax error in a JSON text, with its position.
 export class Flaw extends Error {
 	constructor(message, text, at) {
 		super(message)
@@ -18,7 +18,7 @@ export class Source {
 const NUMBER = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y
 const WORDS = ['true', 'false', 'null']
 
-// The tokens of a text, `{kind, start, end}`: `{ } [ ] key string number word`. Throws a `Flaw`.
+// Yields the tokens of a text, `{kind, start, end}`: `{ } [ ] key string number word`. Throws a `Flaw`.
 export function* scan(text) {
 	const open = []
 	let at = 0, expects = 'value'
@@ -94,10 +94,10 @@ function endOfString(text, start, flaw) {
 	throw flaw('A string does not end')
 }
 
-// Members that hold what apps and their servers wrote.
+// The members with content that apps and their servers wrote.
 const AS_WRITTEN = new Set(['payload', 'body', 'document', 'response_body', 'headers'])
 
-// Parses a response; members with content of apps become `Source`s, and a number that JavaScript would round becomes
+// Parses a response. Members with content of apps become `Source`s, and a number that JavaScript would round becomes
 // text.
 export function parse(text, asWritten = AS_WRITTEN) {
 	const tokens = scan(text)
@@ -147,14 +147,14 @@ export function flawOf(text) {
 	}
 }
 
-// Deeper than this nothing is pointed to.
+// The depth below which values get no pointer.
 const DEEP = 1_000
 
-// Follows where in a value the tokens are, as a JSON Pointer.
+// Follows the tokens of a value, and returns their places as JSON Pointers.
 export class Place {
 	#stack = []
 
-	// Call with each token; returns the pointer of the value that it begins, null for names and ends.
+	// Must be called with each token. Returns the pointer of the value that the token begins; null for names and ends.
 	step(token, text) {
 		const top = this.#stack.at(-1)
 		if (token.kind === 'key') {
@@ -173,7 +173,7 @@ export class Place {
 	}
 }
 
-// The values of a text that contain no others, by pointer, as they are written; the first so many.
+// Returns the source text of the values that contain no other values, by pointer, up to a limit.
 export function leaves(text, limit = 2_000) {
 	const found = new Map(), place = new Place()
 	let opened = null

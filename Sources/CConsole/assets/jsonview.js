@@ -1,15 +1,15 @@
-// JSON to look at: indented, coloured, as it was written; long and deep ones a part at a time.
+// Shows JSON, indented and coloured, without changing it. Long and deep texts are shown in parts.
 import { cut, escaped, h, more, number, refill, visible } from './dom.js'
 import { Place, Source, flawOf, leaves, scan } from './json.js'
 
 const [LINES, STRING, DEPTH] = [300, 400, 24]
 
-// The source text of a member of a response; null for null.
+// Returns the source text of a member of a response; null for null.
 export const textOf = value =>
 	value == null ? null : value instanceof Source ? value.text : JSON.stringify(value)
 
-// A piece of JSON.
-// @param marks rewritten values, by pointer: a note on each, shown as its title
+// Shows a JSON value.
+// @param marks the rewritten values, by pointer: each note is shown as the title of its value
 export function jsonView(value, { label, marks = new Map() } = {}) {
 	const source = textOf(value) ?? 'null'
 	const box = h('pre.json', { tabindex: '0', role: 'group', 'aria-label': label })
@@ -29,7 +29,8 @@ export function jsonView(value, { label, marks = new Map() } = {}) {
 	return box
 }
 
-// The tokens of a text, each with its separator before it: a comma, a line break, two spaces a level.
+// Yields the tokens of a text, each with the separator before it: a comma, or a line break with two spaces for each
+// level.
 function* laidOut(source) {
 	let depth = 0, before = null
 	for (const token of scan(source)) {
@@ -72,7 +73,7 @@ function piece({ kind, start, end }, source) {
 	return element
 }
 
-// Two versions side by side, member by member, with what differs marked.
+// Shows two versions next to each other, member by member, with the differences marked.
 export function comparison(mine, theirs, names) {
 	const [left, right] = [mine, theirs].map(text => text ? leaves(text) : new Map())
 	const rows = [...new Set([...right.keys(), ...left.keys()])].map(pointer => {
@@ -95,7 +96,7 @@ function side(text, kind, missing) {
 		piece({ kind: text[0] === '"' ? 'string' : 'number', start: 0, end: text.length }, text))
 }
 
-// A field for JSON that shows syntax errors. `value` is the text; `isValid` whether it is JSON.
+// Returns a field for JSON that shows syntax errors. `value` is the text, and `isValid` is whether the text is JSON.
 export function jsonEditor(source, { label, id }) {
 	const note = h('p', { id: `${id}-note`, class: 'hint', 'aria-live': 'polite' })
 	const field = h('textarea', {
@@ -121,7 +122,7 @@ export function jsonEditor(source, { label, id }) {
 	}
 }
 
-// A text with line breaks and two spaces a level; unchanged if it is not JSON.
+// Returns a text with line breaks and two spaces for each level; unchanged if it is not JSON.
 export function indented(source) {
 	try {
 		return [...laidOut(source)].map(({ token: { kind, start, end }, breaks, comma, indent }) =>

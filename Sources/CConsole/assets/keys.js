@@ -1,4 +1,4 @@
-// What keys do, and the list of it.
+// Keyboard shortcuts, and the list of them.
 import { h } from './dom.js'
 
 const STORED = 'sluice-shortcuts'
@@ -6,10 +6,10 @@ let isOn = localStorage.getItem(STORED) !== 'off', started = null, page = new Ma
 
 const always = new Map()
 
-// A shortcut everywhere. `key` is one key, or two after each other: `g n`.
+// Adds a shortcut for every page. `key` is one key, or two successive keys: `g n`.
 export const everywhere = (key, name, act) => always.set(key, { name, act })
 
-// Those of the page that is shown; they go with it.
+// Adds shortcuts of the current page, which are removed together with the page.
 export const onPage = (view, shortcuts) => {
 	const own = page = new Map(shortcuts.filter(Boolean).map(([key, name, act]) => [key, { name, act }]))
 	view.signal.addEventListener('abort', () => { if (page === own) page = new Map() })
@@ -32,7 +32,7 @@ document.addEventListener('keydown', event => {
 	}
 })
 
-// Moves the focus to the next row's first link, or the one before.
+// Moves the focus to the first link of the next row, or of the previous row.
 export function step(by) {
 	const rows = [...document.querySelectorAll('main tbody tr')].filter(row => row.querySelector('a, button'))
 	const at = rows.findIndex(row => row.contains(document.activeElement))

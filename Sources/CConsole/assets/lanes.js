@@ -2,7 +2,8 @@
 import { ago, empty, filters, link, mutationPath, narrow, organizationLink, pages, plural, shortId, userLink } from './ui.js'
 import { keepFresh, named, ORGANIZATION } from './lists.js'
 
-// The mutations that run once the lane moves. Blocked ones are not counted: they wait for the one that halts the lane.
+// The number of mutations that run once the lane continues. Blocked mutations are not counted, because they wait for
+// the mutation that halts the lane.
 const waiting = (row, state) => row.queued_count
 	? [`${plural(row.queued_count, 'mutation')} to run, the first since `, ago(row.queued_since)]
 	: state === 'halted' ? 'no mutation that could run before it is settled' : 'no other mutation'

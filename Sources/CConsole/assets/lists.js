@@ -13,7 +13,7 @@ export function filterBar(view, extra = []) {
 	])
 }
 
-// Adds to each row of a page the subjects of its user.
+// Adds to each row of a page the subjects of the row's user.
 export const named = name => ({ [name]: rows, users }) => {
 	for (const row of rows) row.subjects = users.find(each => each.id === row.user_id && each.organization_id === row.organization_id)?.subjects
 }

@@ -1,4 +1,4 @@
-// The mutations of a group, or of any filter: those that wait for a person, the newest first.
+// The mutations of a group or of any filter that wait for a person, the newest first.
 import { ago, button, empty, h, link, may, number, organizationLink, pages } from './ui.js'
 import { actOnGroup } from './act.js'
 import { FILTERS, filterBar, keepFresh, mutationColumns, named } from './lists.js'

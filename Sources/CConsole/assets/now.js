@@ -20,7 +20,7 @@ export async function now(view) {
 		const { history } = state, { series, step_seconds: step } = history ?? {}
 		state = { ...next, history }
 		if (series) {
-			// a point of the history covers some seconds: a value received within them replaces the last one
+			// a point of the history covers some seconds: a value received within these seconds replaces the last value
 			const isNew = Date.parse(next.at) - heard >= step * 1_000
 			for (const [name] of RATES) push(series[name], next.rates?.[`${name}_per_second`], isNew)
 			push(series.oldest_waiting_seconds, next.oldest_waiting?.age_seconds ?? 0, isNew)

@@ -1,4 +1,4 @@
-// The organizations, with what waits in each.
+// The organizations, with the number of waiting mutations of each.
 import { ago, countLink, empty, filters, h, link, narrow, organizationPath, pages, pill, query, quoted } from './ui.js'
 
 export async function organizations(view) {

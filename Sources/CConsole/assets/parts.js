@@ -3,7 +3,7 @@ import { amount, count, h, path, query, refill, quoted, shortId, svg } from './d
 
 const WORDS = { in_flight: 'in flight', half_open: 'half open' }
 
-// A status or state, by word and colour.
+// Shows a status or state as a coloured word.
 export const pill = (status, word) => h('span', { class: `pill is-${status}` }, word ?? WORDS[status] ?? String(status ?? 'unknown'))
 
 export const section = (title, ...children) => {
@@ -11,7 +11,7 @@ export const section = (title, ...children) => {
 	return h('section', { 'aria-labelledby': id }, h('h2', { id }, title), children)
 }
 
-// Names and values. Pairs without a value are left out.
+// Shows names and values. Pairs without a value are left out.
 export const facts = pairs => h('dl.facts', pairs.filter(([, value]) => (value || value === 0) && value.length !== 0).map(([name, value]) =>
 	h('div', h('dt', name), h('dd', value instanceof Node || Array.isArray(value) ? value : quoted(value)))))
 
@@ -30,7 +30,7 @@ export const mutationLink = (organization, user, row) => {
 
 export const organizationLink = row => link(organizationPath(row.organization_id), row.organization_name ? quoted(row.organization_name, 40) : shortId(row.organization_id))
 
-// A user, by what an issuer calls it where that is known.
+// Returns a link to a user, with the issuer's name of the user if it is known.
 export const userLink = (organization, user, subjects) => {
 	const subject = subjects?.[0]?.subject
 	return link(userPath(organization, user), subject ? quoted(subject, 40) : shortId(user))
@@ -38,7 +38,7 @@ export const userLink = (organization, user, subjects) => {
 
 export const empty = (title, text) => h('div.empty', h('p.strong', title), text && h('p', text))
 
-// A problem as the gateway returned it.
+// Shows a problem as the gateway returned it.
 export function problemBox(problem, again) {
 	return h('div.problem', { role: 'alert' },
 		h('p.strong', problem.title ?? 'An error occurred in the console'),
@@ -49,7 +49,7 @@ export function problemBox(problem, again) {
 		again && button('Try again', again))
 }
 
-// Fills a place with the response of a call: shows that it loads if that takes long, and shows an error.
+// Fills an element with the response of a call. Shows an indicator if loading takes long, and shows an error.
 // @returns a function that loads again
 export function load(view, place, fetched, shown) {
 	let turn = 0
@@ -71,7 +71,7 @@ export function load(view, place, fetched, shown) {
 	}
 }
 
-// Redraws a place and restores the keyboard focus within it.
+// Redraws an element and restores the keyboard focus within it.
 export function keepingFocus(place, act) {
 	const focused = place.contains(document.activeElement) ? document.activeElement : null
 	const key = focused && (focused.getAttribute('href') ?? focused.textContent)
@@ -81,7 +81,7 @@ export function keepingFocus(place, act) {
 	same?.focus({ preventScroll: true })
 }
 
-// A table whose rows become cards where there is little room.
+// Returns a table whose rows become cards if there is little space.
 // @param columns `[title, row => node, class?]`
 export function table(label, columns, rows) {
 	const body = h('tbody')
@@ -94,8 +94,8 @@ export function table(label, columns, rows) {
 	return { element: h('div.scroll', element), add }
 }
 
-// A list page by page: the first page, and a button for the next.
-// @param list where it is: `[path, values, member]`
+// Shows a list page by page: the first page, and a button for the next page.
+// @param list the source of the list: `[path, values, member]`
 // @param got is called with each response
 export function pages(view, label, columns, [address, values, member], nothing, got) {
 	const place = h('div.list')
@@ -128,7 +128,8 @@ export function pages(view, label, columns, [address, values, member], nothing, 
 export const tabs = (label, items, current) => {
 	const nav = h('nav.tabs', { 'aria-label': label }, items.map(([name, href]) =>
 		h('a', { href, 'aria-current': name === current && 'page' }, name)))
-	// if there is no room for all of them, the current one stays in sight: at first, and when the window changes
+	// if there is no space for all links, the current link stays visible: initially, and when the size of the window
+	// changes
 	new ResizeObserver(() => {
 		const tab = nav.querySelector('[aria-current]')?.getBoundingClientRect(), room = nav.getBoundingClientRect()
 		if (tab) nav.scrollLeft += tab.left - room.left - (room.width - tab.width) / 2

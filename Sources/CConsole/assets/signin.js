@@ -1,4 +1,4 @@
-// The door: an operator's token for a cookie that scripts cannot read.
+// The sign-in, which exchanges an operator's token for a cookie that scripts cannot read.
 import { call, field, form, h, icon, WAVES } from './ui.js'
 
 export function signIn(text, done) {

@@ -1,10 +1,10 @@
-// A line of the last hour, small enough to fit next to its number.
+// A line chart of the last hour, small enough to fit next to its number.
 import { figure, svg } from './dom.js'
 
 const [WIDTH, HEIGHT] = [240, 44]
 
-// `samples` are values a step of seconds apart, the last of them now; null, and the part of the hour before them, is
-// unknown.
+// Returns a line chart. `samples` are values at intervals of `step` seconds, the last of them now. Null values, and the
+// part of the hour before the first value, are unknown.
 export function spark(samples = [], { label, step, kind = '' }) {
 	const values = [...Array(Math.max(0, 3_600 / step - samples.length)).fill(null), ...samples]
 	const points = values.map((value, index) => [index, value]).filter(([, value]) => value != null), known = points.map(([, value]) => value)

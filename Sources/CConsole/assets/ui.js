@@ -1,4 +1,4 @@
-// All that pages are made of, by one name.
+// Exports everything from which pages are built.
 export * from './api.js'
 export * from './dom.js'
 export * from './forms.js'

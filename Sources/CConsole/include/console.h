@@ -6,16 +6,16 @@
 
 /// A file of the console, which is part of the program.
 struct console_asset {
-    /// Its name below `assets`.
+    /// The name below `assets`.
     const char *name;
     const uint8_t *bytes;
     size_t length;
 };
 
-/// How many files there are.
+/// The number of files.
 size_t console_asset_count(void);
 
-/// One of them, from 0 on.
+/// Returns a file by its index, from 0.
 struct console_asset console_asset_at(size_t index);
 
 #endif

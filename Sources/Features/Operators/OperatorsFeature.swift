@@ -59,7 +59,7 @@ package struct OperatorsFeature: GatewayFeature {
         addOperations(to: &routes, context)
     }
 
-    /// Failed and blocked mutations, the lanes that they halt, and how operators settle them.
+    /// Failed and blocked mutations, the lanes that they halt, and the operators' actions that settle them.
     private func addFailures(to routes: inout OperatorRoutes, _ context: OperatorContext) {
         let store = gateway.store
         let failures = FailureEndpoints(store: store)
@@ -71,7 +71,7 @@ package struct OperatorsFeature: GatewayFeature {
         routes.read(at: user + "/lane", insight.lane)
         routes.read(at: user + "/explain", insight.explain)
         let mutation = user + "/mutations/{mutation}"
-        // the endpoint itself audits who reads payloads
+        // the endpoint itself records in the audit log who reads payloads
         routes.read(at: mutation, MutationHistoryEndpoint(store: store).read)
         let settle = OperatorSettleEndpoints(
             store: store,

@@ -2,7 +2,7 @@ import GRDB
 
 /// Triggers that note the keys of rows whose mapped columns the app changes.
 ///
-/// They are temporary and belong to the connection for writing: in the schema they would make GRDB's
+/// They are temporary and belong to the connection for writing. In the schema they would make GRDB's
 /// `eraseDatabaseOnSchemaChange` erase the file, and a rebuilt table would lose them.
 struct CaptureTriggers {
     private let map: EntityMap

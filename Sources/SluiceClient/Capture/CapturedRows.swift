@@ -51,7 +51,7 @@ struct CapturedRows: Sendable {
 
     // MARK: - The library's own writes
 
-    /// Enqueues what the app has changed so far, and keeps the triggers from noting what the body writes.
+    /// Enqueues the app's earlier changes, and prevents the triggers from noting the body's writes.
     func applying<Value>(_ db: Database, now: Date, _ body: () throws -> Value) throws -> Value {
         guard isOn else { return try body() }
         if mode == .triggers { try enqueueAll(db, now: now) }
@@ -120,7 +120,7 @@ struct CapturedRows: Sendable {
         noted.entity.key.text(of: noted.key).map { EntityName(noted.entity.entityType, $0) }
     }
 
-    /// - Parameter body: returns whether nothing is left to do for the row.
+    /// - Parameter body: returns whether the row requires no further work.
     private func settle(_ noted: Noted, _ db: Database, _ body: () throws -> Bool) throws {
         var (isDone, problem): (Bool, String?) = (false, nil)
         do {

@@ -14,7 +14,7 @@ extension SluiceClient {
         case triggers
     }
 
-    /// Returns the rows whose mapped columns differ from what the library has enqueued and pulled.
+    /// Returns the rows whose mapped columns differ from the enqueued and pulled data.
     ///
     /// With ``Capture/calls`` each such row is a fault of the app: a change without a call. No other phone gets the
     /// change, and the next pull of the row overwrites it.

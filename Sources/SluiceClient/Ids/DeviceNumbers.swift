@@ -21,7 +21,7 @@ struct DeviceNumbers {
                 sql: "SELECT seq FROM sqlite_sequence WHERE lower(name) = lower(?)",
                 arguments: [entity.table]
             )
-            // after the last possible number the counter stays: SQLite assigns no number after it
+            // after the last possible number the counter stays unchanged: SQLite assigns no number after it
             numbers[entity.entityType] = min(max(highest ?? 0, 0), .max - 1) + 1
         }
     }
@@ -35,7 +35,7 @@ struct DeviceNumbers {
                 arguments: [next - 1, entity.table]
             )
             if db.changesCount > 0 { continue }
-            // the name in the case that the table was created with; the app may use any case
+            // the table's name in the case with which the table was created; the app may use any case
             try db.execute(
                 sql: """
                     INSERT INTO sqlite_sequence (name, seq)

@@ -141,7 +141,7 @@ extension IDMapping {
 }
 
 extension JSON {
-    /// An id as the tables keep it: JSON, and UUIDs in lower case (RFC 9562, 4).
+    /// An id in the format of the tables: JSON, with UUIDs in lower case (RFC 9562, 4).
     var id: String {
         if case .string(let text) = self, text.utf8.count == 36, UUID(text: text) != nil {
             return JSON.string(text.lowercased()).text

@@ -3,11 +3,11 @@ import GRDB
 
 /// Translates between the phone's keys and the gateway's ids, within one transaction.
 ///
-/// Look-ups are cached: a page of a thousand visits to twenty customers needs twenty look-ups.
+/// Look-ups are cached: a page with a thousand visits to twenty customers requires twenty look-ups.
 final class Identities {
     private let map: EntityMap
     private let db: Database
-    /// The time of writes, as the tables store it (RFC 3339).
+    /// The time of writes in the format of the tables (RFC 3339).
     let now: String
     /// Whether keys are not stored for entities that are named for the first time.
     private let isReading: Bool
@@ -143,7 +143,7 @@ final class Identities {
         return UUID.random().wire
     }
 
-    /// Keeps the key that the phone gave to its own row, and replaces another key of the same entity.
+    /// Keeps the phone's key of its own row, and replaces another key of the same entity.
     ///
     /// The entity has another key if another row named it before the phone received the mapping. That key is removed,
     /// and rows that use it get the phone's key.
@@ -229,7 +229,7 @@ struct ClientName: Sendable, Hashable {
 
     init(text: String) { self.text = text }
 
-    /// The entity type, and the id as the tables keep it. A type's name has no space.
+    /// The entity type, and the id in the format of the tables. A type's name has no space.
     var parts: (entityType: String, id: String) {
         let parts = text.split(separator: " ", maxSplits: 1, omittingEmptySubsequences: false)
         return (String(parts[0]), parts.count > 1 ? String(parts[1]) : "")

@@ -69,7 +69,7 @@ struct KeyRewriter {
             guard isMerged else { return mapping.key }
         }
         try ServerSnapshot.delete(EntityName(entity.entityType, mapping.key), db)
-        // rows that wait for this row need not wait any more: the other row exists, or is held itself
+        // rows that wait for this row need not wait any longer: the other row exists, or is itself held
         try db.execute(
             sql: """
                 UPDATE sluice_held SET waits_for_type = NULL, waits_for_key = NULL

@@ -72,7 +72,7 @@ extension JSON {
 }
 
 extension JSON {
-    /// Compares strings scalar by scalar: Swift's own comparison takes differently composed forms of `é` as equal, and
+    /// Compares strings scalar by scalar: Swift's own comparison treats differently composed forms of `é` as equal, and
     /// would ignore an edit that changes the composition.
     public static func == (left: JSON, right: JSON) -> Bool {
         switch (left, right) {

@@ -160,7 +160,7 @@ struct JSONParser {
     /// Invalid UTF-8 becomes replacement characters: the gateway sends only valid UTF-8.
     private func text(_ range: Range<Int>) -> String { String(decoding: bytes[range], as: UTF8.self) }
 
-    /// A string with escapes, from its first one on.
+    /// Reads a string with escapes, from its first escape on.
     private mutating func escaped(from start: Int) throws(JSONSyntaxError) -> String {
         var result = text(start..<position)
         var plain = position

@@ -32,7 +32,7 @@ enum Outbox {
     /// All mutations above its watermark are sent again (`docs/clients.md`, sequence_gap), except mutations that were
     /// given up or never accepted.
     static func reopen(above watermark: Int64, _ db: Database, now: Date) throws {
-        // a write that a person gave up never runs: the gateway answers the decision that it has no such write
+        // a write that a person gave up never runs: the gateway answers the decision that it does not have this write
         try Intent.giveUpHidden(above: watermark, db, now: now)
         try db.execute(
             sql: """

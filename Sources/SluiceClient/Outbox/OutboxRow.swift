@@ -24,7 +24,7 @@ struct OutboxRow: Sendable {
     var priority: Int?
     var maxAttempts: Int?
     let createdAt: String
-    /// The client ids whose creates this mutation needs.
+    /// The client ids that this mutation requires, because creates use them.
     var names: [ClientName] = []
     /// Whether the mutation is applied on top of its entity's base.
     var isShown = true

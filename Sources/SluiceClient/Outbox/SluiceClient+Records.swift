@@ -5,8 +5,8 @@ public import GRDB
 extension SluiceClient {
     /// Inserts a row and enqueues its creation.
     ///
-    /// - Returns: the mutation's id, by which to ask for its ``outcome(of:)``.
-    /// - Throws: what `insert` and ``enqueue(_:in:)`` throw.
+    /// - Returns: the mutation's id, for which ``outcome(of:)`` returns the outcome.
+    /// - Throws: the errors of `insert` and ``enqueue(_:in:)``.
     @discardableResult
     public func insert<Record: Syncable & PersistableRecord>(
         _ record: Record,
@@ -21,8 +21,8 @@ extension SluiceClient {
 
     /// Inserts a row whose key SQLite assigns, as for types with device ids, and enqueues its creation.
     ///
-    /// - Returns: the mutation's id, by which to ask for its ``outcome(of:)``.
-    /// - Throws: what `insert` and ``enqueue(_:in:)`` throw.
+    /// - Returns: the mutation's id, for which ``outcome(of:)`` returns the outcome.
+    /// - Throws: the errors of `insert` and ``enqueue(_:in:)``.
     @discardableResult
     public func insert<Record: Syncable & MutablePersistableRecord>(
         _ record: inout Record,
@@ -37,8 +37,8 @@ extension SluiceClient {
 
     /// Updates a row and enqueues the change.
     ///
-    /// - Returns: the mutation's id; nil if nothing has changed that is synchronized.
-    /// - Throws: what `update` and ``enqueue(_:in:)`` throw.
+    /// - Returns: the mutation's id; nil if no synchronized value has changed.
+    /// - Throws: the errors of `update` and ``enqueue(_:in:)``.
     @discardableResult
     public func update<Record: Syncable & MutablePersistableRecord>(
         _ record: Record,
@@ -55,8 +55,8 @@ extension SluiceClient {
     /// ``Write/update(_:from:options:)``.
     ///
     /// - Parameter original: the record as it was read.
-    /// - Returns: the mutation's id; nil if nothing has changed that is synchronized.
-    /// - Throws: what `update` and ``enqueue(_:in:)`` throw.
+    /// - Returns: the mutation's id; nil if no synchronized value has changed.
+    /// - Throws: the errors of `update` and ``enqueue(_:in:)``.
     @discardableResult
     public func update<Record: Syncable & MutablePersistableRecord>(
         _ record: Record,
@@ -72,8 +72,8 @@ extension SluiceClient {
 
     /// Deletes a row and enqueues its deletion.
     ///
-    /// - Returns: the mutation's id, by which to ask for its ``outcome(of:)``.
-    /// - Throws: what `delete` and ``enqueue(_:in:)`` throw.
+    /// - Returns: the mutation's id, for which ``outcome(of:)`` returns the outcome.
+    /// - Throws: the errors of `delete` and ``enqueue(_:in:)``.
     @discardableResult
     public func delete<Record: Syncable & MutablePersistableRecord>(
         _ record: Record,
@@ -88,8 +88,8 @@ extension SluiceClient {
 
     /// Updates the row with the record's key or inserts a new row, and enqueues the change.
     ///
-    /// - Returns: the mutation's id; nil if nothing has changed that is synchronized.
-    /// - Throws: what `save` and ``enqueue(_:in:)`` throw.
+    /// - Returns: the mutation's id; nil if no synchronized value has changed.
+    /// - Throws: the errors of `save` and ``enqueue(_:in:)``.
     @discardableResult
     public func save<Record: Syncable & PersistableRecord>(
         _ record: Record,
@@ -110,7 +110,7 @@ extension SluiceClient {
     /// first, with keys that are the server's ids.
     ///
     /// - Returns: the number of enqueued rows.
-    /// - Throws: what ``enqueue(_:in:)`` throws.
+    /// - Throws: the errors of ``enqueue(_:in:)``.
     @discardableResult
     public func enqueueUnknown<Record: Syncable>(
         _ type: Record.Type,
@@ -127,7 +127,7 @@ extension SluiceClient {
     /// Rows that the server already has are created a second time at the server. If the server may have them, pull
     /// first, with keys that are the server's ids. A table is read a few hundred rows at a time.
     ///
-    /// - Returns: how many rows were enqueued.
+    /// - Returns: the number of enqueued rows.
     /// - Throws: ``SluiceError/invalid(_:)``, also for rows that name each other in a circle; the errors of
     ///   ``enqueue(_:in:)``.
     @discardableResult
@@ -193,7 +193,7 @@ extension SluiceClient {
         try await database.write { [self] db in try delete(record, options: options, in: db) }
     }
 
-    /// Runs the row's change and its enqueuing together: both take effect, or neither, also if the app catches the
+    /// Runs the row's change and its enqueuing together. Both take effect, or neither does, even if the app catches the
     /// error and commits the rest of its transaction.
     private func together(in db: Database, _ body: () throws -> UUID?) throws -> UUID? {
         try checkTransaction(db)

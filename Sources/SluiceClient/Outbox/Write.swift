@@ -120,7 +120,7 @@ public struct Write: Sendable {
 
     /// A request to the organization's REST API, sent once, in order with all other writes.
     ///
-    /// The request changes no row on the phone. A pull returns the API's changes.
+    /// The request changes no row on the phone. The phone receives the API's changes with a pull.
     ///
     /// - Parameters:
     ///   - method: `POST`, `PATCH`, `PUT` or `DELETE`.

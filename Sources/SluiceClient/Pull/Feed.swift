@@ -30,7 +30,7 @@ extension Feed {
         )
     }
 
-    /// Starts again. Entities that the new snapshot does not contain are removed at its end, and none before.
+    /// Starts again. Entities that are missing in the new snapshot are removed at its end, not before.
     static func startOver(_ types: String, _ db: Database, now: Date) throws {
         _ = try Device.id(db)
         try db.execute(
@@ -45,7 +45,7 @@ extension Feed {
 
     /// Marks edits that took effect before a pull begins. The pull contains their effects, unless a restored gateway
     /// has lost them, or a pull from the beginning has no tombstone of their entities. Times are not compared, because
-    /// clocks are set back.
+    /// clocks can be set back.
     static func markOutdated(_ db: Database) throws {
         try db.execute(sql: "UPDATE sluice_mutations SET is_outdated = 1 WHERE is_shown AND status = 'succeeded'")
     }

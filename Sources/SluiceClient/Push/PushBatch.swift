@@ -30,8 +30,8 @@ struct PushBatch: Sendable {
 }
 
 extension PushBatch {
-    /// Returns the next mutations to push: first those sent without a response, again and alone, and after them those
-    /// never sent. From this transaction on they count as sent.
+    /// Returns the next mutations to push: first the mutations that were sent without a response, in a separate push,
+    /// and then the mutations that were never sent. From this transaction on they count as sent.
     static func next(_ limits: Limits, _ db: Database, _ shown: Projection) throws -> PushBatch? {
         let unanswered = try rows(of: .sent, limits, db)
         if !unanswered.isEmpty { return try batch(unanswered, db) }
@@ -53,7 +53,7 @@ extension PushBatch {
 
     /// Returns accepted mutations whose outcome the phone has not received.
     ///
-    /// - Parameter after: only mutations with a higher number, so that all have their turn.
+    /// - Parameter after: only mutations with a higher number, so that all mutations are requested in turn.
     static func open(after: Int64, _ limits: Limits, _ db: Database) throws -> PushBatch? {
         let rows = try rows(of: .taken(after: after), limits, db)
         return rows.isEmpty ? nil : PushBatch(deviceID: try Device.id(db), afterSequence: nil, rows: rows)
@@ -112,7 +112,7 @@ extension PushBatch {
         return rows
     }
 
-    /// Assigns numbers above the watermark to mutations that were never sent and have one below it.
+    /// Assigns numbers above the watermark to mutations that were never sent and have a number below it.
     ///
     /// They were held back, or the phone was restored from a backup and its numbers were assigned before.
     private static func renumber(_ db: Database, _ shown: Projection) throws {
@@ -127,7 +127,7 @@ extension PushBatch {
     /// Refuses writes that name the client id of a create that was given up.
     ///
     /// The gateway refuses a write in the same way if it depends on a rejected entry. Without this refusal, it would
-    /// take the id for data, and every user would receive a row with a dangling reference.
+    /// treat the id as data, and every user would receive a row with a dangling reference.
     ///
     /// - Returns: whether any write was refused.
     private static func refuseOrphans(among rows: [OutboxRow], _ db: Database) throws -> Bool {
@@ -147,8 +147,8 @@ extension PushBatch {
 }
 
 /// The mutations that wait until a rejected create is settled: mutations that reference its client id, and mutations
-/// that reference the client id of a create that waits itself. Until the entity exists, the gateway takes its UUID for
-/// data.
+/// that reference the client id of a create that also waits. Until the entity exists, the gateway would treat its UUID
+/// as data.
 private struct HeldBack {
     private var names: Set<String> = []
 

@@ -128,7 +128,7 @@ final class Results {
 
     // MARK: - Ids
 
-    /// Stores a mapping as the gateway lists it.
+    /// Stores a mapping in the gateway's format.
     func note(_ mapping: JSON) throws {
         guard let entity = mapping["entity_type"]?.string.flatMap({ map[$0] }), let clientID = mapping["client_id"],
             let serverID = mapping["server_id"], !serverID.isNull, mapping["status"]?.string == "resolved",
@@ -151,7 +151,7 @@ final class Results {
         let isRewritten = entity.keys == .rewritten && entity.idSpace == .mapped
         if mapping.status == .resolved, mapping.serverID?.id == serverID.id, !isRewritten { return mapping.key }
         let rewriter = KeyRewriter(map, db)
-        // a create whose entity was pulled before: both names mean that entity from now on
+        // a create whose entity was pulled before: both ids identify this entity from now on
         if let other = try IDMapping.of(entity.entityType, serverID: serverID, db), other.key != mapping.key {
             guard try identities.give(other, to: mapping, entity) else {
                 let key = try rewriter.merge(mapping, into: other, entity)

@@ -12,7 +12,7 @@ struct OtherWrite: Sendable {
     let operation: String
     let status: String
 
-    /// Replaces all copies by what the gateway returned.
+    /// Replaces all copies by the mutations that the gateway returned.
     ///
     /// - Parameter mutations: the user's failed and conflicting mutations, also those of this phone.
     static func replaceAll(_ mutations: [JSON], _ map: EntityMap, _ db: Database) throws {

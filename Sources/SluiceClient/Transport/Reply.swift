@@ -30,7 +30,7 @@ extension Reply {
     static func of(status: Int, body: some Sequence<UInt8>, retryAfter: String? = nil, now: Date = Date()) -> Reply {
         let json = try? JSON(parsing: body)
         if (200..<300).contains(status) {
-            // a captive portal answers 200, too
+            // a captive portal also answers 200
             guard let json, json.object != nil else { return .again(TransientError(text: "an answer that is no JSON")) }
             return .ok(json)
         }

@@ -35,7 +35,7 @@ actor TokenCache {
         promise.give(result)
     }
 
-    /// Forgets the token: the app may have another one.
+    /// Forgets the token, because the app may have another token.
     func forget() {
         token = nil
         asking = nil

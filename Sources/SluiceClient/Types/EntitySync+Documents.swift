@@ -29,7 +29,7 @@ extension EntitySync {
         return text
     }
 
-    /// Returns a document's members that are columns.
+    /// Returns the members of a document that are columns.
     func mapped(_ document: JSON) -> JSON {
         let members = document.object ?? [:]
         return .object(

@@ -2,7 +2,8 @@ import Foundation
 
 /// Identifies a process among all others with the same process id, earlier or later.
 ///
-/// After a crash the app may get its former process id, in a container nearly always; so may any other program.
+/// After a crash, the app or any other program may get the app's former process id; in a container this is nearly
+/// always so.
 struct ProcessIdentity {
     private let number: pid_t
     /// The time when the process was started, in the system's format; empty if the system does not provide it.

@@ -1,11 +1,11 @@
 import Foundation
 import GRDB
 
-/// The row that one process at a time holds while it synchronizes.
+/// The row that only one process has at a time, while it synchronizes.
 ///
-/// Two processes would do no harm, because the gateway accepts each write once; but they would send everything twice.
+/// Two processes would do no harm, because the gateway accepts each write once; but all requests would be sent twice.
 struct SyncLease: Sendable {
-    /// The number of seconds for which the row is held without a renewal: longer than a request takes.
+    /// The number of seconds for which the lease is valid without a renewal: longer than a request takes.
     let lease: TimeInterval
 
     /// Identifies this client among all clients of all processes: its process and its own id.

@@ -18,7 +18,7 @@ extension SyncWorker {
         var (hasStartedOver, isFirst) = (false, true)
         while true {
             let (feed, device, numbers) = try await write { [map, isFirst] db, now in
-                // an app that synchronizes other types than before pulls everything again, and keeps its data
+                // if the app synchronizes other types than before, it pulls everything again, and keeps its data
                 if try Feed.read(db).types != types { try Feed.startOver(types, db, now: now) }
                 let feed = try Feed.read(db)
                 if isFirst || feed.cursor == nil { try Feed.markOutdated(db) }
@@ -48,7 +48,8 @@ extension SyncWorker {
                     return
                 }
             case .refused(let problem) where feed.cursor != nil && problem.isAboutCursor:
-                // once a turn: otherwise a gateway that refuses each of its cursors would be asked endlessly
+                // once a turn: otherwise the phone would endlessly send requests to a gateway that refuses each of its
+                // own cursors
                 guard !hasStartedOver else { throw Stop.again(TransientError(text: problem.description)) }
                 hasStartedOver = true
                 // a gateway that was restored from a backup may have lost writes of this phone: without them, the end
@@ -85,7 +86,7 @@ extension SyncWorker {
         )
     }
 
-    /// - Parameter numbers: the counters that the page was requested with.
+    /// - Parameter numbers: the counters with which the page was requested.
     /// - Returns: false if the phone's cursor or counters have changed since the request.
     private func apply(_ page: ChangesPage, _ feed: Feed, _ numbers: NextLocalIDs) async throws -> Bool {
         do {

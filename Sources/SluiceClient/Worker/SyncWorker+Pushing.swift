@@ -7,7 +7,7 @@ extension SyncWorker {
     /// that was restored from a backup continues after them. If the gateway was restored, the phone sends it all later
     /// mutations.
     ///
-    /// It happens at each launch, and when the gateway does not accept its own cursor.
+    /// It happens at each launch, and when the gateway refuses a cursor that it has returned.
     ///
     /// - Returns: whether the gateway has lost writes.
     @discardableResult

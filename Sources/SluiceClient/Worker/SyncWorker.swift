@@ -19,7 +19,7 @@ actor SyncWorker {
     enum Stop: Error {
         case again(TransientError)
         case blocked(SyncStatus.Blocker)
-        /// Another process holds the flight now.
+        /// Another process now has the lease.
         case lostFlight
         /// The user has signed out of the database.
         case signedOut
@@ -66,7 +66,7 @@ actor SyncWorker {
     var stoppedAskedAt: ContinuousClock.Instant?
     /// Whether another device may have a write that needs a decision.
     var areOthersWanted = false
-    /// When the flight was last taken, or renewed.
+    /// The time at which the lease was last taken or renewed.
     private var flightTakenAt: ContinuousClock.Instant?
     /// The gateway's problem when the user was erased there.
     private var erasure: Problem?
@@ -331,7 +331,7 @@ actor SyncWorker {
         }
     }
 
-    /// Sends a request, if the flight is still this client's.
+    /// Sends a request, if this client still has the lease.
     ///
     /// - Returns: the response, or a problem with the request itself.
     /// - Throws: ``Stop`` for everything else.

@@ -2,9 +2,10 @@ import FoundationEssentials
 import SyncModel
 import Synchronization
 
-/// Requests in progress.
+/// The requests in progress.
 ///
-/// Each is sent in a separate task, so that it can be cancelled while its lane's runner still writes the outcome.
+/// Each request is sent in a separate task, so that it can be cancelled while its lane's runner still writes the
+/// outcome.
 final class InFlightRequests: Sendable {
     private struct State {
         var tasks: [UUID: Task<UpstreamAnswer, Never>] = [:]

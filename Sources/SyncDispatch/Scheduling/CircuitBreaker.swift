@@ -3,13 +3,13 @@ import FoundationEssentials
 import SyncModel
 import Synchronization
 
-/// Whether requests are sent to one upstream (product rule 14). Pure: the caller supplies the clock.
+/// Decides whether requests are sent to one upstream (product rule 14). Pure: the caller supplies the clock.
 ///
 /// While the circuit is closed, all requests pass. Five consecutive failures open it, and so do responses that may
-/// result from the operator's configuration. In both cases several lanes must agree: a single lane is limited by its
-/// own back-off, and may itself be the cause. An open circuit lets no request pass for a while, and then a single
-/// request as a probe. If the probe succeeds the circuit closes, otherwise it stays open twice as long. Lanes take
-/// turns at probing: a lane whose probe failed waits a little longer than the others.
+/// result from the operator's configuration. In both cases the failures must come from several lanes: a single lane is
+/// limited by its own back-off, and may itself be the cause. An open circuit lets no request pass for a while, and then
+/// a single request as a probe. If the probe succeeds, the circuit closes; otherwise it stays open twice as long. Lanes
+/// take turns at probing: a lane whose probe failed waits a little longer than the others.
 struct CircuitBreaker: Sendable {
     /// The number of consecutive failures that open the circuit.
     static let threshold = 5
@@ -21,10 +21,10 @@ struct CircuitBreaker: Sendable {
     /// The first pause and the longest, in seconds, before jitter.
     static let firstPause: Double = 1
     static let longestPause: Double = 30
-    /// The time for which a probe may keep other lanes waiting, in seconds. After it, another probe passes.
+    /// The time for which a probe may keep other lanes waiting, in seconds. After this time, another probe passes.
     static let probeTimeout: Double = 10
-    /// The additional time for which a lane waits after its probe failed, in seconds: longer than finding other lanes
-    /// takes.
+    /// The additional time for which a lane waits after its probe failed, in seconds, which is longer than a search for
+    /// other lanes takes.
     static let turnTimeout: Double = 3
     /// The maximum number of stored lanes with failed probes.
     static let triedLimit = 64
@@ -78,7 +78,7 @@ struct CircuitBreaker: Sendable {
         }
     }
 
-    /// Returns when a lane may ask again; nil if it may send now.
+    /// Returns the time at which a lane may ask again; nil if it may send now.
     func waits(_ lane: UUID, now: Timestamp) -> Timestamp? {
         switch state {
         case .closed: return nil
@@ -196,7 +196,7 @@ final class Circuits: Sendable {
         return breakers.withLock { $0[lane.organization]?.ask(lane.user, now: moment) } ?? .go
     }
 
-    /// Returns when a lane may ask again; nil if it may send now.
+    /// Returns the time at which a lane may ask again; nil if it may send now.
     func waits(_ lane: LaneKey) -> Timestamp? {
         let moment = now()
         return breakers.withLock { $0[lane.organization]?.waits(lane.user, now: moment) }

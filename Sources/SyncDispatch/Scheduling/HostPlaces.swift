@@ -10,16 +10,16 @@ package enum HostPace: Sendable, Hashable {
 
 /// Places for work that sends requests to organizations' hosts, limited so that slow hosts cannot take all of them.
 ///
-/// A holder has a *place* while it works: it reads and writes the database, or its request was sent a moment ago. If
-/// the request stays unanswered for longer, the holder *awaits an answer*: it releases its place, and counts only
-/// against the larger limit of requests. So the time for which a place is taken does not depend on any host.
+/// A holder has a *place* while it works: it reads and writes the database, or it has just sent a request. If the
+/// request stays unanswered for longer, the holder *awaits an answer*: it releases its place, and counts only against
+/// the larger limit of requests. So no host determines how long a place is taken.
 ///
-/// Four rules keep capacity free for the other organizations (product rule 16):
-/// - An organization that has holders gets more only if it then has at most as many as it leaves free.
+/// Four rules keep capacity free for other organizations (product rule 16):
+/// - An organization that already has holders gets another one only if it then has at most as many as remain free.
 /// - Organizations with slow hosts hold at most three quarters of the requests. The first requests to unmeasured hosts
-///   may bring that to seven eighths. The rest is reserved for hosts that are fast.
+///   can increase this share to seven eighths. The remaining requests are reserved for fast hosts.
 /// - Organizations with slow hosts take at most half of the places.
-/// - The bytes of requests that await an answer are bounded in the same way.
+/// - The bytes of requests that await an answer are limited by the same fractions.
 ///
 /// An organization that awaits an answer counts as slow, regardless of earlier measurements. Pure: the caller measures.
 package struct HostPlaces<Holder: Hashable & Sendable>: Sendable {
@@ -37,7 +37,7 @@ package struct HostPlaces<Holder: Hashable & Sendable>: Sendable {
             self.bytes = max(1, bytes)
         }
 
-        /// The default bound on requests.
+        /// The default maximum number of requests.
         static func requests(places: Int) -> Int { max(4_096, 4 * places) }
 
         var maxConcurrentSlow: Int { max(1, places / 2) }
@@ -109,7 +109,8 @@ package struct HostPlaces<Holder: Hashable & Sendable>: Sendable {
                 && slow.held < limits.requestsOfSlow
                 && slow.bytes < limits.bytesOfSlow
         }
-        // slow holders whose answer has arrived work too, and must not take the other organizations' half
+        // slow holders whose answer has arrived also work, and must not take the half that is reserved for other
+        // organizations
         return fast.working + unmeasured.working + min(slow.working, limits.maxConcurrentSlow) < limits.places
             || limits.places == 1 && working == 0
     }
@@ -121,7 +122,7 @@ package struct HostPlaces<Holder: Hashable & Sendable>: Sendable {
         guard hasRoom(isSlow: pace == .slow) else { return false }
         let own = organization.usage
         if pace == .unmeasured {
-            // an organization that has holders already may turn out to be slow with all of them
+            // an organization that already has holders may turn out to be slow with all of them
             let most = own.held > 0 ? limits.requestsOfSlow : limits.requestsOfSlowAndUnmeasured
             guard slow.held + unmeasured.held < most, slow.bytes < limits.bytes else { return false }
         }
@@ -192,7 +193,8 @@ package struct HostPlaces<Holder: Hashable & Sendable>: Sendable {
     /// - Parameters:
     ///   - candidates: the candidates by organization, each list in reverse order.
     ///   - share: the maximum number of holders of an organization.
-    /// - Returns: the candidates that got places, and whether others lack a place because too many are taken.
+    /// - Returns: the candidates that got places, and whether other candidates have no place because too many are
+    ///   taken.
     package mutating func choose(
         _ candidates: [UUID: [Holder]],
         atMost share: Int

@@ -10,7 +10,7 @@ final class Inbox: Sendable {
     static let capacity = 20_000
 
     struct Messages {
-        /// Lanes that may be claimed.
+        /// Lanes that can be claimed.
         var ready: [LaneKey] = []
         /// Lanes that were released.
         var finished: [Finished] = []

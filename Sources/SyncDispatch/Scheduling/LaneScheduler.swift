@@ -5,7 +5,7 @@ import SyncModel
 /// Selects the lane that runs next: organizations take turns, each with a limit of running lanes.
 ///
 /// ``HostPlaces`` limits all lanes together. Organizations whose upstreams are slow have a separate queue, and the two
-/// queues take turns, so a lane never waits for lanes that wait for slow upstreams.
+/// queues take turns, so a lane never waits because of lanes with slow upstreams.
 ///
 /// A value with the dispatcher as its only owner. Lanes dropped for lack of capacity are found again by polling.
 struct LaneScheduler {
@@ -15,8 +15,8 @@ struct LaneScheduler {
     static let defaultCap = 64
     /// The limit of an organization whose own limit is not known yet: its first lane reads it.
     static let unknownCap = 1
-    /// The number of organizations at their limit that a search for the next lane skips before it ends. They go to the
-    /// end of their queue.
+    /// The number of organizations at their limit that the search for the next lane skips before it ends. Skipped
+    /// organizations move to the end of their queue.
     private static let scanLimit = 8_192
 
     private struct Tenant {
@@ -35,7 +35,7 @@ struct LaneScheduler {
     private enum Place {
         case waiting
         case running
-        /// The lane runs, and was reported ready since its run began: it is read again.
+        /// The lane is running, and was reported ready again since its run began, so it is read again.
         case runningAgain
     }
 
@@ -144,10 +144,10 @@ struct LaneScheduler {
 
     /// The organizations whose lanes should release their places after a long run.
     struct Contention {
-        /// All places are taken, and lanes wait.
+        /// All places are taken while lanes wait.
         var includesAll = false
-        /// Organizations that have reached their limit while lanes of them wait, and organizations with slow upstreams
-        /// while others of this class wait.
+        /// Organizations that have reached their limit while further lanes of them wait, and organizations with slow
+        /// upstreams while other such organizations wait.
         var organizations: Set<UUID> = []
 
         func includes(_ organization: UUID) -> Bool { includesAll || organizations.contains(organization) }

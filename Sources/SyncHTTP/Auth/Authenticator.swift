@@ -11,10 +11,10 @@ package struct Authenticator: Sendable {
     package let identities: Identities
     package let quotas: QuotaGate
     package let now: TimeSource
-    /// How often the caller of a waiting request is checked again.
+    /// The interval at which the caller of a waiting request is checked again.
     package let checkInterval: Duration
 
-    /// The caller of a request with a valid token of an active organization.
+    /// Returns the caller of a request that has a valid token of an active organization.
     package func caller(_ headers: HTTPFields) async throws -> Caller {
         let claims = try await claims(BearerToken.of(headers))
         let (id, name) = try await self.organization(of: claims, headers)
@@ -24,8 +24,8 @@ package struct Authenticator: Sendable {
         return Caller(organization: organization, user: user, expiresAt: claims.expiresAt, tokenContext: tokenContext)
     }
 
-    /// Returns the caller of a request with a valid token of an active organization without quotas, if all of this is
-    /// in memory; nil means unknown.
+    /// Returns the caller of a request with a valid token of an active organization without quotas, if the cache has
+    /// all of this; nil if it is unknown.
     package func cachedCaller(_ headers: HTTPFields) -> Caller? {
         guard let token = try? BearerToken.of(headers),
             let claims = verifier.knownClaims(token, now: now()),
@@ -52,9 +52,9 @@ package struct Authenticator: Sendable {
         )
     }
 
-    /// An active organization. Costs one query in five seconds, however many requests ask.
+    /// Returns an active organization. All requests together cost one query in five seconds.
     ///
-    /// - Throws: why the organization is not served.
+    /// - Throws: the reason why the organization is not served.
     @discardableResult
     package func activeOrganization(_ id: UUID) async throws(Problem) -> Organization {
         guard let organization = try await catalog.organization(id) else { throw Problem.unknownOrganization }
@@ -65,9 +65,9 @@ package struct Authenticator: Sendable {
         }
     }
 
-    /// The user whose requests these are: a joined user is its target.
+    /// Returns the owner of a user's requests: for a joined user, this is the target.
     ///
-    /// - Throws: `user_unknown` if an operator provisions users, and has not provisioned this one.
+    /// - Throws: `user_unknown` if an operator provisions users, and has not provisioned this user.
     package func owner(of user: UUID, in organization: Organization) async throws(Problem) -> UUID {
         let owner = try await catalog.owner(of: user, in: organization.id)
         if organization.settings.provisioning == .explicit {
@@ -78,11 +78,12 @@ package struct Authenticator: Sendable {
 
     /// Checks at intervals whether a waiting request's caller is still served.
     ///
-    /// The issuer of its token must still be accepted for the organization, which must still have the name in the token
-    /// and be active. The user must be provisioned, and must not have been joined into another user, or be about to be.
+    /// The issuer of the token must still be accepted for the organization. The organization must be active and still
+    /// have the name in the token. The user must be provisioned, and must neither be joined into another user nor be
+    /// about to be joined.
     ///
-    /// - Throws: why not; a ``WaitEnded`` while the user is being joined with another, and after that. Another 503
-    ///   means that this is unknown at the moment.
+    /// - Throws: the reason why the caller is not served; a ``WaitEnded`` while the user is being joined, and
+    ///   afterwards. Another 503 means that this is currently unknown.
     private func checkServed(_ caller: Caller) async throws {
         guard isStillAuthorized(caller) else { throw Problem.unknownOrganization }
         if let name = caller.tokenContext?.name, try await identities.organization(name) != caller.organization.id {
@@ -95,7 +96,7 @@ package struct Authenticator: Sendable {
         _ = try await owner(of: caller.user, in: organization)
     }
 
-    /// An endpoint for authenticated callers, within their organization's quota of requests.
+    /// Returns an endpoint for authenticated callers, within their organization's quota of requests.
     package func callers(
         only endpoint: @escaping @Sendable (Exchange, Caller) async throws -> Answer
     ) -> Route.Endpoint {
@@ -111,7 +112,7 @@ package struct Authenticator: Sendable {
         }
     }
 
-    /// A direct endpoint for callers that are known from memory.
+    /// Returns a direct endpoint for callers that the cache knows.
     package func cachedCallers(
         only endpoint: @escaping @Sendable (DirectExchange, Caller) -> Bool
     ) -> Route.DirectEndpoint {
@@ -151,9 +152,9 @@ package struct Authenticator: Sendable {
     }
 }
 
-/// Resolves the organization and the user that a token names.
+/// Resolves the organization and the user of a token.
 extension Authenticator {
-    /// The organization that a request is for, and the name that it was found by, if it was one.
+    /// Returns the organization of a request, and the name by which it was found, if it was found by name.
     ///
     /// - Throws: `organization_unknown`.
     package func organization(
@@ -170,7 +171,7 @@ extension Authenticator {
         }
     }
 
-    /// The same from memory alone; nil means unknown.
+    /// Returns ``organization(of:_:)`` from the cache alone; nil if it is unknown.
     package func cachedOrganization(of claims: TokenClaims, _ headers: HTTPFields) -> (id: UUID, name: ExternalID?)? {
         switch try? OrganizationChoice(of: claims.organization, chosen: headers[.sluiceOrganization]) {
         case nil: return nil
@@ -181,17 +182,17 @@ extension Authenticator {
         }
     }
 
-    /// Who a token is for.
+    /// The bearer of a token.
     package enum Bearer {
         case user(UUID)
         /// A subject without a user: the request that requires the user creates one.
         case newcomer(Subject)
     }
 
-    /// Who a token is for; changes nothing.
+    /// Returns the bearer of a token, and changes nothing.
     ///
-    /// - Throws: `user_unknown` for a reserved id, and for an id that was created here for a subject. The latter
-    ///   belongs to the user with that subject, and not to another issuer's token that contains it. Errors of
+    /// - Throws: `user_unknown` for a reserved id, and for an id that was created here for a subject. Such an id
+    ///   belongs to the user with that subject; a token of another issuer that contains it is refused. Errors of
     ///   ``Identities/user(_:in:)``.
     package func bearer(of claims: TokenClaims, in organization: Organization) async throws(Problem) -> Bearer {
         switch claims.user {
@@ -207,9 +208,9 @@ extension Authenticator {
         }
     }
 
-    /// Returns the user of a token; creates one for a new subject.
+    /// Returns the user of a token, and creates a user for a new subject.
     ///
-    /// - Throws: what ``bearer(of:in:)`` and ``Identities/make(_:in:)`` throw.
+    /// - Throws: errors of ``bearer(of:in:)`` and ``Identities/make(_:in:)``.
     package func user(of claims: TokenClaims, in organization: Organization) async throws(Problem) -> UUID {
         switch try await bearer(of: claims, in: organization) {
         case .user(let user): return user
@@ -217,7 +218,7 @@ extension Authenticator {
         }
     }
 
-    /// The same from memory alone; nil means unknown.
+    /// Returns the user of a token from the cache alone; nil if it is unknown.
     package func cachedUser(of claims: TokenClaims, in organization: UUID) -> UUID? {
         switch claims.user {
         case .id(let user):

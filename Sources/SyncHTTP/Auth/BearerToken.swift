@@ -3,9 +3,9 @@ import SyncModel
 
 /// `Authorization: Bearer …` (RFC 6750).
 package enum BearerToken {
-    /// The token of a request.
+    /// Returns the token of a request.
     ///
-    /// - Throws: 401 with a challenge: a bare one when no token was sent (RFC 6750, 3.1), with an error otherwise.
+    /// - Throws: 401 with a challenge, which has an error unless the request has no token (RFC 6750, 3.1).
     package static func of(_ headers: HTTPFields) throws(Refusal) -> Substring {
         guard let value = headers[.authorization] else {
             throw Refusal(Problem(.unauthorized, "A bearer token is required."), headers: [.wwwAuthenticate: "Bearer"])
@@ -20,9 +20,9 @@ package enum BearerToken {
         return token
     }
 
-    /// The text behind the scheme, which may be in any case; nil if it is not one token.
+    /// Returns the text after the scheme, which can be in any case; nil if it is not a single token.
     ///
-    /// Several header fields are joined by commas, which a token can't hold.
+    /// Several header fields are joined by commas, which a token cannot contain.
     package static func parse(_ value: String) -> Substring? {
         let scheme = "bearer "
         guard Substring(value.utf8.prefix(scheme.utf8.count)).lowercased() == scheme else { return nil }
@@ -30,7 +30,7 @@ package enum BearerToken {
         return isToken(token) ? token : nil
     }
 
-    /// Whether the scheme is right and nothing follows it, as of a shell's variable that is not set.
+    /// Whether the scheme is right but no token follows, for example because a shell variable was not set.
     package static func isEmpty(_ value: String) -> Bool {
         value.lowercased().before(" ") == "bearer"
             && value.utf8.dropFirst("bearer".utf8.count).allSatisfy { $0 == UInt8(ascii: " ") }
@@ -40,9 +40,9 @@ package enum BearerToken {
         !text.isEmpty && text.utf8.allSatisfy(isTokenByte)
     }
 
-    /// A 401 about an invalid token.
+    /// Returns a 401 about an invalid token.
     ///
-    /// - Parameter description: nothing of a token.
+    /// - Parameter description: a description that contains no part of a token.
     package static func refusal(_ error: StaticString, _ description: String) -> Refusal {
         let challenge = "Bearer error=\"\(error)\", error_description=\"\(plain(description))\""
         return Refusal(Problem(.unauthorized, description), headers: [.wwwAuthenticate: challenge])

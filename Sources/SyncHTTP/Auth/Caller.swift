@@ -8,12 +8,12 @@ package import Tokens
 
 /// The authenticated sender of a request.
 package struct Caller: Sendable {
-    /// Whose word a caller's organization rests on: settings and operators may take it back while a request lasts.
+    /// The origin of a caller's organization. Settings and operators can revoke it while a request lasts.
     package struct TokenContext: Sendable {
-        /// As it is configured; nil: the one without a name.
+        /// The name of the issuer in the settings; nil for the issuer without a name.
         package let issuer: ByteExactString?
         package let namespace: ByteExactString
-        /// The issuer's name for the organization; nil if the token has its id.
+        /// The issuer's name for the organization; nil if the token contains the organization's id.
         package let name: ExternalID?
 
         package init(_ claims: TokenClaims, name: ExternalID?) {
@@ -25,9 +25,9 @@ package struct Caller: Sendable {
 
     package let organization: Organization
     package let user: UUID
-    /// When the token expires, in seconds since 1970.
+    /// The time at which the token expires, in seconds since 1970.
     package let expiresAt: Int64
-    /// Nil for a source of events, which has a token of this gateway's.
+    /// The origin; nil for a source of events, which has a token of this gateway.
     package var tokenContext: TokenContext?
 
     package init(organization: Organization, user: UUID, expiresAt: Int64, tokenContext: TokenContext? = nil) {
@@ -38,19 +38,19 @@ package struct Caller: Sendable {
     }
 }
 
-/// Determines how a request with a verified token would be answered, by the same steps; changes nothing.
+/// Determines the response to a request with a verified token, by the same steps. It changes nothing.
 package struct AuthorizationDryRun: Sendable {
     package enum Verdict: Sendable {
-        /// The request is this user's.
+        /// The request belongs to this user.
         case user(UUID)
-        /// The subject is new, and a user is created at its first request.
+        /// The subject is new; its first request creates a user.
         case newcomer
         case refused(Problem)
     }
 
     private let authenticator: Authenticator
 
-    /// - Parameter verifier: any; the inquiry is about tokens that have been verified.
+    /// - Parameter verifier: any verifier, because the tokens are already verified.
     package init(store: Store, verifier: TokenVerifier, now: @escaping TimeSource, logger: Logger) {
         authenticator = Authenticator(
             verifier: verifier,
@@ -85,11 +85,11 @@ package struct AuthorizationDryRun: Sendable {
     }
 }
 
-/// Which organization a request is for: the token's, or of several that it names the one that
-/// `X-Sluice-Organization` names. The header never adds one.
+/// The organization of a request: the token's, or, if the token names several, the organization that
+/// `X-Sluice-Organization` selects. The header never adds an organization.
 package enum OrganizationChoice: Equatable {
     case id(UUID)
-    /// The issuer's name for it.
+    /// The issuer's name for the organization.
     case name(ByteExactString)
 
     /// - Parameter chosen: the header: a name from the token, percent-encoded if it is not ASCII or has a `%`, or the
@@ -119,7 +119,8 @@ package enum OrganizationChoice: Equatable {
 }
 
 extension Problem {
-    /// The same whether there is no such organization, or the token's issuer does not speak for it, or it is going.
+    /// The problem is the same if there is no such organization, if the token's issuer is not accepted for it, or if it
+    /// is being purged.
     package static var unknownOrganization: Problem {
         Problem(.organizationUnknown, "The organization of this token is unknown.")
     }

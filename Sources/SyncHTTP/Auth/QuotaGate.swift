@@ -55,7 +55,7 @@ package struct QuotaGate: Sendable {
     }
 }
 
-/// The two header fields, structured fields (RFC 9651) both: a list of strings with parameters.
+/// The two header fields. Both are structured fields (RFC 9651): a list of strings with parameters.
 package struct RateLimitFields {
     private let policy: String
     private let standing: String
@@ -71,13 +71,13 @@ package struct RateLimitFields {
         if !standing.isEmpty { fields[.rateLimit] = standing }
     }
 
-    /// `q` units in `w` seconds; `qu` names the unit if it is not requests.
+    /// Returns `q` units in `w` seconds; `qu` names the unit if it is not requests.
     private static func item(_ quota: Quota) -> String {
         let text = "\"\(quota.kind.rawValue)\";q=\(quota.limit);w=\(quota.kind.seconds)"
         return quota.kind == .requests ? text : text + ";qu=\"mutations\""
     }
 
-    /// `r` units are left; in `t` seconds the quota is full again.
+    /// Returns `r` remaining units and the `t` seconds until the quota is full again.
     private static func item(_ standing: QuotaStatus) -> String {
         "\"\(standing.quota.kind.rawValue)\";r=\(standing.left);t=\(standing.seconds)"
     }

@@ -57,7 +57,7 @@ extension DeviceRow: AnswerBody {
 }
 
 extension JSONWriter {
-    /// Writes `next_local_ids`: by entity type, the next number that a device assigns; null where none is left.
+    /// Writes `next_local_ids`: by entity type, the next number that a device assigns; null if no number is left.
     mutating func nextLocalIDs(_ counters: [(type: String, next: Int64?)]) {
         member("next_local_ids") { writer in
             for (type, next) in counters {
@@ -83,7 +83,7 @@ struct PullEndpoint: Sendable {
         bodies = BodyReader(limit: Self.bodyBytes, budget: budget)
     }
 
-    /// Responds with a page; with `wait` an empty one is held until there is a change or the time is over.
+    /// Responds with a page. With `wait`, an empty page is delayed until there is a change or the time is over.
     func pull(_ exchange: Exchange, _ caller: Caller) async throws -> Answer {
         _ = try URLQuery(of: exchange)
         let device = try exchange.uuid(at: 0)

@@ -5,15 +5,15 @@ package import SyncStore
 
 /// Frames of an event stream (WHATWG HTML, 9.2.5).
 package enum EventFrame {
-    /// How long a client has to wait before it connects again, in milliseconds.
+    /// The time for which a client has to wait before it reconnects, in milliseconds.
     package static let retry = 2_000
 
-    /// The first frame: a cursor to resume from, even if nothing ever happens. Without data it is no event.
+    /// The first frame: a cursor from which to resume, even if no event follows. Without data it is not an event.
     package static func opening(_ cursor: EventCursor) -> [UInt8] {
         Array("retry: \(retry)\nid: \(cursor.text)\n\n".utf8)
     }
 
-    /// A comment, so that neither end nor a proxy between them considers the connection dead.
+    /// A comment, so that neither the client, the gateway nor a proxy considers the connection dead.
     package static let keepAlive = Array(": keep-alive\n\n".utf8)
 
     package static func event(_ event: EventReader.Event) -> [UInt8] {
@@ -23,7 +23,7 @@ package enum EventFrame {
         }
     }
 
-    /// A result's members and a few of the mutation's own.
+    /// Returns the members of a result, and some members of the mutation.
     private static func data(_ record: MutationRecord) -> [UInt8] {
         JSONWriter.object(capacity: 768) { writer in
             var contents = AnswerContents(room: .max)
@@ -38,7 +38,7 @@ package enum EventFrame {
 
     /// The feed has changed up to a position, in a part that the caller may see.
     ///
-    /// - Parameter user: whose cursor it is.
+    /// - Parameter user: the user of the cursor.
     package static func changes(_ cursor: EventCursor, of user: UUID) -> [UInt8] {
         let epoch = LaneEpoch.mixed(cursor.epoch, user)
         let feed = FeedCursor(epoch: epoch, position: cursor.feed, head: cursor.feed)
@@ -53,7 +53,7 @@ package enum EventFrame {
         for byte in data {
             switch byte {
             case UInt8(ascii: "\n"): bytes += "\ndata: ".utf8
-            // white space between JSON's tokens, which would end a line
+            // white space between JSON tokens, which would otherwise end a line
             case UInt8(ascii: "\r"): bytes.append(UInt8(ascii: " "))
             default: bytes.append(byte)
             }
@@ -65,15 +65,15 @@ package enum EventFrame {
 
 /// One listener's turn: writes a few pages of events, a hint, or a keep-alive.
 struct EventStreamBatch {
-    /// Pages of one turn: other listeners wait for theirs.
+    /// The maximum number of pages of one turn, because other listeners wait for their turns.
     private static let pages = 8
 
     let store: Store
     let authenticator: Authenticator
 
-    /// Does the work; `work` keeps the remaining part.
+    /// Does the work; afterwards `work` contains the remaining part.
     ///
-    /// - Returns: whether nothing is left.
+    /// - Returns: whether all work is done.
     /// - Throws: ``AccessRevoked``, `EventSubscriber.BudgetExhausted`, or the store's problems.
     func take(_ work: inout SubscriberState.Work, _ subscriber: EventSubscriber) async throws -> Bool {
         // a suspended organization receives no events; all other reasons to end a stream are checked at intervals

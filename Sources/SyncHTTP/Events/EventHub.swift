@@ -11,17 +11,17 @@ import Synchronization
 
 /// All listeners to events.
 ///
-/// Without events they cost no work. A few workers serve them, a page at a time, so that thousands of listeners to one
-/// push occupy neither the memory nor the database.
+/// Listeners without events cost no work. A few workers serve them, a page at a time, so that thousands of listeners to
+/// one push occupy neither the memory nor the database.
 final class EventHub: Service {
-    /// Listeners served at the same time: half of the default size of the connection pool.
+    /// The number of listeners that are served at the same time: half of the default size of the connection pool.
     static let workers = 4
 
     private let store: Store
     private let authenticator: Authenticator
     private let configuration: HTTPConfiguration
     private let budget: FairBudget
-    /// Counts and words the refusals beyond the maximum number of listeners.
+    /// Counts and describes the refusals beyond the maximum number of listeners.
     let overload = Overload(.listeners)
     private let listening = Mutex(Listening())
     private let due = AsyncStream<EventSubscriber>.makeStream()
@@ -42,18 +42,18 @@ final class EventHub: Service {
 
     private struct Listening {
         var subscribers: [ObjectIdentifier: EventSubscriber] = [:]
-        /// In the order of arrival.
+        /// The listeners in the order of arrival.
         var ofUser: [LaneKey: [EventSubscriber]] = [:]
         var registry = ListenerRegistry()
         var isClosed = false
     }
 
-    /// Whether there is room for one more listener of an organization.
+    /// Whether an organization can have one more listener.
     func hasRoom(for organization: UUID) -> Bool {
         listening.withLock { $0.registry.hasRoom(for: organization, limit: configuration.maximumListeners) }
     }
 
-    /// Adopts a listener to which nothing has been written yet.
+    /// Adopts a listener to which no data have been written yet.
     func adopt(_ socket: SocketHandover, _ caller: Caller, from cursor: EventCursor) async throws {
         let now = ContinuousClock.now
         let state = SubscriberState(cursor: cursor, now: now, end: now + longest(caller))
@@ -91,7 +91,7 @@ final class EventHub: Service {
         }
     }
 
-    /// Works until graceful shutdown, which closes all subscriptions: clients connect again, to another replica.
+    /// Works until graceful shutdown, which closes all subscriptions: clients reconnect to another replica.
     func run() async throws {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { try? await gracefulShutdown() }
@@ -144,7 +144,7 @@ final class EventHub: Service {
         store.notifier.remove(subscriber, lane: subscriber.lane, feed: subscriber.interest)
     }
 
-    /// A stream ends with its token, and at the maximum age in any case.
+    /// Returns the maximum duration of a stream: until its token expires, and at most the maximum age.
     private func longest(_ caller: Caller) -> Duration {
         min(configuration.maximumStream, .seconds(max(0, caller.expiresAt - configuration.now().seconds)))
     }
@@ -162,15 +162,15 @@ final class EventHub: Service {
     // MARK: - Checks of callers
 
     private func runCheckLoop() async {
-        // at least as often as a stream shows that it lives
+        // at least as often as keep-alives are sent
         let interval = min(configuration.streamCheckInterval, configuration.keepAlive)
         while (try? await Task.sleep(for: interval)) != nil {
-            // unknown at the moment: the next check shows it
+            // the state is unknown at the moment; the next check reads it
             try? await check()
         }
     }
 
-    /// Ends the streams of callers who would now be refused, or be another user.
+    /// Ends the streams of callers who would now be refused or count as another user.
     ///
     /// The check costs one statement for a thousand callers.
     private func check() async throws {
@@ -213,7 +213,7 @@ final class EventHub: Service {
             )
             subscriber.finish(left: isAllDone ? nil : work)
         } catch let problem as Problem where problem.code == .storeUnavailable || problem.code == .overloaded {
-            // the work will still be there when the database is back; until then the client need not go
+            // the work is done when the database is available again; until then the client can stay connected
             if work.keepsAlive { try? subscriber.write(EventFrame.keepAlive) }
             work.keepsAlive = false
             subscriber.finish(left: work, isLater: true)
@@ -227,10 +227,11 @@ final class EventHub: Service {
     }
 }
 
-/// The listeners of each organization, in the order of arrival: decides which one is closed when the room is used up.
+/// The listeners of each organization in the order of arrival. This type decides which listener is closed at the
+/// maximum.
 ///
-/// A closed listener connects again, here or elsewhere, and misses nothing. So no room has to be kept free: an
-/// organization may have all of it until others come.
+/// A closed listener reconnects to this or another replica and misses nothing. So no capacity needs to be reserved: an
+/// organization can use all of it until other organizations have listeners.
 struct ListenerRegistry {
     private var listeners: [UUID: Deque<ObjectIdentifier>] = [:]
     private(set) var count = 0
@@ -247,15 +248,16 @@ struct ListenerRegistry {
         count -= 1
     }
 
-    /// Whether one more listener of an organization may come: there is room, or another organization has more than
-    /// this one would have.
+    /// Whether an organization may have one more listener. This is the case below the maximum, or if another
+    /// organization has more listeners than this organization would have.
     func hasRoom(for organization: UUID, limit: Int) -> Bool {
         guard count >= limit else { return true }
         let own = listeners[organization]?.count ?? 0
         return listeners.values.contains { $0.count > own + 1 }
     }
 
-    /// Returns the listener to close if there are more than `limit`: the oldest of the organization that has the most.
+    /// Returns the listener to close if there are more than `limit`: the oldest listener of the organization with the
+    /// most listeners.
     func evictionCandidate(beyond limit: Int) -> ObjectIdentifier? {
         guard count > limit else { return nil }
         return listeners.values.max { $0.count < $1.count }?.first

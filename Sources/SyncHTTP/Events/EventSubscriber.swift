@@ -9,14 +9,14 @@ import Synchronization
 
 /// One listener to events: a bare socket, a cursor, and pending changes.
 ///
-/// It costs some kilobytes while nothing happens; unsent bytes wait in the channel and nowhere else.
+/// It costs some kilobytes while nothing happens; unsent bytes are only in the channel.
 final class EventSubscriber: ChannelInboundHandler, ChangeObserver {
     typealias InboundIn = ByteBuffer
 
-    /// Other listeners hold all the room: nothing was written.
+    /// Other listeners use the whole memory budget, so nothing was written.
     struct BudgetExhausted: Error {}
 
-    /// Shorter frames are always written: openings, hints, keep-alives.
+    /// The length up to which frames are always written: openings, hints, keep-alives.
     private static let shortBytes = 1_024
 
     let caller: Caller
@@ -56,20 +56,21 @@ final class EventSubscriber: ChannelInboundHandler, ChangeObserver {
     /// Ends the work.
     ///
     /// - Parameters:
-    ///   - left: the unfinished part.
-    ///   - isLater: whether that has time until the next tick.
+    ///   - left: the remaining work.
+    ///   - isLater: whether the remaining work can wait until the next tick.
     func finish(left: SubscriberState.Work? = nil, isLater: Bool = false) {
         if state.withLock({ $0.finish(left: left, isLater: isLater) }) { onWork(self) }
     }
 
-    /// Whether the connection accepts more, once earlier writes have reached it.
+    /// Whether the connection accepts more data once earlier writes have reached it.
     func takesMore() async throws -> Bool {
         try await channel.eventLoop.submit { [channel] in channel.isWritable }.get()
     }
 
     var isOver: Bool { state.withLock { $0.isOver } }
 
-    /// Writes, and notes how far the listener has come. The bytes count as held until the system has taken them.
+    /// Writes, and records the listener's cursor. The bytes count toward the memory budget until the system has
+    /// accepted them.
     ///
     /// - Parameter cursor: nil if these bytes do not advance it.
     /// - Throws: ``BudgetExhausted`` when other listeners hold too much; a listener that holds bytes itself is not
@@ -95,7 +96,7 @@ final class EventSubscriber: ChannelInboundHandler, ChangeObserver {
         }
     }
 
-    /// Closes the stream: the first reason counts.
+    /// Closes the stream; if it is called several times, the first reason applies.
     func close(_ end: EventStreamEnd) {
         guard state.withLock({ $0.close() }) else { return }
         onEnd(self, end)
@@ -115,7 +116,7 @@ final class EventSubscriber: ChannelInboundHandler, ChangeObserver {
     // MARK: - The socket
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-        // the client can request nothing on this connection any more
+        // the client can send no further request on this connection
         close(.closed)
     }
 
@@ -134,7 +135,7 @@ final class EventSubscriber: ChannelInboundHandler, ChangeObserver {
 
 // MARK: - SubscriberState
 
-/// A listener's pending work and deadlines. Decides; ``EventSubscriber`` acts.
+/// A listener's pending work and deadlines. It makes the decisions that ``EventSubscriber`` executes.
 struct SubscriberState {
     /// The complete pending work of a listener.
     struct Work {
@@ -146,7 +147,7 @@ struct SubscriberState {
         var keepsAlive: Bool
     }
 
-    /// What to do on a tick.
+    /// The action on a tick.
     enum TickAction: Equatable {
         case nothing
         case work
@@ -155,18 +156,18 @@ struct SubscriberState {
 
     private(set) var cursor: EventCursor
     private(set) var isOver = false
-    /// When the stream ends in any case.
+    /// The latest time at which the stream ends.
     private let end: ContinuousClock.Instant
     private var changes = PendingChanges()
     private var isFirst = true
     private var keepsAlive = false
-    /// Whether it is in the line, or a worker serves it.
+    /// Whether the listener is queued, or a worker serves it.
     private var isInHand = true
     private var isWritable = true
     private var lastWrite: ContinuousClock.Instant
     private var blockedSince: ContinuousClock.Instant?
 
-    /// A new listener is in the line: there may be changes after its cursor.
+    /// Creates a listener, which is queued because there may be changes after its cursor.
     init(cursor: EventCursor, now: ContinuousClock.Instant, end: ContinuousClock.Instant) {
         self.cursor = cursor
         self.end = end
@@ -174,9 +175,9 @@ struct SubscriberState {
         changes.laneChanged()
     }
 
-    /// Notes changes, or another reason to work.
+    /// Records changes, or another reason to work.
     ///
-    /// - Returns: whether to put it in the line.
+    /// - Returns: whether to queue the listener.
     mutating func record(_ change: (inout PendingChanges) -> Void) -> Bool {
         change(&changes)
         return queues()
@@ -210,9 +211,9 @@ struct SubscriberState {
     /// Ends the work.
     ///
     /// - Parameters:
-    ///   - left: the unfinished part.
-    ///   - isLater: whether that has time until the next tick.
-    /// - Returns: whether to put it in the line again.
+    ///   - left: the remaining work.
+    ///   - isLater: whether the remaining work can wait until the next tick.
+    /// - Returns: whether to queue the listener again.
     mutating func finish(left: Work?, isLater: Bool) -> Bool {
         isInHand = false
         if let left {
@@ -236,7 +237,7 @@ struct SubscriberState {
         return queues() ? .work : .nothing
     }
 
-    /// Closes it; returns whether it was open before.
+    /// Closes the listener; returns whether it was open before.
     mutating func close() -> Bool {
         defer { isOver = true }
         return !isOver
@@ -251,21 +252,21 @@ struct SubscriberState {
     }
 }
 
-/// Why a stream of events ended, for metrics.
+/// The reason why a stream of events ended, for metrics.
 enum EventStreamEnd: String, Sendable, CaseIterable {
     /// The client disconnected, or the server shuts down.
     case closed
-    /// Its maximum age was reached, or its token expired.
+    /// The stream reached its maximum age, or its token expired.
     case expired
-    /// The caller is not served any more.
+    /// The caller is no longer served.
     case refused
     /// The client did not read the data.
     case slow
-    /// Its user opened so many newer ones that the oldest was closed.
+    /// The user opened so many newer streams that the oldest was closed.
     case superseded
     /// The organization's data were purged or restored.
     case failed
 }
 
-/// The caller is not served any more.
+/// The caller is no longer served.
 struct AccessRevoked: Error {}

@@ -8,7 +8,7 @@ struct EventsEndpoint: Sendable {
     let store: Store
     let hub: EventHub
 
-    /// Refuses invalid requests; hands the others to the hub.
+    /// Refuses invalid requests, and passes the others to the hub.
     func listen(_ exchange: Exchange, _ caller: Caller) async throws -> Answer {
         _ = try URLQuery(of: exchange)
         let lane = LaneKey(organization: caller.organization.id, user: caller.user)
@@ -17,7 +17,7 @@ struct EventsEndpoint: Sendable {
         var answer = Answer(.ok)
         answer.contentType = "text/event-stream"
         answer.headers[.cacheControl] = "no-store"
-        // nginx would keep events until a buffer is full
+        // nginx would otherwise delay events until a buffer is full
         answer.headers[.xAccelBuffering] = "no"
         // a stream has no length, so a head alone ends its connection as a stream does
         if exchange.request.method == .head {
@@ -28,7 +28,7 @@ struct EventsEndpoint: Sendable {
         return answer
     }
 
-    /// A browser that has seen no event sends an empty one.
+    /// Returns the last event's id. A browser that has received no event sends an empty id.
     private func lastEventID(_ exchange: Exchange) -> String? {
         exchange.headers[.lastEventID].flatMap { $0.isEmpty ? nil : $0 }
     }

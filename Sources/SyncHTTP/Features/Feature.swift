@@ -18,10 +18,10 @@ package protocol Feature: Sendable {
 
     /// Describes the metrics that the feature's code counts.
     ///
-    /// Called before that code creates them, because a metric keeps the description that it was created with.
+    /// Called before that code creates them, because a metric keeps the description with which it was created.
     static func describeMetrics(in registry: PrometheusRegistry)
 
-    /// Creates the feature's parts; starts nothing.
+    /// Creates the feature's parts, and starts nothing.
     init(_ gateway: GatewayContext)
 
     /// Adds gauges that read the feature's state.
@@ -36,7 +36,7 @@ package protocol Feature: Sendable {
     /// Services that start after the engine's and end before them.
     var services: [any Service] { get }
 
-    /// Services that run as long as the operations listener: they end streams that it serves.
+    /// Services that run as long as the operations listener: they end the streams that this listener serves.
     var operatorServices: [any Service] { get }
 
     /// Called once for each upstream that becomes unavailable, or available again.
@@ -55,15 +55,15 @@ extension Feature {
     package func upstreamChanged(of organization: UUID, isDown: Bool, reason: String?) {}
 }
 
-/// The engine's parts and the settings, as features use them.
+/// The engine's parts and the settings that features use.
 package struct GatewayContext: Sendable {
     package let store: Store
     package let configuration: HTTPConfiguration
     package let registry: PrometheusRegistry
     package let logger: Logger
-    /// Resolves the user whom a token of an issuer identifies; nil: every subject gets a separate user.
+    /// Resolves the user whom an issuer's token identifies. If it is nil, every subject gets a separate user.
     package var verifier: TokenVerifier?
-    /// Up to so many circuit breakers that are open in this process.
+    /// Returns the open circuit breakers of this process, up to a maximum number.
     package var circuits: @Sendable (Int) -> [CircuitReport] = { _ in [] }
     package var workers = WorkerSettings()
 
@@ -77,29 +77,30 @@ package struct GatewayContext: Sendable {
 
 /// Bounds of the features' workers in this process.
 package struct WorkerSettings: Sendable {
-    /// Webhook endpoints that are sent to at a time; `SLUICE_MAX_WEBHOOKS`.
+    /// The number of webhook endpoints to which messages are sent concurrently; `SLUICE_MAX_WEBHOOKS`.
     package var webhooks = 64
-    /// Signs webhook deliveries asymmetrically; nil: endpoints' secrets only. `SLUICE_WEBHOOK_SIGNING_KEY`.
+    /// The key that signs webhook deliveries asymmetrically, `SLUICE_WEBHOOK_SIGNING_KEY`. If it is nil, only
+    /// endpoints' secrets sign.
     package var webhookSigningKey: WebhookSigningKey?
-    /// Databases whose log is followed at a time; `SLUICE_MAX_REPLICATIONS`.
+    /// The number of databases whose logs are followed concurrently; `SLUICE_MAX_REPLICATIONS`.
     package var replications = 16
-    /// Sources that are polled at a time; `SLUICE_MAX_POLLS`.
+    /// The number of sources that are polled concurrently; `SLUICE_MAX_POLLS`.
     package var polls = 32
-    /// Seconds from the end of a run of retention to the next; `SLUICE_RETENTION_INTERVAL_SECONDS`.
+    /// The seconds from the end of a retention run to the next run; `SLUICE_RETENTION_INTERVAL_SECONDS`.
     package var retentionInterval: Double = 3_600
 
     package init() {}
 }
 
-/// What endpoints of the public listener share.
+/// The common parts of endpoints of the public listener.
 package struct PublicContext: Sendable {
     package let authenticator: Authenticator
     package let budgets: Budgets
-    /// Reads bodies of pushes' size.
+    /// Reads bodies up to the maximum size of a push.
     package let bodies: BodyReader
 }
 
-/// What endpoints of the operations listener share.
+/// The common parts of endpoints of the operations listener.
 package struct OperatorContext: Sendable {
     /// Checks tokens and sessions of operators.
     package let authenticator: OperatorAuthenticator

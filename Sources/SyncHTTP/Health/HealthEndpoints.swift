@@ -5,12 +5,12 @@ import Telemetry
 /// `GET /livez` and `GET /readyz`.
 struct HealthEndpoints: Sendable {
     let version: String
-    /// Why requests can't be served; empty if they can.
+    /// Returns the reasons why requests cannot be served; empty if they can be served.
     let reasons: @Sendable () async -> [String]
-    /// What an operator should know although requests can be served.
+    /// Returns notices for operators while requests can be served.
     let notices: @Sendable () -> [String]
 
-    /// Responds that the process runs. It does not check the database: a restart would not restore that.
+    /// Responds that the process runs. It does not check the database: a restart would not make the database available.
     func live(_ exchange: Exchange) async throws -> Answer {
         Answer(.ok) { writer in
             writer.member("status", "ok" as StaticString)
@@ -33,7 +33,7 @@ struct HealthEndpoints: Sendable {
 /// `GET /metrics`, for a Prometheus server.
 struct MetricsEndpoint: Sendable {
     let registry: PrometheusRegistry
-    /// Why requests can't be served; empty if they can.
+    /// Returns the reasons why requests cannot be served; empty if they can be served.
     let reasons: @Sendable () async -> [String]
 
     func scrape(_ exchange: Exchange) async throws -> Answer {

@@ -5,7 +5,7 @@ import NIOCore
 import NIOHTTPTypes
 package import SyncModel
 
-/// Reads the bodies of requests into memory, within their bounds.
+/// Reads the bodies of requests into memory, within the limits for size and memory.
 package struct BodyReader: Sendable {
     /// The largest body, in bytes.
     package let limit: Int
@@ -16,11 +16,12 @@ package struct BodyReader: Sendable {
         self.budget = budget
     }
 
-    /// Passes a request's JSON text to `use`, checked for its media type and size alone.
+    /// Passes a request's JSON text to `use`. Only its media type and size are checked.
     ///
-    /// It counts as held until `use` returns, which must keep nothing of it.
+    /// The text counts toward the memory budget until `use` returns. `use` must keep no part of it.
     ///
-    /// - Parameter isOptional: whether a request without a body passes no bytes, and needs no media type.
+    /// - Parameter isOptional: whether a request can have no body. In this case it passes no bytes and requires no
+    ///   media type.
     package func withBody<Result>(
         of exchange: Exchange,
         isOptional: Bool = false,
@@ -40,9 +41,9 @@ package struct BodyReader: Sendable {
         return try await use(body)
     }
 
-    /// Passes the body of a request whose sender is not authenticated yet to `use`, with its own budget.
+    /// Passes the body of a request to `use`, within a separate budget, if the sender is not authenticated yet.
     ///
-    /// It uses nothing of ``budget``.
+    /// It does not use ``budget``.
     package func withUnverifiedBody<Result>(
         of exchange: Exchange,
         addressedTo source: UUID,
@@ -67,7 +68,7 @@ package struct BodyReader: Sendable {
         return length == "0"
     }
 
-    /// `Content-Length`, refused unread if it is too large.
+    /// Returns `Content-Length`; refuses a body that is too large before reading it.
     private func announcedLength(_ headers: HTTPFields) throws(Problem) -> Int? {
         guard let text = headers[.contentLength] else { return nil }
         // digits that do not fit an Int are a length beyond every limit; the parser has refused anything else
@@ -75,7 +76,7 @@ package struct BodyReader: Sendable {
         return length
     }
 
-    /// - Parameter take: reserves room for bytes that have arrived.
+    /// - Parameter take: reserves memory for bytes that have arrived.
     private func collect(
         _ body: RequestBody,
         announced: Int?,
@@ -96,7 +97,7 @@ package struct BodyReader: Sendable {
         } catch is BodyTimedOut {
             throw Problem(.requestTimeout, "The body did not arrive in time.")
         } catch {
-            // the client hung up, or broke the framing: it will hardly read this
+            // the client disconnected or violated the framing, and will probably not read this
             throw Problem(.invalidRequest, "The body is incomplete.")
         }
         if let announced, bytes.count < announced {
@@ -105,7 +106,8 @@ package struct BodyReader: Sendable {
         return bytes
     }
 
-    /// A body in one part is copied once. A longer one takes memory only as it arrives, for any announced length.
+    /// A body in one part is copied once. A longer body uses memory only as it arrives, regardless of the announced
+    /// length.
     private func firstCapacity(_ arrived: Int, _ announced: Int?) -> Int {
         max(arrived, min(announced ?? 0, 65_536))
     }
@@ -120,7 +122,7 @@ package struct BodyReader: Sendable {
     }
 }
 
-/// Whether a body is JSON, not compressed, as endpoints need it.
+/// Checks whether a body is uncompressed JSON, as endpoints require.
 package enum MediaType {
     /// - Throws: `unsupported_media_type`.
     package static func requireJSON(_ headers: HTTPFields) throws(Problem) {
@@ -132,14 +134,15 @@ package enum MediaType {
         }
     }
 
-    /// `application/json` with any parameters: none has a meaning for JSON, which is UTF-8 in any case (RFC 8259, 11).
+    /// Whether a value is `application/json`, with any parameters. No parameter has a meaning for JSON, which is always
+    /// UTF-8 (RFC 8259, 11).
     package static func isJSON(_ value: String) -> Bool {
         if value == "application/json" { return true }
         let type = value.utf8.prefix { $0 != UInt8(ascii: ";") }
         return type.trimmed.lowercased == "application/json" && isOne(value)
     }
 
-    /// Several fields of a name are joined by commas, which a single one may hold in quotes only.
+    /// Several fields of a name are joined by commas, which a single field can contain only within quotes.
     private static func isOne(_ value: String) -> Bool {
         var isQuoted = false
         var isEscaped = false

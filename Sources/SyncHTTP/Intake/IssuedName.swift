@@ -1,7 +1,7 @@
 import JSONText
 package import SyncModel
 
-/// An issuer, and the name that it gives an organization or a user: `{"issuer", "external_id"}`, `{"issuer", "subject"}`.
+/// An issuer, and its name for an organization or a user: `{"issuer", "external_id"}`, `{"issuer", "subject"}`.
 package struct IssuedName: Sendable {
     package private(set) var issuer: ByteExactString = ""
     package private(set) var name: ByteExactString = ""

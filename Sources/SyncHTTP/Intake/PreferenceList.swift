@@ -15,7 +15,7 @@ package struct PreferenceList: Sequence, IteratorProtocol {
             guard !rest.isEmpty else { return nil }
             let name = token()
             let value = valueAfterEquals()
-            // parameters, and all else before the next comma, are ignored
+            // parameters and everything else before the next comma are ignored
             skipToComma()
             if !name.isEmpty { return (name.lowercased(), value) }
         }
@@ -35,7 +35,7 @@ package struct PreferenceList: Sequence, IteratorProtocol {
         return String(Substring(token))
     }
 
-    /// A quoted string (RFC 9110, 5.6.4); one without an end counts to the end.
+    /// Reads a quoted string (RFC 9110, 5.6.4). A string without an end extends to the end of the field.
     private mutating func quoted() -> String {
         var bytes: [UInt8] = []
         rest.removeFirst()

@@ -3,11 +3,11 @@ import SyncModel
 
 /// A push's preferences in `Prefer` (RFC 7240).
 ///
-/// Unknown and invalid ones are ignored, and of repeated ones the first counts.
+/// Unknown and invalid preferences are ignored. If a preference is repeated, the first one applies.
 package struct Preferences: Sendable, Equatable {
-    /// `handling`: all or nothing, instead of each on its own. Nil: not requested.
+    /// `handling`: whether all mutations or none are accepted, instead of each one separately. Nil if not requested.
     private(set) var isStrict: Bool?
-    /// `wait`: how long the response may be held.
+    /// `wait`: the time for which the response may be delayed.
     private(set) var wait: Duration?
 
     package init(_ headers: HTTPFields, longestWait: Duration) {
@@ -41,7 +41,7 @@ package struct Preferences: Sendable, Equatable {
         return honoured.isEmpty ? nil : honoured.joined(separator: ", ")
     }
 
-    /// The preferences of a response that is not held: no `wait` is honoured.
+    /// The preferences of a response that is not delayed: `wait` is not honoured.
     package var withoutWait: Preferences {
         var preferences = self
         preferences.wait = nil

@@ -13,7 +13,7 @@ package struct PushEndpoint: Sendable {
     package let bodies: BodyReader
     package let limits: IntakeLimits
     package let longestWait: Duration
-    /// Limits the bodies decoded at a time.
+    /// Limits the number of bodies that are decoded concurrently.
     package let gate: AdmissionController
     private let metrics = PushMetrics()
 
@@ -40,7 +40,8 @@ package struct PushEndpoint: Sendable {
                     try await commit($0, exchange, caller, preferences)
                 }
                 guard waits(for: answer, preferences) else { return await answer.fitting(exchange.hold) }
-                // a committed push needs its body no more, and no room as long as its response is small
+                // a committed push no longer needs its body, and needs no memory reservation while its response is
+                // small
                 guard answer.isLarge else {
                     exchange.hold.release()
                     return answer.withoutBody()
@@ -76,7 +77,7 @@ package struct PushEndpoint: Sendable {
         }
     }
 
-    /// Decodes a push once there is room for it, and keeps the room until `use` returns.
+    /// Decodes a push once its memory is reserved, and keeps the reservation until `use` returns.
     private func withPush<Value>(
         _ body: [UInt8],
         of exchange: Exchange,
@@ -97,7 +98,7 @@ package struct PushEndpoint: Sendable {
         _ caller: Caller,
         _ preferences: Preferences
     ) async throws -> PushAnswer {
-        // before the commit, after which a lack of room may refuse nothing
+        // reserved before the commit, because a committed push must not be refused for lack of memory
         try await exchange.hold.extend(to: WorkCost.answer(to: push))
         let answer = try await store.pushes.submit(
             push,
@@ -110,8 +111,8 @@ package struct PushEndpoint: Sendable {
         return answer
     }
 
-    /// The request's trace context, if any, in the form that can be stored: additions of later header versions are
-    /// left out.
+    /// Returns the request's trace context, if any, in the form that can be stored. Additions of later versions of the
+    /// header are left out.
     package func traceparent(of headers: HTTPFields) -> String? {
         headers[.traceparent].flatMap { TraceContext(traceparent: $0) }?.traceparent
     }
@@ -120,9 +121,9 @@ package struct PushEndpoint: Sendable {
         (preferences.wait ?? .zero) > .zero && !answer.unsettled.isEmpty
     }
 
-    /// Waits if the caller asked for it.
+    /// Waits if the caller requested it.
     ///
-    /// The push stays accepted, so a wait that ends early, or for which there is no room, is no failure.
+    /// The push stays accepted. So a wait that ends early, or for which there is no capacity, is not a failure.
     private func settle(
         _ answer: PushAnswer,
         _ exchange: Exchange,
@@ -148,7 +149,7 @@ package struct PushEndpoint: Sendable {
         return reply
     }
 
-    /// Counts a push that was committed and waits for nothing more, and returns its response.
+    /// Counts a push that was committed and no longer waits, and returns its response.
     package func accepted(_ answer: PushAnswer, _ preferences: Preferences) -> Answer {
         metrics.record(answer)
         return reply(to: answer, preferences)
@@ -176,7 +177,8 @@ package struct PushEndpoint: Sendable {
 }
 
 extension PushAnswer {
-    /// Returns the response with as much of its contents as there is room for; nil if there is too little without them.
+    /// Returns the response with as much of its contents as the available memory permits; nil if the memory is not even
+    /// sufficient without contents.
     ///
     /// A client can read each mutation separately.
     package func fittingAtOnce(_ hold: ResponseMemoryLease) -> PushAnswer? {
@@ -187,15 +189,15 @@ extension PushAnswer {
 
     /// Returns the response with as much of its contents as there is room for, once there is room for the rest.
     ///
-    /// The push is accepted, so the response is sent even if room does not come in time. It is counted then, and the
-    /// organization's next requests wait for it.
+    /// The push is accepted, so the response is sent even if the memory is not available in time. It then counts as
+    /// reserved, and the organization's next requests wait for its release.
     package func fitting(_ hold: ResponseMemoryLease) async -> PushAnswer {
         if let answer = fittingAtOnce(hold) { return answer }
         try? await hold.extend(to: leastBytes)
         return withoutLarge
     }
 
-    /// Whether it has contents, or more id mappings than a response without a reservation may have.
+    /// Whether the response has contents, or more id mappings than a response without a reservation may have.
     fileprivate var isLarge: Bool {
         contentBytes > 0 || mappings.count * ResponseMemoryLease.mapping > ResponseMemoryLease.small
     }
@@ -210,9 +212,10 @@ extension PushAnswer {
 extension PushEndpoint {
     /// Begins a push whose response requires only the commit.
     ///
-    /// Leaves all others to ``push(_:_:)``, also those that it would refuse: they are rare, and refused in one place.
+    /// Leaves all other pushes to ``push(_:_:)``, including pushes to be refused: they are rare, and are refused in one
+    /// place.
     ///
-    /// - Returns: whether it has begun; if not, nothing has happened.
+    /// - Returns: whether the push has begun; if not, nothing has happened.
     package func pushDirectly(_ exchange: DirectExchange, _ caller: Caller) -> Bool {
         let preferences = Preferences(exchange.headers, longestWait: longestWait)
         guard preferences.wait == nil, exchange.headers[.expect] == nil,
@@ -244,7 +247,7 @@ extension PushEndpoint {
         return hasBegun
     }
 
-    /// Responds; after a further read or a wait for room, if a committed push requires it.
+    /// Responds, after a further read or a wait for memory if a committed push requires it.
     private func complete(
         _ result: Result<PushAnswer, Problem>,
         _ exchange: DirectExchange,
@@ -268,14 +271,14 @@ extension PushEndpoint {
     }
 }
 
-/// The room of a push that is answered directly, from its body until it is committed.
+/// The memory reservation of a push that is answered directly, from its body until its commit.
 private struct PushReservation: Sendable {
     private let bytes: Int
     private let user: LaneKey
     private let bodies: FairBudget
     private let gate: AdmissionController
 
-    /// Reserves room; nil if a part of it would require waiting, or would be refused.
+    /// Reserves memory; nil if a part of the reservation would require waiting or would be refused.
     package init?(_ bytes: Int, of user: LaneKey, _ bodies: BodyReader, _ gate: AdmissionController) {
         self.bytes = bytes
         self.user = user

@@ -4,7 +4,7 @@ package import SyncModel
 
 /// The body of a request for a new secret, of an endpoint or a receiver (Standard Webhooks).
 package struct WebhookSecretRequest: Sendable {
-    /// How long the secret before signs, too, in seconds.
+    /// The default number of seconds for which the previous secret also signs.
     package static let usualOverlap = 86_400
 
     package private(set) var secret: WebhookSecret?
@@ -23,7 +23,7 @@ package struct WebhookSecretRequest: Sendable {
 }
 
 extension MemberKind<Int> {
-    /// How long the secret before is good, too, in seconds.
+    /// The seconds for which the previous secret is also valid.
     package static var overlap: Self { integer(0...604_800) }
 }
 

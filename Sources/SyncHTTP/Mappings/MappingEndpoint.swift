@@ -6,7 +6,7 @@ package import SyncStore
 
 /// The server ids of the caller's client ids: `POST /v1/id-mappings/lookup` and `GET /v1/id-mappings`.
 struct MappingEndpoint: Sendable {
-    /// Mappings on a page by default.
+    /// The default number of mappings on a page.
     static let defaultLimit = 500
 
     let store: Store
@@ -58,9 +58,9 @@ struct MappingEndpoint: Sendable {
 
 /// The body of a look-up: `{"client_ids":[…],"entity_type"?,"device_id"?}`.
 ///
-/// Local ids are numbers; they need the device's id and a type.
+/// Local ids are numbers; they require the device's id and a type.
 struct MappingLookup: Sendable {
-    /// Ids that one look-up may name.
+    /// The maximum number of ids in one look-up.
     static let maximumIDs = 1_000
 
     private(set) var clientIDs: [UUID] = []

@@ -3,7 +3,7 @@ package import JSONText
 package import SyncModel
 package import SyncStore
 
-/// `GET /v1/backlog`: the caller's mutations that are not final, and what holds the lane.
+/// `GET /v1/backlog`: the caller's mutations that are not final, and the reason why the lane does not run.
 package struct BacklogEndpoint: Sendable {
     package let store: Store
 

@@ -8,7 +8,7 @@ package struct MutationEndpoints: Sendable {
     package let store: Store
     package let longestWait: Duration
 
-    /// Responds with one mutation; with `wait`, once it is settled or the time is over.
+    /// Responds with one mutation. With `wait`, it responds once the mutation is settled or the time is over.
     package func read(_ exchange: Exchange, _ caller: Caller) async throws -> Answer {
         let id = try exchange.uuid(at: 0)
         let wait = try URLQuery(of: exchange, allowing: ["wait"]).wait(upTo: longestWait)
@@ -38,7 +38,7 @@ package struct MutationEndpoints: Sendable {
 
 extension MutationDetail: AnswerBody {
     package func writeMembers(to writer: inout JSONWriter) {
-        // the bound of a response is for many: one mutation is always shown completely
+        // the maximum size of a response applies to lists; a single mutation is always shown completely
         var contents = AnswerContents(room: .max)
         writeMembers(&contents, at: "", to: &writer)
     }
@@ -74,7 +74,7 @@ extension MutationDetail: AnswerBody {
 
 extension MutationPage: AnswerBody {
     package func writeMembers(to writer: inout JSONWriter) {
-        // the page ends at the bound of its bytes already
+        // the page already ends at its maximum of bytes
         var contents = AnswerContents(room: .max)
         writer.member("mutations", mutations.enumerated()) { writer, mutation in
             writer.object {
@@ -100,7 +100,8 @@ extension URLQuery {
         )
     }
 
-    /// Statuses of stored mutations, repeated or separated by commas: `rejected` is only in responses, never stored.
+    /// Statuses of stored mutations, repeated or separated by commas: `rejected` occurs only in responses and is never
+    /// stored.
     package func statuses(_ name: String) throws(Problem) -> [MutationStatus] {
         let known = MutationStatus.allCases.filter { $0 != .rejected }
         var statuses: [MutationStatus] = []

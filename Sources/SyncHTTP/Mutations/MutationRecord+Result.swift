@@ -7,7 +7,7 @@ extension MutationRecord {
     ///
     /// - Parameters:
     ///   - replayed: nil leaves the member out.
-    ///   - contents: the contents for which the response has room.
+    ///   - contents: decides which contents the response contains.
     ///   - place: the result's place in the response (RFC 6901).
     package func writeResultMembers(
         replayed: Bool?,
@@ -53,7 +53,8 @@ extension MutationRecord {
         writer.unreadable(parts.gaps.unreadable)
     }
 
-    /// Writes the upstream's response; the built-in store's is an empty object, for its entities are in the feed.
+    /// Writes the upstream's response; the response of the built-in store is an empty object, because its entities are
+    /// in the feed.
     private func writeResponse(showsBody: Bool, to writer: inout JSONWriter) {
         let (response, gaps) = (parts.response, parts.gaps)
         guard let status = response.responseStatus else { return writer.null() }
@@ -73,7 +74,7 @@ extension MutationRecord {
 }
 
 extension MutationStatus {
-    /// The raw value without making a String.
+    /// Returns the raw value without creating a String.
     fileprivate var wireName: StaticString {
         switch self {
         case .pending: "pending"
@@ -104,7 +105,7 @@ extension PushVerdict {
     ///
     /// - Parameters:
     ///   - entry: evaluated only if there is no record.
-    ///   - contents: the contents for which the response has room.
+    ///   - contents: decides which contents the response contains.
     ///   - index: the result's place in the response.
     package func writeResultMembers(
         of entry: @autoclosure () -> EntryName,
@@ -185,7 +186,7 @@ package struct AnswerContents {
         case nothing
     }
 
-    /// Bytes for which the response has room.
+    /// The remaining bytes of contents in the response.
     private var room: Int
     /// The place of an entity in the response, and the state at that place.
     private var places: [EntityKey: (place: String, state: [UInt8])] = [:]
@@ -208,7 +209,7 @@ package struct AnswerContents {
         return .whole
     }
 
-    /// Whether the response has room for a value; then the room is used.
+    /// Whether the response can contain a value of this size; if so, the size is subtracted.
     package mutating func takes(_ bytes: Int) -> Bool {
         guard bytes > WorkBounds.small else { return true }
         guard bytes <= room else { return false }

@@ -9,7 +9,7 @@ import Synchronization
 package struct OperatorAudit: Sendable {
     package let log: AuditLog
     package let token: OperatorToken
-    /// `Sluice-Reason`, decoded.
+    /// The decoded `Sluice-Reason`.
     package let reason: String?
     package let requestID: String
 
@@ -24,9 +24,9 @@ package struct OperatorAudit: Sendable {
     /// Runs an act between its row and its outcome.
     ///
     /// - Parameters:
-    ///   - action: its `operationId`.
-    ///   - names: of the path's parameters, in order.
-    ///   - target: read from the request's query.
+    ///   - action: the `operationId` of the act.
+    ///   - names: the names of the path's parameters, in order.
+    ///   - target: reads the target from the request's query.
     package func recording(
         _ action: String,
         _ names: [String],
@@ -51,8 +51,8 @@ package struct OperatorAudit: Sendable {
 
     /// Records an access to user content, before the response.
     ///
-    /// - Parameter target: names of kinds, and which ones; users apart.
-    /// - Throws: if it cannot be recorded: then the content must not be returned.
+    /// - Parameter target: the names of the kinds of content, and which content; users are recorded separately.
+    /// - Throws: an error if the access cannot be recorded. In this case the content must not be returned.
     package func recordingRead(
         _ action: String,
         of organization: UUID,
@@ -100,25 +100,25 @@ package struct OperatorAudit: Sendable {
 
 /// Collects an endpoint's details of its act, for the audit log.
 package final class AuditRecorder: Sendable {
-    /// Members of a body that are named.
+    /// The maximum number of a body's members whose names are recorded.
     private static let namedMembers = 32
-    /// Ids that are named.
+    /// The maximum number of ids that are recorded.
     private static let namedIDs = 20
 
     private let outcome = Mutex(AuditOutcome())
     private let isDryRun = Atomic(false)
 
-    /// Whether something may be another than it was: unless the act was only to show what would be.
+    /// Whether the act may have changed something; false only for a dry run.
     package var mayHaveChanged: Bool { !isDryRun.load(ordering: .relaxed) }
 
-    /// Notes that the act changes nothing.
+    /// Records that the act changes nothing.
     package func markDryRun() { isDryRun.store(true, ordering: .relaxed) }
 
     package func record(_ name: StaticString, _ value: some JSONWritable & Sendable) {
         outcome.withLock { $0.record(name, value) }
     }
 
-    /// Records a text that is JSON already: ids and filters, never user content.
+    /// Records a text that is already JSON: ids and filters, never user content.
     package func record(_ name: StaticString, raw value: [UInt8]) {
         outcome.withLock { $0.record(name, raw: value) }
     }
@@ -143,7 +143,7 @@ package final class AuditRecorder: Sendable {
         record("members", raw: Self.list(members.prefix(Self.namedMembers).map { String($0.0.string.prefix(64)) }))
     }
 
-    /// Notes the first of some ids, and how many there are.
+    /// Records the first of some ids, and their number.
     package func record(ids: [UUID]) {
         record("ids", raw: Self.list(ids.prefix(Self.namedIDs).map(\.lowercased)))
         record("id_count", ids.count)
@@ -176,7 +176,7 @@ package struct AuditTarget: Sendable {
     /// Reads the target before the act, for the act's row; throws for an invalid query, which the endpoint refuses.
     package typealias Reading = @Sendable (Exchange) throws -> AuditTarget
 
-    /// Separate from the names, since an erasure searches for it.
+    /// The user, separate from the names because an erasure searches for the user.
     package var user: UUID?
     package var names: [(name: String, value: String)] = []
 
@@ -190,15 +190,15 @@ package struct AuditTarget: Sendable {
 
 /// The origin of a request as reported by the browser.
 ///
-/// A browser also sends the cookie with requests of other pages. The browser itself sets these two fields, and no page
-/// can change them.
+/// A browser also sends the cookie with requests of other pages. It sets these two fields itself, and no page can
+/// change them.
 package struct RequestOrigin {
     package let method: HTTPRequest.Method
     /// `Sec-Fetch-Site` (W3C Fetch Metadata); browsers leave it out if they do not trust the connection.
     package let site: String?
-    /// RFC 6454
+    /// `Origin` (RFC 6454).
     package let origin: String?
-    /// The `Host` that was asked.
+    /// The `Host` of the request.
     package let host: String?
 
     package init(_ request: HTTPRequest) {
@@ -210,8 +210,8 @@ package struct RequestOrigin {
 
     /// Whether a request with a cookie may be served.
     ///
-    /// One that changes something must come from the console itself; one that only reads must not come from another
-    /// page.
+    /// A request that changes something must come from the console itself. A request that only reads must not come from
+    /// another page.
     package var isOwn: Bool {
         let isLook = method == .get || method == .head
         if let site { return site == "same-origin" || isLook && site == "none" }
@@ -219,7 +219,7 @@ package struct RequestOrigin {
         return isOfHost(origin)
     }
 
-    /// Whether a sign-in is allowed: programs other than browsers send no origin.
+    /// Whether a sign-in is allowed. Programs other than browsers send no origin.
     package var maySignIn: Bool {
         if let site { return site == "same-origin" }
         return origin.map(isOfHost) ?? true

@@ -3,13 +3,13 @@ package import HTTPTypes
 package import SyncModel
 package import SyncStore
 
-/// Authenticates operators: by a bearer token, or by the cookie that the console received for one.
+/// Authenticates operators by a bearer token, or by the cookie that the console received for a token.
 package struct OperatorAuthenticator: Sendable {
     package let tokens: OperatorTokens
     package let ended: EndedSessions
     package let now: TimeSource
 
-    /// An authenticated operator: the token and, if it has an end, its end in seconds since 1970.
+    /// An authenticated operator: the token and, if the authentication expires, its end in seconds since 1970.
     package struct Identity: Sendable {
         package let token: OperatorToken
         package var end: Int64?
@@ -38,14 +38,14 @@ package struct OperatorAuthenticator: Sendable {
         return Identity(token: token)
     }
 
-    /// - Throws: also 403 if the token is good for less.
+    /// - Throws: the errors of ``identity(of:)``, and 403 if the token's scope is not sufficient.
     package func authorize(_ request: HTTPRequest, for scope: OperatorScope) async throws(Refusal) -> Identity {
         let identity = try await identity(of: request)
         try Self.require(scope, of: identity.token)
         return identity
     }
 
-    /// - Throws: 403 if a token is good for less.
+    /// - Throws: 403 if the token's scope is not sufficient.
     package static func require(_ scope: OperatorScope, of token: OperatorToken) throws(Refusal) {
         guard token.scope >= scope else {
             let own = token.scope.rawValue
@@ -56,7 +56,7 @@ package struct OperatorAuthenticator: Sendable {
     }
 }
 
-/// A secret for `/admin`: its owner and its scope. Of the secret itself only a digest is kept.
+/// A secret for `/admin`: its owner and its scope. Only a digest of the secret is stored.
 package struct OperatorToken: Sendable, Equatable {
     /// The name of an operator whose token has no name.
     package static let usualName = "operator"
@@ -68,8 +68,8 @@ package struct OperatorToken: Sendable, Equatable {
     /// SHA-256 of the secret.
     package let digest: [UInt8]
 
-    /// Reads `[name@][scope:]secret`, the secret in plain text or as ``OperatorTokens/hash(of:)`` gives it; nil unless it
-    /// is valid: a bearer token holds letters, digits and `-._~+/=` only (RFC 6750, 2.1), so neither `@` nor `:`.
+    /// Reads `[name@][scope:]secret`, the secret in plain text or as ``OperatorTokens/hash(of:)`` returns it; nil if it
+    /// is invalid. A bearer token contains only letters, digits and `-._~+/=` (RFC 6750, 2.1), so neither `@` nor `:`.
     package init?(parsing word: Substring) {
         var rest = word
         var name = Self.usualName
@@ -115,12 +115,12 @@ package struct OperatorToken: Sendable, Equatable {
     }
 }
 
-/// The secrets for `/admin`, kept as their digests.
+/// The secrets for `/admin`, stored as digests.
 ///
-/// There may be several, so that a replacement leaves no moment in which neither is valid, and so that each operator
-/// can have a separate one.
+/// There can be several, so that a token can be replaced without interruption, and each operator can have a separate
+/// token.
 package struct OperatorTokens: Sendable, Equatable {
-    /// Tokens that may be configured.
+    /// The maximum number of configured tokens.
     package static let maximum = 16
     /// The length of the shortest token, in bytes.
     package static let minimumBytes = 16
@@ -136,9 +136,9 @@ package struct OperatorTokens: Sendable, Equatable {
         all = tokens
     }
 
-    /// The names of a token that is configured under more than one; nil if each token has one name.
+    /// Two names under which one token is configured; nil if each token has one name.
     ///
-    /// Which of them the audit would name is not defined for the operators.
+    /// It would be undefined which of these names the audit log contains.
     package var conflictingNames: (String, String)? {
         for (index, token) in all.enumerated() {
             for other in all[..<index] where other.digest == token.digest && other.name != token.name {
@@ -150,15 +150,15 @@ package struct OperatorTokens: Sendable, Equatable {
 
     /// The form of a token for configurations: `sha256:` and 64 hexadecimal digits.
     ///
-    /// A machine-made token cannot be found from it.
+    /// A randomly generated token cannot be derived from this form.
     package static func hash(of token: String) -> String {
         OperatorToken.hashPrefix + OperatorToken.hexadecimal(OperatorToken.digest(of: token))
     }
 
-    /// The one that a text is.
+    /// Returns the token that a text contains.
     ///
-    /// Finds the token of a text, in the same time for every text: it compares all bytes of all digests. Of two entries
-    /// for the same token the first counts.
+    /// The search takes the same time for every text, because it compares all bytes of all digests. Of two entries for
+    /// the same token, the first counts.
     package func token(_ text: some StringProtocol) -> OperatorToken? {
         let digest = OperatorToken.digest(of: text)
         var found: OperatorToken?

@@ -7,7 +7,7 @@ package import SyncStore
 /// Each has the scope that its token requires, its entry in the audit log, and the organization whose change other
 /// operators' views receive.
 package struct OperatorRoutes {
-    /// The beginning of the paths of an organization.
+    /// The common beginning of the paths of one organization.
     private static let organization = "/admin/organizations/{id}"
 
     package let authenticator: OperatorAuthenticator
@@ -46,10 +46,10 @@ package struct OperatorRoutes {
         add(.get, path, scope, name, auditTarget, mediaType, endpoint)
     }
 
-    /// An act: something that changes or sends something.
+    /// Adds an act: a route that changes or sends something.
     ///
     /// - Parameters:
-    ///   - name: its `operationId` in the contract, by which the audit calls it.
+    ///   - name: the `operationId` in the contract, which is the act's name in the audit log.
     ///   - auditTarget: the part of its query that is recorded in the audit log.
     package mutating func write(
         _ name: String,
@@ -70,12 +70,12 @@ package struct OperatorRoutes {
         }
     }
 
-    /// A route that needs no token: signing in and out.
+    /// Adds a route that requires no token: signing in and out.
     package mutating func addOpen(_ method: HTTPRequest.Method, _ path: String, _ endpoint: @escaping Route.Endpoint) {
         table.add(method, path, answers: nil, endpoint)
     }
 
-    /// Static pages at a path and below it.
+    /// Adds static pages at a path and below it.
     package mutating func addPages(at path: String, _ endpoint: @escaping Route.Endpoint) {
         table.addPages(at: path, endpoint)
     }

@@ -8,20 +8,21 @@ package import SyncModel
 /// Only a program that has the token's digest can make the proof. Every gateway accepts the cookie until it expires,
 /// its token is removed from the setting, or the operator signs out (``EndedSessions``).
 package enum OperatorSession {
-    /// How long one lasts, in seconds.
+    /// The duration of a session, in seconds.
     package static let seconds: Int64 = 43_200
     private static let version = "v1"
 
-    /// `v1.`, the token's name among the configured ones, when it ends in seconds since 1970, and the proof.
+    /// Returns `v1.`, an identification of the token among the configured tokens, the end in seconds since 1970, and
+    /// the proof.
     package static func text(for token: OperatorToken, until end: Int64) -> String {
         let claim = "\(version).\(mark(of: token)).\(end)"
         let proof = HMAC<SHA256>.authenticationCode(for: Data(claim.utf8), using: key(of: token))
         return claim + "." + OperatorToken.hexadecimal(proof)
     }
 
-    /// Returns the token that a cookie represents, and when that ends.
+    /// Returns the token that a cookie represents, and the end of the session.
     ///
-    /// Returns nil for a cookie that was not made here, has ended, or whose token is not configured any more.
+    /// Returns nil for a cookie that no gateway made, that has expired, or whose token is no longer configured.
     package static func token(
         of text: some StringProtocol,
         among tokens: OperatorTokens,
@@ -54,7 +55,7 @@ package enum OperatorSession {
         )
     }
 
-    /// Distinguishes configured tokens without revealing their digests.
+    /// Returns a text that distinguishes configured tokens without revealing their digests.
     private static func mark(of token: OperatorToken) -> String {
         OperatorToken.hexadecimal(SHA256.hash(data: Data("sluice console token".utf8) + token.digest).prefix(8))
     }
@@ -74,7 +75,7 @@ package enum SessionCookie {
     private static let name = "sluice_session"
     private static let hostName = "__Host-sluice_session"
 
-    /// Its value; nil without one.
+    /// The cookie's value; nil without the cookie.
     package static func value(_ headers: HTTPFields) -> Substring? {
         var found: Substring?
         for field in headers[values: .cookie] {

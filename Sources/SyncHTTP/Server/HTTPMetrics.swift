@@ -61,7 +61,7 @@ package enum HTTPMetrics {
         (waits, "Waiting requests (long polls)."),
     ]
 
-    /// Describes the metrics to the registry. To be called before a server is made.
+    /// Describes the metrics to the registry. Call it before a server is created.
     package static func describe(in registry: PrometheusRegistry) {
         for (name, help) in counters { registry.describe(name, kind: .counter, help: help) }
         for (name, help) in gauges { registry.describe(name, kind: .gauge, help: help) }
@@ -70,7 +70,7 @@ package enum HTTPMetrics {
             kind: .histogram,
             help:
                 "Time from a request's head to its response, by route and method, including requested waits.",
-            // as long as a wait may take
+            // up to the longest `wait`
             buckets: MetricBuckets.seconds + [30, 60]
         )
         registry.describe(
@@ -82,9 +82,9 @@ package enum HTTPMetrics {
     }
 }
 
-/// The metrics of one route, made once.
+/// The metrics of one route, created once.
 ///
-/// Labels are bounded: the route's template, its method and the class of the status.
+/// The labels have few values: the route's template, its method and the class of the status.
 package struct RouteMeters: Sendable {
     let route: String
     private let succeeded: Counter
@@ -119,11 +119,12 @@ package struct RouteMeters: Sendable {
     }
 }
 
-/// A request's log line, in addition to the ids that all of its lines have: its route's template and never its path.
+/// The log line of a request. In addition to the ids of all of the request's lines, it has the route's template, never
+/// the path.
 struct LogLine {
     let route: Route?
     let answer: Answer
-    /// Nanoseconds.
+    /// The duration in nanoseconds.
     let elapsed: Int64
 
     func metadata(failure: (any Error)?) -> Logger.Metadata {
@@ -136,7 +137,7 @@ struct LogLine {
         if let failure {
             let refusal = Refusal(of: failure)
             metadata[LogKeys.code] = .string(refusal.problem.code.rawValue)
-            // a problem's detail may repeat what the client wrote; only unexpected errors are shown in full
+            // a problem's detail may repeat what the client wrote; only unexpected errors are logged in full
             if refusal.problem.code == .internalError {
                 metadata[LogKeys.error] = .string(String(reflecting: refusal.cause ?? failure))
             }

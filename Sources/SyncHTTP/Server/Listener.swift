@@ -31,12 +31,12 @@ struct Listener: Service {
                     do {
                         try await writer.write(response: response.head, body: response.body)
                     } catch {
-                        // an error of the parser would get a second response
+                        // otherwise the parser's error would cause a second response
                         throw ResponseNotWritten()
                     }
                 case .handover(let head, let successor):
                     try await successor(SocketHandover(of: channel, head: head))
-                    // the rest of the connection is closed here; the socket lives on
+                    // this closes the rest of the connection; the socket stays open
                     throw HandedOver()
                 }
             },
@@ -67,22 +67,22 @@ struct Listener: Service {
         }
     }
 
-    /// The server's own message that it listens is dropped: the caller logs it, with the purpose of the address.
+    /// The server's own message about listening is dropped, because the caller logs the address with its purpose.
     private var serverLogger: Logger {
         var logger = responder.logger
         if logger.logLevel == .info { logger.logLevel = .notice }
         return logger
     }
 
-    /// The address that the server got: the port may have been the system's choice.
+    /// Returns the server's address, in which the system may have chosen the port.
     private func bound(_ channel: any Channel) -> ListenAddress {
         guard let local = channel.localAddress, let port = local.port else { return address }
         return ListenAddress(host: local.ipAddress ?? address.host, port: port)
     }
 }
 
-/// Another owner continues with the connection's socket.
+/// Signals that another owner continues with the connection's socket.
 private struct HandedOver: Error {}
 
-/// The connection broke while a response was written to it.
+/// Signals that the connection broke while a response was written.
 private struct ResponseNotWritten: Error {}

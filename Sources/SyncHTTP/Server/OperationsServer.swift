@@ -9,14 +9,15 @@ package struct OperationsServer: Service {
     /// Services that end streams at shutdown; empty without operators.
     private let companions: [any Service]
 
-    /// Opens nothing yet. Creates metrics, so `MetricsSystem` must be bootstrapped before.
+    /// Opens no connection. It creates metrics, so `MetricsSystem` must be bootstrapped before.
     ///
     /// - Parameters:
     ///   - gateway: the engine's parts.
-    ///   - features: add routes for operators.
-    ///   - readiness: the reasons why requests cannot be served, besides the store's; empty if they can.
-    ///   - notices: what an operator should know although requests can be served.
-    ///   - onRunning: called once when the server listens, with its address; a port of 0 is the system's choice.
+    ///   - features: the features, which add routes for operators.
+    ///   - readiness: returns the reasons, in addition to the store's, why requests cannot be served; empty if they can
+    ///     be served.
+    ///   - notices: returns notices for operators while requests can be served.
+    ///   - onRunning: called once when the server listens, with its address; for port 0, the system chooses the port.
     package init(
         _ gateway: GatewayContext,
         features: [any Feature],
@@ -89,6 +90,6 @@ package struct OperationsServer: Service {
 }
 
 extension OperationsServer: CustomStringConvertible {
-    /// Short, for logs of services: the members hold a lot, and secrets too.
+    /// A short text for logs of services, because the members are large and contain secrets.
     package var description: String { "OperationsServer" }
 }

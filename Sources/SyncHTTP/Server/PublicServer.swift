@@ -5,19 +5,19 @@ import SyncModel
 import SyncStore
 package import Tokens
 
-/// The server for the sync workers of devices: `/v1`, and also the contract and the gateway's public key.
+/// The server for the sync workers of devices: `/v1`, the contract, and the gateway's public key.
 package struct PublicServer: Service {
     private let listener: Listener
     private let events: EventHub
     private let budgets: Budgets
 
-    /// Opens nothing yet. Metrics are made here, so `MetricsSystem` must be bootstrapped before.
+    /// Opens no connection. It creates metrics, so `MetricsSystem` must be bootstrapped before.
     ///
     /// - Parameters:
     ///   - gateway: the engine's parts.
     ///   - verifier: verifies the tokens of users.
-    ///   - features: add routes.
-    ///   - onRunning: called once when the server listens, with its address; a port of 0 is the system's choice.
+    ///   - features: the features, which add routes.
+    ///   - onRunning: called once when the server listens, with its address; for port 0, the system chooses the port.
     package init(
         _ gateway: GatewayContext,
         verifier: TokenVerifier,
@@ -133,6 +133,6 @@ package struct PublicServer: Service {
 }
 
 extension PublicServer: CustomStringConvertible {
-    /// Short, for logs of services: the members hold a lot, and secrets too.
+    /// A short text for logs of services, because the members are large and contain secrets.
     package var description: String { "PublicServer" }
 }

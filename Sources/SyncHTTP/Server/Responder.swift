@@ -6,20 +6,20 @@ import NIOCore
 import SyncModel
 import Telemetry
 
-/// Handles every request of a server: gives it an id, finds its route, turns errors into responses, counts and logs.
+/// Handles every request of a server: assigns an id, finds the route, converts errors to responses, counts and logs.
 struct Responder: Sendable {
     let routes: RouteTable
     let budgets: Budgets
     let logger: Logger
     let now: TimeSource
-    /// Requests in progress; nil counts none.
+    /// The number of requests in progress; nil counts none.
     var inFlight: Meter?
-    /// Permits requests of web pages; nil: responses have no CORS headers.
+    /// Permits requests of web pages; if it is nil, responses have no CORS headers.
     var crossOrigin: CrossOrigin?
     /// Whether responses have ``BrowserRules``.
     let isForOperators: Bool
 
-    /// Where to look instead; the end of the sentence about a path that does not exist.
+    /// The end of the sentence about a path that does not exist, which names the right place.
     let signpost: String
 
     private let unmatched = RouteMeters(route: "unmatched", method: "any")
@@ -48,11 +48,11 @@ struct Responder: Sendable {
 
     enum Reply: Sendable {
         case response(Response)
-        /// A head, and the successor that takes the connection over after it.
+        /// A head, and the successor that takes over the connection after the head.
         case handover(HTTPResponse, to: SocketHandover.Successor)
     }
 
-    /// Answers a request; every failure results in a response, too.
+    /// Answers a request. Every failure also results in a response.
     func respond(to request: Request, on channel: any Channel) async -> Reply {
         let started = NIODeadline.now()
         inFlight?.increment()
@@ -131,8 +131,8 @@ struct Responder: Sendable {
 
     /// The level of a response's log line.
     ///
-    /// The gateway's failures are warnings. While the store is unavailable every request fails in the same way, so one
-    /// line a second reports it.
+    /// The gateway's failures are warnings. While the store is unavailable every request fails in the same way, so only
+    /// one line a second reports it.
     private func level(for status: HTTPResponse.Status) -> Logger.Level {
         if status.code < 500 { return .debug }
         if status.code != 503 { return .error }

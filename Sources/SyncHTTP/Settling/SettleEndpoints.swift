@@ -37,7 +37,7 @@ package struct SettleEndpoints: Sendable {
 
     // MARK: - The same for operators, who may decide for the owner
 
-    /// Whose mutation it is.
+    /// The user to whom the mutation belongs.
     package struct Owner: Sendable {
         package let organization: Organization
         package let user: UUID
@@ -83,8 +83,8 @@ package struct SettleEndpoints: Sendable {
         }
     }
 
-    /// - Parameter settle: returns the mutation and the number of settled ones; nil for another user's mutation, whose
-    ///   response is 404.
+    /// - Parameter settle: returns the mutation and the number of settled mutations; nil for another user's mutation,
+    ///   for which the response is 404.
     private func settle<Request: Sendable>(
         _ exchange: Exchange,
         isBodyOptional: Bool = true,
@@ -95,7 +95,8 @@ package struct SettleEndpoints: Sendable {
         let limits = limits
         return try await bodies.withBody(of: exchange, isOptional: isBodyOptional) { body in
             let request = try await BlockingWork.read(body) { body throws(Problem) in try read(body, limits) }
-            // the response contains the mutation: once it is settled, no lack of room may refuse it
+            // the response contains the mutation; memory is reserved first, because after the commit the response must
+            // not be refused
             try await exchange.hold.acquire(ResponseMemoryLease.mutation)
             let settled = try await BlockingWork.run { try await settle(request) }
             guard let settled else { throw Refusal.notFound }
@@ -114,7 +115,7 @@ extension DiscardedMutation: AnswerBody {
     }
 }
 
-/// Counts mutations that people settle.
+/// Counts the mutations that people settle.
 package struct SettleMetrics: Sendable {
     package init() {}
     package let retried = Self.counter("retry")

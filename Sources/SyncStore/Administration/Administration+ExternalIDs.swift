@@ -3,16 +3,16 @@ import JSONText
 package import Postgres
 package import SyncModel
 
-/// The names that issuers have for organizations.
+/// The external ids of organizations.
 extension Administration {
-    /// Names that one organization may have.
+    /// The maximum number of external ids of one organization.
     package static let maximumExternalIDs = 100
 
-    /// Changes the names of an organization, while no other change of names runs.
+    /// Changes the external ids of an organization, while no other change of external ids runs.
     ///
-    /// - Parameter change: the names of before; answers those of after.
+    /// - Parameter change: receives the present ids and returns the new ids.
     /// - Returns: the organization; nil if it does not exist.
-    /// - Throws: `external_id_taken` with a pointer into the names of after; what `change` throws.
+    /// - Throws: `external_id_taken` with a pointer into the new ids; errors of `change`.
     package func changeExternalIDs(
         of id: UUID,
         _ change: @Sendable ([ExternalID]) throws(Problem) -> [ExternalID]
@@ -32,7 +32,7 @@ extension Administration {
         }
     }
 
-    /// Gives an organization exactly these names; the connection holds its row.
+    /// Replaces an organization's external ids; the connection must have locked its row.
     ///
     /// - Throws: `external_id_taken`, `validation_failed`.
     static func write(
@@ -90,9 +90,9 @@ extension Administration {
         "SELECT 1 FROM organizations o WHERE o.id = :organization AND o.status <> 'purging' FOR NO KEY UPDATE"
     )
 
-    /// Serializes changes of names, so that two that swap names do not deadlock.
+    /// Serializes changes of external ids, so that two changes that swap ids do not deadlock.
     ///
-    /// Readers do not wait. The row of the organization is locked before.
+    /// Readers do not wait. The organization's row must be locked before this lock.
     static let lockExternalIDsStatement = Statement(
         "external_ids_lock",
         "LOCK TABLE external_ids IN SHARE ROW EXCLUSIVE MODE"
@@ -108,7 +108,7 @@ extension Administration {
         """
     )
 
-    /// Adds one name.
+    /// Adds one external id.
     ///
     /// A cluster copies the table to all servers, and accepts values for it from all of them.
     static let addExternalIDsStatement = Statement(
@@ -121,9 +121,9 @@ extension Administration {
         """
     )
 
-    /// The names that belong to other organizations, with these organizations.
+    /// Returns the external ids that belong to other organizations, with these organizations.
     ///
-    /// Apart from the look-up of a token, the only look-up that is not by organization.
+    /// This look-up and the look-up of a token are the only ones that are not limited to one organization.
     static let takenExternalIDsStatement = Statement(
         "external_ids_taken",
         ["organization", "issuers", "external_ids"],
@@ -144,7 +144,7 @@ extension Administration {
 }
 
 extension Administration {
-    /// Issuers' names of users, by id, of each user that has a subject.
+    /// Returns the issuers and subjects of users, by user id. Users without a subject are omitted.
     package func subjects(of users: Set<UUID>, in organization: UUID) async throws(Problem) -> [UUID: [Subject]] {
         guard !users.isEmpty else { return [:] }
         let parameters = Parameters(of: organization, Array(users))

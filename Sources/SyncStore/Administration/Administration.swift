@@ -6,7 +6,7 @@ package import SyncModel
 
 /// Administrative access to organizations.
 ///
-/// Features extend it with their data of an organization.
+/// Features extend this type with their own data of organizations.
 package struct Administration: Sendable {
     package let store: Store
 
@@ -20,11 +20,11 @@ package struct Administration: Sendable {
 
     // MARK: - Organizations
 
-    /// A page of organizations by id, and the last of them where there are more.
+    /// Returns a page of organizations by id, and its last organization if there are more.
     ///
     /// - Parameters:
     ///   - limit: 1 to 1,000.
-    ///   - last: the last of the page before; nil starts at the beginning.
+    ///   - last: the last organization of the previous page; nil starts at the beginning.
     package func organizations(
         limit: Int,
         after last: UUID?
@@ -35,15 +35,15 @@ package struct Administration: Sendable {
         return (shown, found.count > limit ? shown.last?.id : nil)
     }
 
-    /// The longest text that is searched for, in characters.
+    /// The maximum length of a search text, in characters.
     package static let longestSearch = 50
-    /// Organizations that a page of a search reads.
+    /// The maximum number of organizations that a page of a search reads.
     static let searchWindow: Int64 = 2_000
 
-    /// A page of the organizations by id whose name or id matches a text.
+    /// Returns a page of organizations, by id, whose name or id matches a text.
     ///
-    /// The name contains the text, in any case, or the id begins with it. Reads a bounded number of organizations, so a
-    /// page may be short, or empty, although others follow.
+    /// An organization matches if its name contains the text, ignoring case, or if its id begins with the text. A page
+    /// reads a bounded number of organizations, so it can be short or empty although more organizations match.
     package func organizations(
         like text: String,
         limit: Int,
@@ -61,9 +61,9 @@ package struct Administration: Sendable {
         return (shown, first.1)
     }
 
-    /// The id of the organization with a name; nil if no organization has it.
+    /// Returns the id of the organization with a name; nil if no organization has this name.
     ///
-    /// Scans all of them: for commands.
+    /// Scans all organizations, so only commands use it.
     package func organization(named name: String) async throws(Problem) -> UUID? {
         let parameters = Parameters(name)
         return try await rows(Self.namedStatement, parameters, "look for an organization") {
@@ -83,8 +83,8 @@ package struct Administration: Sendable {
 
     /// Creates or changes an organization.
     ///
-    /// - Throws: `not_found` while it is purged; `external_id_taken` with pointers; `validation_failed` and
-    ///   `overloaded` where it cannot have users' keys, or not yet.
+    /// - Throws: `not_found` while the organization is being purged; `external_id_taken` with pointers;
+    ///   `validation_failed` or `overloaded` if it cannot have users' keys, or cannot have them yet.
     package func put(
         _ id: UUID,
         _ update: OrganizationUpdate
@@ -122,7 +122,7 @@ package struct Administration: Sendable {
         }
     }
 
-    /// - Throws: `validation_failed` where a gateway runs that could not read values sealed with users' keys.
+    /// - Throws: `validation_failed` if a gateway is running that cannot read values sealed with users' keys.
     private static func checkGateways(on connection: Connection) async throws {
         let found = try await connection.run(
             Self.oldGatewayStatement(migration: "0023_user_keys", seconds: UserFacts.gatewayMemory)
@@ -171,9 +171,9 @@ package struct Administration: Sendable {
         """
     )
 
-    /// Organizations behind `after` that match `text`, up to `limit`.
+    /// Returns up to `limit` organizations after `after` that match `text`.
     ///
-    /// It reads `scan` of them. Each row has how many were read, and the last of these.
+    /// It reads `scan` organizations. Each row contains the number of organizations read and the last of them.
     static let searchStatement = Statement(
         "organizations_search",
         ["after", "scan", "text", "limit"],
@@ -234,8 +234,8 @@ package struct Administration: Sendable {
 
     /// Whether a gateway runs that lacks a migration.
     ///
-    /// `migration`: the migration that a gateway must have; `seconds`: the seconds for which a silent gateway counts as
-    /// running.
+    /// `migration` is the migration that a gateway must have. `seconds` is the time without a heartbeat after which a
+    /// gateway no longer counts as running.
     static let oldGatewayStatement = Statement(
         "organizations_old_gateway",
         ["migration", "seconds"],
@@ -250,7 +250,7 @@ package struct Administration: Sendable {
 
     /// Serializes the writers of an organization's upstream.
     ///
-    /// No writer gets the lock once a purge has begun, which waits for this lock.
+    /// A purge waits for this lock. Once the purge has begun, no writer gets the lock.
     package static let lockUpstreamStatement = Statement(
         "upstreams_lock",
         ["organization"],
@@ -265,7 +265,8 @@ package struct Administration: Sendable {
 }
 
 extension Problem {
-    /// Without a master key nothing is sealed, and users' keys would guard nothing.
+    /// The problem if no master key is configured: without a master key nothing is sealed, and users' keys would
+    /// protect nothing.
     static var nothingWrapsUserKeys: Problem {
         Problem(
             .validationFailed,
@@ -297,7 +298,7 @@ package struct OrganizationRow: Sendable {
     package let settings: OrganizationSettings
     package let createdAt: Timestamp
     package let updatedAt: Timestamp
-    /// Its external names, by issuer and name.
+    /// The organization's external ids, ordered by issuer and id.
     package let externalIDs: [ExternalID]
 
     /// Reads the columns of ``list``.
@@ -317,19 +318,19 @@ package struct OrganizationRow: Sendable {
 
 /// Changes an organization, or describes a new one.
 ///
-/// Nil keeps a value, or gives it its default.
+/// A nil member keeps the value; in a new organization, it sets the default.
 package struct OrganizationUpdate: Sendable {
-    /// 1 to 200 characters.
+    /// The name, 1 to 200 characters.
     package var name: String?
-    /// Not `purging`.
+    /// The status, which must not be `purging`.
     package var status: OrganizationStatus?
-    /// JSON text of the changed settings; null resets one to its default.
+    /// The changed settings as JSON text; a null member resets a setting to its default.
     package var settings: [UInt8]?
-    /// Whether the settings turn users' own keys on.
+    /// Whether the settings enable users' own keys.
     package var wantsUserKeys = false
-    /// Its external names: all of them, each once.
+    /// The complete list of external ids, without repetitions.
     ///
-    /// At most ``Administration/maximumExternalIDs``.
+    /// The list has at most ``Administration/maximumExternalIDs`` ids.
     package var externalIDs: [ExternalID]?
 
     package init(name: String? = nil, status: OrganizationStatus? = nil) {

@@ -27,7 +27,7 @@ package struct AuditLog: Sendable {
         self.failure = failure
     }
 
-    /// The name of an act's row.
+    /// Identifies the row of an act.
     package struct Mark: Sendable {
         let organization: UUID
         let id: UUID
@@ -91,7 +91,7 @@ package struct AuditLog: Sendable {
             return mark
         } catch {
             let problem = failure.problem(error, doing: "write an act")
-            // a read-only database or a missing right is not the caller's fault, and the operator can fix it
+            // a read-only database or a missing permission is not caused by the caller, and the operator can fix it
             throw problem.code == .internalError ? Self.unwritable : problem
         }
     }
@@ -140,7 +140,7 @@ extension AuditAct {
 
 /// A generator of acts' ids in ascending order.
 ///
-/// The audit is read in the order of ids, so ids of the same millisecond must ascend, too.
+/// The audit log is read in the order of ids, so ids of the same millisecond must also ascend.
 final class AuditIDs: Sendable {
     private let generator = UUIDv7Generator()
     private let last = Mutex(UUID.least)

@@ -27,7 +27,7 @@ package enum AuditStatements {
                 (\(ErasedUsers.isErased(":organization::uuid", ":into::uuid"))) AS into_goes
         ) k
         """,
-        // only parameters: an act can concern no organization, so no row of `organizations` can supply the value
+        // only parameters: an act can concern no organization, so the value cannot come from a row of `organizations`
         variant: """
             INSERT INTO audit AS a (organization_id, id, at, actor, scope, action, reason, target, user_id, user_hash, into_id,
                 into_hash, request_id, outcome)

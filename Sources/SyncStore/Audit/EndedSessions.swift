@@ -7,7 +7,7 @@ import Synchronization
 ///
 /// They are shared by all gateways of the database.
 ///
-/// A session is a signed text that every gateway accepts until it expires. A sign-out stores the text's digest. A
+/// A session is a signed text that every gateway accepts until it expires. A sign-out stores a hash of the text. A
 /// gateway refuses the session immediately if it handled the sign-out itself, and otherwise within ``refreshSeconds``.
 package final class EndedSessions: Sendable {
     /// The seconds for which a gateway uses the list that it read last.
@@ -35,7 +35,7 @@ package final class EndedSessions: Sendable {
     ///
     /// - Parameters:
     ///   - digest: SHA-256 of the cookie's value.
-    ///   - end: when the session expires.
+    ///   - end: the time at which the session expires.
     /// - Throws: `store_unavailable` or `overloaded` if the end could not be stored: a copy of the cookie may then
     ///   still be accepted.
     package func end(_ digest: Data, until end: Timestamp) async throws(Problem) {
@@ -79,7 +79,7 @@ package final class EndedSessions: Sendable {
                 ended[Data(try row.read("digest", as: [UInt8].self))] = try row.read("ends_at", as: Timestamp.self)
             }
             state.withLock { state in
-                // a session that ended here while the list was read
+                // keeps a session that was ended while the list was read
                 for (digest, end) in state.ended where end > moment { ended[digest] = end }
                 state.ended = ended
             }

@@ -13,9 +13,9 @@ final class CatalogReader: Sendable {
         var organization: RowReader?
         /// The place of the organization's rows; nil if tables are neither partitioned nor distributed.
         var place: Placement?
-        /// Whether events are accepted.
+        /// Whether the organization accepts events.
         var hasSources = false
-        /// When the organization was created; nil if it does not exist.
+        /// The time at which the organization was created; nil if it does not exist.
         var createdAt: Timestamp?
         var types: [RowReader] = []
         var upstream: RowReader?
@@ -29,7 +29,7 @@ final class CatalogReader: Sendable {
     private struct State {
         var waiters: [UUID: [Waiter]] = [:]
         var isReading = false
-        /// Waiters for the next read of an organization that is being read by itself.
+        /// The waiters for the next read of an organization that is being read separately.
         var aside: [UUID: [Waiter]] = [:]
         /// The partition and shard of each organization.
         ///
@@ -38,10 +38,10 @@ final class CatalogReader: Sendable {
         var places: [UUID: Placement] = [:]
         /// Organizations that are read separately.
         ///
-        /// The others would wait for their many types.
+        /// Other organizations would have to wait for the many types of these.
         var large: Set<UUID> = []
 
-        /// Bounds the memory for any number of requested organizations.
+        /// Limits the memory, regardless of the number of requested organizations.
         mutating func evict() {
             if places.count >= Catalog.capacity { (places, large) = ([:], []) }
         }
@@ -49,7 +49,7 @@ final class CatalogReader: Sendable {
 
     /// The maximum number of organizations in one round trip.
     private static let limit = 32
-    /// An organization with more entity types is large.
+    /// The number of entity types above which an organization is large.
     private static let fewTypes = 200
 
     private let pool: Pool
@@ -63,17 +63,17 @@ final class CatalogReader: Sendable {
         self.now = now
     }
 
-    /// Reads an organization; the rows are of a moment after the call.
+    /// Reads an organization. The rows are at least as new as the call.
     ///
-    /// - Throws: `unavailable` at once where the organization was on a server that is unavailable: waiting requests
-    ///   would hold the connections that all share.
+    /// - Throws: `unavailable` immediately if the organization's server was unavailable, because waiting requests would
+    ///   occupy the shared connections.
     func read(_ id: UUID) async throws -> Found {
         if !cluster.servers.silent.isEmpty, let shard = try await shard(of: id), cluster.servers.isSilent(shard) {
             throw PostgresError(.unavailable, "the server that stores the organization does not respond")
         }
         return try await withCheckedContinuation { waiter in
             let (mustBegin, isLarge) = state.withLock { state in
-                // on a cluster each may be on another server
+                // on a cluster, each organization can be on another server
                 if cluster.isThere || state.large.contains(id) {
                     defer { state.aside[id, default: []].append(waiter) }
                     return (state.aside[id] == nil, true)
@@ -86,7 +86,7 @@ final class CatalogReader: Sendable {
         }.get()
     }
 
-    /// The shard that an organization has or would have. Any server can compute it.
+    /// Returns the shard that an organization has or would have. Any server can compute it.
     private func shard(of id: UUID) async throws -> Int? {
         if let place = state.withLock({ $0.places[id] }) { return place.shard }
         let rows = try await pool.run([Query(Self.shard, Parameters([id]))])[0]
@@ -130,7 +130,7 @@ final class CatalogReader: Sendable {
         }
     }
 
-    /// Finds the organization that takes too long; it is read by itself from then on.
+    /// Finds the organization that takes too long, which is read separately from then on.
     private func readSingly(_ batch: [UUID: [Waiter]]) async {
         for (id, waiters) in batch { await read(id, for: waiters) }
     }
@@ -253,9 +253,9 @@ final class CatalogReader: Sendable {
 
 // MARK: - GatheredLookup
 
-/// Looks up rows by key for many callers at once.
+/// Looks up rows by key for many concurrent callers.
 ///
-/// Keys that are requested while a look-up is under way are collected, and the next one looks them up together.
+/// Keys that are requested while a look-up is under way are collected, and the next look-up finds them together.
 /// Therefore any number of requests with invented keys cost only one statement for each round trip. Neither the
 /// database nor a caller with a valid key has to wait for the rejection of such requests.
 ///
@@ -265,7 +265,7 @@ package final class GatheredLookup<Key: Hashable & Sendable, Value: Sendable>: S
 
     private struct State {
         package var waiters: [Key: [Waiter]] = [:]
-        /// The keys of `waiters`, in the order in which they were first asked for.
+        /// The keys of `waiters`, in the order in which they were first requested.
         package var keys: Deque<Key> = []
         package var isLooking = false
     }
@@ -282,9 +282,9 @@ package final class GatheredLookup<Key: Hashable & Sendable, Value: Sendable>: S
         self.fetch = fetch
     }
 
-    /// The value of a key, at a moment after the call.
+    /// Returns the value of a key, which is at least as new as the call.
     ///
-    /// - Throws: the error of the look-up with the key.
+    /// - Throws: the error of the look-up that included the key.
     package func find(_ key: Key) async throws -> Value? {
         try await withCheckedContinuation { waiter in
             let mustBegin = state.withLock { state in
@@ -311,7 +311,7 @@ package final class GatheredLookup<Key: Hashable & Sendable, Value: Sendable>: S
         }
     }
 
-    /// Nil once no caller waits.
+    /// Returns the next keys; nil once no caller waits.
     private func nextBatch() -> [Key: [Waiter]]? {
         state.withLock { state in
             var batch: [Key: [Waiter]] = [:]

@@ -9,7 +9,7 @@ package import SyncModel
 package struct ErasedUsers: Sendable {
     /// How long an erasure counts as recent, in seconds.
     ///
-    /// Twice as long as the cache remembers that a user is not erased.
+    /// It is twice the time for which the cache stores that a user is not erased.
     static let memory: Double = 600
 
     private var hashes: Set<UserHash> = []
@@ -23,7 +23,8 @@ package struct ErasedUsers: Sendable {
 
     // MARK: - Reading
 
-    /// Of organizations, with the moment from which on erasures are recent. Where there are any at all, there is a row.
+    /// The erasures of organizations that began after `since` or are in progress. An organization that has ever erased
+    /// a user has at least one row.
     static let statement = Statement(
         "catalog_erasures",
         ["organizations", "since"],
@@ -69,7 +70,7 @@ package struct ErasedUsers: Sendable {
         """
     }
 
-    /// Reads the columns behind the organization's.
+    /// Reads the columns after the organization's columns.
     init(_ rows: [RowReader]) throws {
         for var row in rows { hashes.insert(UserHash(bytes: try row.read("user_hash"))) }
     }
@@ -88,7 +89,7 @@ extension Problem {
 /// The joined users of an organization at a moment, usually none.
 ///
 /// No effect that must not happen twice depends on this cached state. A user whose rows have moved has no lane, and
-/// gets no new one (``GroupStatements/makeLanes``); a lane that a worker holds is not moved.
+/// gets no new one (``GroupStatements/makeLanes``); the lane of a worker is not moved.
 package struct UserJoins: Sendable {
     /// The owner of a user's requests.
     package enum Standing: Sendable, Hashable {
@@ -99,11 +100,11 @@ package struct UserJoins: Sendable {
         case closed
     }
 
-    /// By user.
+    /// The target users, by joined user.
     private var targets: [UUID: UUID] = [:]
-    /// Users that are being joined, and those they are joined into.
+    /// The users who are being joined, and their targets.
     ///
-    /// The value is the moment at which that ends.
+    /// The value is the time at which the join ends.
     private var closed: [UUID: Timestamp] = [:]
 
     package init() {}
@@ -146,7 +147,7 @@ package struct UserJoins: Sendable {
         """
     )
 
-    /// Reads the columns behind the organization's.
+    /// Reads the columns after the organization's columns.
     init(_ rows: [RowReader]) throws {
         for var row in rows {
             let user: UUID = try row.read("user_id")
@@ -157,7 +158,7 @@ package struct UserJoins: Sendable {
 }
 
 extension Problem {
-    /// The problem for both users of a join, which are not served for the seconds that it takes.
+    /// The problem for both users of a join, who are not served for the seconds that the join takes.
     package static var userIsJoining: Problem {
         var problem = Problem.overloaded("the user is being merged with another user")
         problem.retryAfter = 2

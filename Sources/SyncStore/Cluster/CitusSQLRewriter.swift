@@ -100,7 +100,7 @@ struct CitusSQLRewriter {
             let (all, table, column, _, other) = match.output
             // the organization's column in the table `organizations` is `id`
             let isTheirs = column == "id" && other == "organization_id" && sql.contains("organizations \(table)")
-            // `insertion` adds the condition for inserted rows, after their join with `organizations`
+            // `insertion` adds this condition for inserted rows, after their join with `organizations`
             guard column == "organization_id" || isTheirs, table != newcomers else { return String(all) }
             return "\(all) AND \(table).\(column) \(anchor)"
         }
@@ -228,7 +228,7 @@ extension Query {
 final class RewriteCache: Sendable {
     private struct Made {
         var ofRows: Statement
-        /// The form for one row; equal to the other form if one row needs no other text.
+        /// The form for one row; equal to the other form if the statement has no separate text for one row.
         var ofOneRow: Statement
     }
 

@@ -7,7 +7,7 @@ import Synchronization
 /// A cluster of PostgreSQL servers that shards by organization (Citus).
 ///
 /// It holds the known facts about the cluster. Each connection detects them when it opens, because a database can be
-/// moved to a cluster, or become reachable later than the gateway starts.
+/// moved to a cluster, or become reachable after the gateway has started.
 package final class Cluster: Sendable {
     private let seen = Atomic(false)
     private let translations = RewriteCache()
@@ -19,7 +19,7 @@ package final class Cluster: Sendable {
     /// Whether the last connection that was opened detected a cluster.
     package var isThere: Bool { seen.load(ordering: .relaxed) }
 
-    /// How statements are sent to the cluster.
+    /// The dialect in which statements are sent to the cluster.
     package var dialect: Dialect {
         Dialect(
             detection: Self.detection,
@@ -37,7 +37,7 @@ package final class Cluster: Sendable {
 
     /// Detects whether the tables are distributed: each distributed table has a trigger of the extension.
     ///
-    /// An installed extension is not enough.
+    /// The presence of the extension alone is not sufficient.
     static let detection = Statement(
         "cluster_is_there",
         """
@@ -54,10 +54,10 @@ package final class Cluster: Sendable {
 
     /// Detects that a shard moved while a transaction ran.
     ///
-    /// If the first change of a transaction waits until a shard was copied, it continues in the copy, and that
-    /// statement does not see any of the copy's rows yet. It changes no row and reports no error (Citus 13.2, if the
-    /// copy is on the server that the session is connected to). Therefore a transaction is repeated if any shard has
-    /// another place than when the transaction began.
+    /// If the first change of a transaction waits until a shard was copied, it continues in the copy. That first
+    /// statement cannot read the copy's rows yet: it changes no row and reports no error (Citus 13.2, if the copy is on
+    /// the server that the session is connected to). Therefore a transaction is repeated if any shard is in another
+    /// place than when the transaction began.
     static let transactionGuard = Dialect.TransactionGuard(
         before: Statement("cluster_note_places", "SELECT set_config('sluice.places', \(places), true)"),
         verify: Statement(
@@ -66,8 +66,8 @@ package final class Cluster: Sendable {
         )
     )
 
-    /// The places of the shards. A split makes new places; a move changes a place's server. Each table's shards are on
-    /// the same servers as the shards of `organizations`.
+    /// The shards and their servers. A split makes new shards; a move changes a shard's server. Each table's shards are
+    /// on the same servers as the shards of `organizations`.
     private static let places = """
         (SELECT string_agg(p.placementid || ' ' || p.groupid, ',' ORDER BY p.placementid)
             FROM pg_dist_shard s JOIN pg_dist_placement p ON p.shardid = s.shardid

@@ -63,7 +63,7 @@ package final class ClusterServers: Sendable {
 
     /// Whether the connected server was removed from its cluster.
     ///
-    /// A removed server still uses the catalog that it had then, so its writes may be left in a shard's former place.
+    /// A removed server still uses the catalog that it had then, so its writes may go to the former place of a shard.
     package var isDisowned: Bool { state.withLock { $0.disownings >= Self.maxAttempts } }
 
     static let disowned = "the server to which the gateway connects was removed from its cluster"
@@ -132,7 +132,7 @@ package final class ClusterServers: Sendable {
 
     /// Forgets the servers' states, if not even the connected server answers.
     ///
-    /// Other metrics show that failure, and nothing is known about the other servers.
+    /// Other metrics report that failure, and nothing is known about the other servers.
     func forget() {
         state.withLock { state in (state.servers, state.misses) = ([], [:]) }
     }
@@ -218,7 +218,7 @@ extension ClusterServers {
             let (isThere, text) = (try row.read("is_there", as: Bool.self), try row.read("result", as: String?.self))
             answer = isThere ? text : nil
         } catch {
-            // the server hangs, or its host does not exist any more
+            // the server hangs, or its host no longer exists
             guard error.kind == .timedOut, connection.isUsable else { throw error }
         }
         let words = answer?.split(separator: " ", maxSplits: 4) ?? []
@@ -234,7 +234,7 @@ extension ClusterServers {
         )
     }
 
-    /// By shard of `organizations`, the name of the server that has it.
+    /// Returns, by shard of `organizations`, the name of the shard's server.
     ///
     /// It is read from the catalog, which each server has.
     package static func homes(on connection: Connection) async throws -> [Int: String] {

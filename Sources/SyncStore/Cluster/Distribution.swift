@@ -28,11 +28,11 @@ package enum Distribution {
         package var isWhole = false
         /// Whether this server is the coordinator, or does not belong to a cluster.
         package var isCoordinator = true
-        /// Servers besides the coordinator.
+        /// The number of servers besides the coordinator.
         package var workers = 0
-        /// Servers that take shards.
+        /// The number of servers that take shards.
         package var servers = 0
-        /// Shards of each table.
+        /// The number of shards of each table.
         package var shards = 0
     }
 
@@ -116,7 +116,7 @@ package enum Distribution {
 extension Distribution {
     /// The health of a cluster for operators, as seen from any of its servers.
     package struct Health: Sendable {
-        /// Servers that are registered as active.
+        /// The number of servers that are registered as active.
         package var servers = 0
         /// The registered servers that the connected server cannot reach.
         package var silent: [String] = []
@@ -126,7 +126,7 @@ extension Distribution {
         ///
         /// If there is more than one, moving shards loses rows.
         package var owners: [String] = []
-        /// The fewest and the most shards of `organizations` on one server.
+        /// The lowest and the highest number of shards of `organizations` on one server.
         package var fewestShards = 0
         package var mostShards = 0
         /// The least `max_prepared_transactions` of the servers that answer.
@@ -141,9 +141,9 @@ extension Distribution {
         ///
         /// The settings of a session do not apply on other servers.
         package var hasLockTimeout = false
-        /// Whether this is the coordinator.
+        /// Whether the connected server is the coordinator.
         package var isCoordinator = false
-        /// Servers that gateways are connected to now.
+        /// The number of servers to which gateways are currently connected.
         package var entrances = 0
         /// The servers that have shards of `organizations`.
         package var homes: Set<ServerAddress> = []
@@ -184,7 +184,7 @@ extension Distribution {
         health.preparedTransactions = servers.compactMap(\.preparedTransactions).min() ?? 0
         health.workerProcesses = servers.compactMap(\.workerProcesses).min() ?? 0
         health.retryMilliseconds = servers.compactMap(\.retryMilliseconds).max() ?? 0
-        // reads the sessions of all servers, so it would fail if one of them were unavailable
+        // reads the sessions of all servers, so it would fail while any server is unavailable
         guard health.silent.isEmpty, var row = try await connection.run(Query(Self.health)).first else { return health }
         health.servers = try row.read("servers")
         health.owners = try row.read("owners")

@@ -11,13 +11,13 @@ package struct DeviceRegistry: Sendable {
     /// The maximum number of a user's devices.
     let limit: Int
 
-    /// Registers a device, or records activity of a known one.
+    /// Registers a device, or records activity of a known device.
     ///
-    /// Its watermark is not changed.
+    /// The device's watermark is not changed.
     ///
     /// - Returns: whether the device is new, and the device.
-    /// - Throws: `validation_failed` (rule `device_limit`) where the user has too many devices for a new one;
-    ///   `organization_unknown`, `user_unknown` if they were just deleted.
+    /// - Throws: `validation_failed` (rule `device_limit`) if the user already has the maximum number of devices;
+    ///   `organization_unknown` or `user_unknown` if the organization or user was just deleted.
     package func register(
         _ device: UUID,
         organization: Organization,
@@ -45,13 +45,13 @@ package struct DeviceRegistry: Sendable {
             let owner = LaneKey(organization: organization.id, user: user)
             let isUserMade = organization.settings.provisioning == .onFirstPush
             return try await pool.transaction { [newcomer, key, make] connection in
-                // a push adds devices under the lane's lock, and so does this; counted in a later statement than the
-                // lock's, it sees what the lock's last holder committed
+                // pushes and this registration add devices under the lane's lock; a count in a statement after the lock
+                // includes the devices that the previous holder committed
                 var queries = [LaneRows.make(owner), LaneRows.lock([owner])]
                 if isUserMade { queries.append(Query(Self.makeUserStatement, newcomer)) }
                 queries.append(Query(Self.makeDeviceStatement, make))
                 let results = try await connection.run(queries)
-                // an error, so that nothing of it stays
+                // throws an error, so that the transaction leaves no trace
                 guard results[1].count > 0 else { throw NoLane(owner: owner) }
                 let made = results[queries.count - 1]
                 if let made = try made.read({ try DeviceRow(device, next, &$0) }).first { return (true, made) }
@@ -59,21 +59,21 @@ package struct DeviceRegistry: Sendable {
                 return (false, try row(device, next, found))
             }
         } catch let missing as NoLane {
-            // read after the transaction has ended, because the read would otherwise wait for a second connection
+            // read after the transaction has ended, because the read would otherwise require a second connection
             throw await catalog.reasonForNoLane(of: missing.owner, taking: "devices")
         } catch {
             throw failure.problem(error, doing: "register a device")
         }
     }
 
-    /// The user has no lane, and gets no new one.
+    /// The user has no lane, and no lane can be created.
     ///
-    /// The organization is being purged, or the user was joined into another.
+    /// The organization is being purged, or the user was joined into another user.
     private struct NoLane: Error {
         let owner: LaneKey
     }
 
-    /// A device that was not inserted: it exists already, or must not.
+    /// Returns a device that was not inserted, because it already exists or must not be created.
     private func row(_ device: UUID, _ next: [(type: String, next: Int64?)], _ rows: Rows) throws -> DeviceRow {
         guard var row = rows.first, try row.read("status", as: String.self) == OrganizationStatus.active.rawValue else {
             throw Problem(.organizationUnknown, "the organization does not accept devices")
@@ -86,9 +86,9 @@ package struct DeviceRegistry: Sendable {
         throw Problem.oneDeviceTooMany(limit: limit, pointer: "")
     }
 
-    /// The next local id of the device, by type.
+    /// Returns the device's next local id of each type.
     ///
-    /// One above the highest of its ids, whether the device or the gateway assigned it.
+    /// This is the highest of the type's ids plus one, whether the device or the gateway assigned the highest id.
     private static func nextLocalIDs(_ rows: Rows) throws -> [(type: String, next: Int64?)] {
         try rows.read { (try $0.read("entity_type", as: String.self), FreeNumbers.next(after: try $0.read("highest"))) }
     }
@@ -121,8 +121,8 @@ package struct DeviceRegistry: Sendable {
 
     /// Creates the user if it is missing, as a first push does.
     ///
-    /// Holds the organization's row, as creating a lane does: a purged organization takes no new rows. Neither does a
-    /// user without a lane, whose creation was refused.
+    /// Locks the organization's row, as the creation of a lane does, because a purged organization accepts no new rows.
+    /// If the creation of the user's lane was refused, no user is created either.
     static let makeUserStatement = Statement(
         "devices_make_user",
         ["organization", "user", "now"],
@@ -156,7 +156,7 @@ package struct DeviceRegistry: Sendable {
         """
     )
 
-    /// The reason why a device was not created.
+    /// Reads the reason why a device was not created.
     static let stateStatement = Statement(
         "devices_state",
         ["organization", "user", "device"],
@@ -184,7 +184,7 @@ package struct DeviceRow: Sendable {
     /// The next number that the device assigns, by entity type; nil if no number is left.
     package let nextLocalIDs: [(type: String, next: Int64?)]
 
-    /// Columns of `devices`, for a table that is called `d`.
+    /// The columns, for a table `devices` with the alias `d`.
     static let list = "d.accepted_sequence, d.created_at, d.last_seen_at"
 
     /// Reads the columns of ``list``.

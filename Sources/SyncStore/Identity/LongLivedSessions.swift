@@ -2,11 +2,11 @@ import FoundationEssentials
 import Postgres
 package import SyncModel
 
-/// A caller of something that lasts, such as a stream of events.
+/// A caller with a long-lived connection, such as a stream of events.
 package struct LongLivedSession: Sendable, Hashable {
-    /// The user, and the organization that the token was for.
+    /// The user, and the organization of the token.
     package let lane: LaneKey
-    /// The organization's name in the token; nil where the token has its id.
+    /// The organization's name in the token; nil if the token contains the organization's id.
     package let name: ExternalID?
 
     package init(lane: LaneKey, name: ExternalID?) {
@@ -15,10 +15,10 @@ package struct LongLivedSession: Sendable, Hashable {
     }
 }
 
-/// Finds the callers that must not be served any more.
+/// Finds the callers that must no longer be served.
 ///
-/// Separately, each of them would be a few look-ups every few seconds; together they are a statement for a thousand. It
-/// asks the database itself, so that the cache adds nothing to the time until they are notified.
+/// Separate checks would need a few look-ups for each caller every few seconds; this type checks a thousand callers in
+/// one statement. It reads the database without the cache, so that the cache does not delay the result.
 package struct LongLivedSessions: Sendable {
     /// The maximum number of callers that one statement checks.
     static let page = 1_000
@@ -27,10 +27,10 @@ package struct LongLivedSessions: Sendable {
     let cluster: Cluster
     let failure: StoreFailure
 
-    /// The callers who are not served any more, or not as this user.
+    /// Returns the callers that are no longer served, or no longer served as this user.
     ///
-    /// The organization is not active, or has lost the name that they used; the user was excluded, erased, or became
-    /// part of another.
+    /// In these cases, the organization is not active or has lost the name in the token, or the user was excluded,
+    /// erased or joined into another user.
     package func lost(among callers: [LongLivedSession]) async throws(Problem) -> [LongLivedSession] {
         var lost: [LongLivedSession] = []
         for start in stride(from: 0, to: callers.count, by: Self.page) {
@@ -58,7 +58,8 @@ package struct LongLivedSessions: Sendable {
         )
     }
 
-    /// No name is empty. Sub-selects and not EXISTS, for which the planner would read a whole table.
+    /// Names are never empty, so an empty text stands for no name. The conditions are sub-selects and not EXISTS, for
+    /// which the planner would read a whole table.
     private static let statement = Statement(
         "lasting_callers_lost",
         ["organizations", "users", "issuers", "names"],

@@ -1,10 +1,10 @@
 package import SyncModel
 
-/// An issuer's name of a user.
+/// A user's name at an issuer.
 package struct Subject: Sendable, Hashable {
-    /// The issuer's name, or the name under which the operator has it remembered.
+    /// The issuer's name, or the name that the operator configured for the issuer.
     package let issuer: ByteExactString
-    /// 1 to 255 bytes, without control characters.
+    /// The subject: 1 to 255 bytes, without control characters.
     package let text: ByteExactString
 
     package init(issuer: ByteExactString, text: ByteExactString) {
@@ -13,11 +13,11 @@ package struct Subject: Sendable, Hashable {
     }
 }
 
-/// An issuer's name of an organization.
+/// An organization's name at an issuer.
 package struct ExternalID: Sendable, Hashable {
     /// The issuer, as in ``Subject/issuer``.
     package let issuer: ByteExactString
-    /// 1 to 255 bytes, without control characters.
+    /// The name: 1 to 255 bytes, without control characters.
     package let id: ByteExactString
 
     package init(issuer: ByteExactString, id: ByteExactString) {
@@ -28,20 +28,19 @@ package struct ExternalID: Sendable, Hashable {
 
 /// The facts about a user that a join or an erasure requires, as SQL.
 package enum UserFacts {
-    /// Seconds for which a silent gateway counts as running.
+    /// The seconds after its last heartbeat for which a gateway counts as running.
     package static let gatewayMemory: Int64 = 60
 
     /// Whether a user of an organization (`:organization`) is known.
     ///
-    /// That is a user who has pushed, registered a device, used a subject, was added by an operator, or has their own
-    /// key.
+    /// A known user has pushed, registered a device, used a subject, was added by an operator, or has an own key.
     package static func isKnown(_ user: String) -> String {
         KnownUsers.stand(user, in: KnownUsers.tables + ["user_subjects", "user_keys"])
     }
 
-    /// Whether a running gateway lacks a migration.
+    /// Whether a gateway is running that lacks a migration.
     ///
-    /// A gateway counts as running if it reported within some seconds.
+    /// A gateway counts as running if its last heartbeat is at most some seconds old.
     package static func hasOldGateway(_ migration: String, within seconds: String) -> String {
         """
         EXISTS (
@@ -52,14 +51,14 @@ package enum UserFacts {
     }
 }
 
-/// Which users an organization knows, as SQL.
+/// SQL for the users that an organization knows.
 package enum KnownUsers {
-    /// Tables with the users who have pushed, registered a device or were admitted.
+    /// Tables with the users who have pushed, registered a device or were provisioned.
     ///
-    /// A user whose admission was withdrawn is not in `users`, but is still in `lanes` and `devices` after a push.
+    /// A user whose provisioning was withdrawn is not in `users`, but is still in `lanes` and `devices` after a push.
     package static let tables = ["users", "lanes", "devices"]
 
-    /// Whether a user of an organization (`:organization`) is in one of some tables.
+    /// Whether a user of an organization (`:organization`) is in one of the given tables.
     package static func stand(_ user: String, in tables: [String] = tables) -> String {
         let found = tables.map { table in
             "EXISTS (SELECT 1 FROM \(table) x WHERE x.organization_id = :organization AND x.user_id = \(user))"

@@ -14,7 +14,7 @@ package final class IngestCommit: Service {
     static let scanLimit: Int64 = 500
     /// The maximum number of an organization's parked events that are evaluated together.
     ///
-    /// They can concern that many entities, or a single one.
+    /// These events can concern as many entities, or only a single entity.
     static let releaseLimit = 100
     /// The maximum number of organizations whose events are evaluated at the same time.
     static let releaseWidth = 8
@@ -51,7 +51,7 @@ package final class IngestCommit: Service {
         self.failure = failure
     }
 
-    /// Takes a batch, together with other batches. Returns once the whole batch is durable.
+    /// Ingests a batch, together with other batches. Returns once the whole batch is durable.
     ///
     /// A batch with much work (``IngestBounds``) is taken in several transactions, in its order, and other batches are
     /// served between them. If a later transaction fails, the events of the earlier transactions are already taken.
@@ -71,16 +71,16 @@ package final class IngestCommit: Service {
             let part = try await take(request.part(next..<end), from: bearer)
             answer.verdicts += part.verdicts
             answer.feed = part.feed
-            // another batch may have used up the reads of a transaction
+            // another batch may have used up the transaction's limit of reads
             idleTurns = part.verdicts.isEmpty ? idleTurns + 1 : 0
             guard idleTurns < Self.maximumIdleTurns else { throw .overloaded("too many writes are waiting") }
         }
         return answer
     }
 
-    /// Takes a batch as ``submit(_:from:)`` does, in halves if it is too large.
+    /// Ingests a batch as ``submit(_:from:)`` does. If the batch is too large, it is ingested in halves.
     ///
-    /// - Throws: as ``submit(_:from:)``; `payload_too_large` if a single event is too large.
+    /// - Throws: the errors of ``submit(_:from:)``; `payload_too_large` if a single event is too large.
     package func submitHalving(_ request: IngestRequest, from bearer: IngestBearer) async throws(Problem)
         -> IngestAnswer
     {
@@ -183,13 +183,13 @@ package final class IngestCommit: Service {
 
     /// Takes batches until the task is cancelled, without the other work of ``run()``.
     ///
-    /// Use it in a process that only brings events.
+    /// Use it in a process that only ingests events.
     package func runCommitters() async throws { try await committers.run() }
 
-    /// Batches that wait for a committer, for metrics.
+    /// The number of batches that wait for a committer, for metrics.
     package var waiting: Int { committers.waiting }
 
-    /// Runs until graceful shutdown; batches queued before are taken.
+    /// Runs until graceful shutdown; batches queued before are ingested.
     package func run() async throws {
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask { try await self.committers.run() }
@@ -296,8 +296,8 @@ package final class IngestCommit: Service {
             return isFirst || isSecond
         }
         if isTooMuch, limit > 1 { return try await release(part: entities, limit: 1, of: organization) }
-        // suspended, purged, sealed with keys that are not configured here, or refused by the database: other events
-        // come first
+        // the organization is suspended or purged, its keys are not configured here, or the database refused the
+        // events; events of other organizations continue
         failure.logger.warning(
             "Parked events cannot be evaluated; the gateway retries in 30 seconds",
             metadata: [

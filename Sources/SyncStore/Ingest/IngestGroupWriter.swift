@@ -16,7 +16,7 @@ struct IngestGroupWriter {
     private var postponed: [(name: EventName, until: Timestamp)] = []
     private var used: [IngestBearer] = []
     private var types: [TypeRow] = []
-    /// The places of the feeds' rows in the results.
+    /// The indices of the feeds' rows in the results.
     private var feedResults: [Int] = []
 
     /// The seconds until a parked event is evaluated again without a signal.

@@ -6,7 +6,7 @@ import Synchronization
 /// Events on their way through a committer, with the reply to their sender.
 struct IngestJob: GroupJob {
     enum Task {
-        /// A batch that has arrived.
+        /// Ingests a batch.
         case take(IngestRequest, IngestBearer)
         /// Evaluates the parked events of entities again, at most `limit` of each.
         case release([EntityKey], limit: Int)
@@ -19,7 +19,7 @@ struct IngestJob: GroupJob {
     let enqueuedAt = ContinuousClock.now
     let reply: JobCompletion<IngestAnswer>
 
-    /// A source's batches are taken in sequence.
+    /// The lane of the source, whose batches are processed in sequence.
     var lane: LaneKey {
         switch task {
         case .take(_, let bearer):
@@ -36,7 +36,7 @@ struct IngestJob: GroupJob {
     }
 
     var bytes: Int {
-        // a heavy job fills a group alone
+        // a heavy job forms a separate group
         if isHeavy { return IngestBounds.light }
         return switch task {
         case .take(let request, _): request.bodyBytes

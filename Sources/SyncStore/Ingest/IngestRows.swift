@@ -2,7 +2,7 @@ import FoundationEssentials
 import Postgres
 import SyncModel
 
-/// An event's name.
+/// The identity of an event: its organization, source and id.
 struct EventName: Hashable {
     let organization: UUID
     @Exact private(set) var source: String
@@ -47,7 +47,7 @@ struct TakenEventRow {
 struct ParkedEventRow {
     let name: EventName
     let event: IngestEvent
-    /// In stored form.
+    /// The document in stored form.
     let document: [UInt8]?
     let receivedAt: Timestamp
     let place: Int64
@@ -170,7 +170,7 @@ struct ParkedEvent {
 /// An entity to be locked and read.
 struct EntityPlaceRow {
     let entity: EntityRows.Key
-    /// The order in which documents are needed.
+    /// The order in which the documents are needed.
     ///
     /// Entities are locked in the order of their keys.
     let place: Int64
@@ -183,7 +183,7 @@ struct EntityPlaceRow {
     )
 }
 
-/// A place among the parked events about an entity.
+/// A position among the parked events of an entity.
 struct QueuePlaceRow {
     let organization: UUID
     let key: EntityKey
@@ -214,7 +214,7 @@ struct EntityMarkRow {
 }
 
 extension SourceMark {
-    /// The part of the moment below a microsecond; nil if it is zero, as usual.
+    /// The part of the time below a microsecond; nil if it is zero, which is usual.
     fileprivate var storedFraction: Int64? { fraction == 0 ? nil : fraction }
 }
 

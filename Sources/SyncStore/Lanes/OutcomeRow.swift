@@ -29,7 +29,7 @@ final class OutcomeRow: Sendable {
         )
     }
 
-    /// Columns that a success has values for.
+    /// Columns for which a success has values.
     static let common = Columns<OutcomeRow>(
         .lane(\.lane),
         .value("id", \.result.mutation.id),
@@ -68,7 +68,7 @@ final class OutcomeRow: Sendable {
         .value("hold_count") { $0.result.outcome.hold?.count ?? 0 }
     )
 
-    /// Whether ``common`` covers all columns of the row, because the other columns have their defaults.
+    /// Whether ``common`` covers all columns of the given rows, because the other columns have their defaults.
     static func areCommon(_ rows: [OutcomeRow]) -> Bool {
         rows.allSatisfy { row in
             let outcome = row.result.outcome
@@ -88,7 +88,7 @@ struct AttemptRow {
     private let result: LaneOutcome
     private let note: AttemptRecord
 
-    /// Nil if there is no attempt to record, as usual.
+    /// Returns nil if there is no attempt to record, which is usual.
     init?(_ lane: LaneKey, _ result: LaneOutcome) {
         guard let note = result.outcome.attempt else { return nil }
         self.lane = lane
@@ -150,7 +150,7 @@ struct MappingOutcomeRow {
     /// Whether the error can be stored in the mapping unsealed.
     let isPlain: Bool
 
-    /// Nil if the mutation has no mapping.
+    /// Returns nil if the mutation has no mapping.
     ///
     /// Only creates have a mapping, except creates under a local or global id.
     init?(_ lane: LaneKey, _ result: LaneOutcome, _ state: LaneState, _ seals: SealTable) {
@@ -195,7 +195,7 @@ struct CreatedIDRow {
 }
 
 extension CreatedIDRow {
-    /// Nil while the create is not final, because only a final create has a server id.
+    /// Returns nil while the create is not final, because only a final create has a server id.
     init?(_ lane: LaneKey, _ result: LaneOutcome) {
         let mutation = result.mutation
         guard result.outcome.status.isFinal, mutation.operation == .create, let serverID = result.outcome.serverID,

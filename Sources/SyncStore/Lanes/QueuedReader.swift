@@ -57,7 +57,7 @@ struct QueuedReader {
 }
 
 extension Catalog.Entry {
-    /// A mutation's type; an undeclared one was registered at its first use.
+    /// Returns a mutation's type. A type that was not declared is registered at its first use.
     package func type(_ name: String) -> EntityType {
         types[name] ?? EntityType(firstUseOf: name, hasUpstream: organization?.upstream != nil)
     }
@@ -65,7 +65,7 @@ extension Catalog.Entry {
 
 /// The columns of `mutations` that make a ``QueuedMutation``.
 package enum QueuedColumns {
-    /// For a table that is called `m`.
+    /// The columns, for a table with the alias `m`.
     package static let list = MutationColumn.list(of: .queued)
 
     /// Reads the place in the lane from a row whose other columns are not read.
@@ -91,7 +91,7 @@ package enum QueuedColumns {
             conflictResolution: try row.choice("conflict_resolution")
         )
         var unreadable: [String] = []
-        // stored with a settled conflict only for people to read, and never sent
+        // stored with a settled conflict only for display, and never sent
         var lost: [String] = []
         mutation.endpoint = try row.endpoint()
         mutation.payload = try seal.read(json: row.read("payload"), .payload, of: id, &unreadable)
@@ -133,10 +133,10 @@ package enum QueuedColumns {
 
 /// Client ids that got a server id while mutations under the client id are open.
 ///
-/// A mutation waits for the latest open one of its entity, by any of its names (product rule 3): a later push under the
-/// server id must find the mutations that came while only the client id was known. Therefore the latest of these
-/// mutations carries both ids, and the earlier ones are reached through its dependencies. If that mutation is given up,
-/// the latest of the remaining ones takes its place.
+/// A mutation waits for the latest open mutation of its entity, by any of the entity's names (product rule 3). A later
+/// push under the server id must therefore find the mutations that were pushed while only the client id was known.
+/// Therefore the latest of these mutations carries both ids, and the earlier ones are reached through its dependencies.
+/// If that mutation is given up, the latest of the remaining ones takes its place.
 struct KnownIDs {
     private var serverIDs: [MappingName: ServerID] = [:]
 
@@ -154,7 +154,7 @@ struct KnownIDs {
 
     /// The query to run after the mutations and mappings are written. Its rows are in key order.
     ///
-    /// Empty if nothing was added.
+    /// The list is empty if nothing was added.
     var queries: [Query] {
         guard !serverIDs.isEmpty else { return [] }
         return [Query(Self.statement, Self.columns.parameters(serverIDs.sorted { $0.key < $1.key }))]

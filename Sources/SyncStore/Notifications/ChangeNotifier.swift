@@ -9,14 +9,15 @@ import Synchronization
 /// These tasks are the dispatcher, which waits for lanes to claim; readers that wait for a settled mutation or a change
 /// of the feed; and listeners to events.
 ///
-/// Within the process it is a call; between replicas a hint by NOTIFY, at most ten times a second. In case one is lost,
-/// it polls all that is watched: every fifteen seconds, or four times a second while hints do not arrive.
+/// Within the process, the wake-up is a call. Between replicas it is a hint by NOTIFY, at most ten times a second.
+/// Because a hint can be lost, everything that is watched is also polled: every fifteen seconds, or four times a second
+/// while hints do not arrive.
 package final class ChangeNotifier: Service {
-    /// How long hints are gathered after a hint was sent.
+    /// The time for which further hints are collected after a hint was sent.
     static let hintInterval: Duration = .milliseconds(100)
-    /// Hints sent at a time; beyond it other replicas are asked to poll everything.
+    /// The maximum number of hints that are sent together. Beyond it, other replicas are asked to poll everything.
     static let hintsAtATime = 4
-    /// The least interval while hints do not arrive; longer with many watches.
+    /// The shortest polling interval while hints do not arrive. With many watches, the interval is longer.
     static let deafInterval: Duration = .milliseconds(250)
     /// The maximum number of lanes that one statement polls.
     static let lanesAtATime = 1_000
@@ -26,7 +27,7 @@ package final class ChangeNotifier: Service {
         var onDue: (@Sendable () -> Void)?
         var lanes = LaneWatches()
         var feeds = FeedWatches()
-        /// Names that other replicas are to be notified of.
+        /// The names of changes of which other replicas are to be notified.
         var unsent: Set<WakeName> = []
     }
 
@@ -37,12 +38,12 @@ package final class ChangeNotifier: Service {
     let state = Mutex(State())
     /// Notifies the operators' views of changes.
     package let operatorChanges = OperatorChanges()
-    /// Feeds that have changes to read; each at most once.
+    /// The feeds with unread changes, each at most once.
     let movedFeeds = AsyncStream<UUID>.makeStream()
-    /// Whether to poll everything that is watched at once.
+    /// Whether to poll everything that is watched immediately.
     let pollNow = Atomic(false)
     private let due = Throttle(.seconds(1), isDueFirst: true)
-    /// A message to other replicas; nil: the unsent names.
+    /// The messages to other replicas; nil stands for the unsent names.
     private let outgoing = AsyncStream<HintMessage?>.makeStream()
 
     init(pool: Pool, hints: ReplicaHints, calmInterval: Duration) {
@@ -53,19 +54,19 @@ package final class ChangeNotifier: Service {
 
     // MARK: - The dispatcher
 
-    /// Sets the callback for lanes that can be claimed.
+    /// Sets the callback that is called for lanes that can be claimed.
     ///
-    /// Called often and from any thread: it must be quick.
+    /// It is called often and from any thread, so it must be quick.
     package func whenReady(_ body: (@Sendable ([LaneKey]) -> Void)?) {
         state.withLock { $0.onReady = body }
     }
 
-    /// Sets the callback for a replica that has more lanes due than it can run.
+    /// Sets the callback that is called when another replica has more due lanes than it can run.
     package func whenDueElsewhere(_ body: (@Sendable () -> Void)?) {
         state.withLock { $0.onDue = body }
     }
 
-    /// Notifies other replicas that lanes are due, at most once a second.
+    /// Notifies other replicas that this replica has more due lanes than it can run, at most once a second.
     package func notifyDue() {
         if due.isDue() { outgoing.continuation.yield(.due) }
     }
@@ -77,7 +78,7 @@ package final class ChangeNotifier: Service {
 
     // MARK: - Readers
 
-    /// Signals changed mutations of lanes, and so perhaps changed feeds.
+    /// Signals that mutations of lanes changed. The feeds may also have changed.
     package func changed(_ lanes: [LaneKey]) {
         operatorChanges.changed(lanes)
         let isHeard = hints.isHeard
@@ -88,7 +89,7 @@ package final class ChangeNotifier: Service {
             moved = organizations.filter { state.feeds.changed($0) }
             guard isHeard else { return (watches, moved, false) }
             let isFirst = state.unsent.isEmpty
-            // beyond that other replicas are asked to poll everything
+            // beyond the maximum, other replicas are asked to poll everything
             guard state.unsent.count <= HintMessage.maximumNames * Self.hintsAtATime else {
                 return (watches, moved, false)
             }
@@ -100,10 +101,9 @@ package final class ChangeNotifier: Service {
         if isFirst { outgoing.continuation.yield(nil) }
     }
 
-    /// Signals an operator's change of an organization to the operators' views.
+    /// Signals an operator's change of an organization to the operators' views in this and in other replicas.
     ///
-    /// They are in this and in other replicas. There the hint makes the feed be polled as well, which costs one
-    /// unnecessary poll.
+    /// In other replicas, the hint also causes a poll of the feed, which is unnecessary.
     package func changed(_ organization: UUID) {
         operatorChanges.changed(organization)
         guard hints.isHeard else { return }
@@ -115,9 +115,9 @@ package final class ChangeNotifier: Service {
         if isFirst { outgoing.continuation.yield(nil) }
     }
 
-    /// Watches a lane, a feed behind a position, or both while `body` runs.
+    /// Watches a lane, a feed after a position, or both, while `body` runs.
     ///
-    /// Changes after the call begins are not missed.
+    /// Changes that happen after the call begins are not missed.
     nonisolated(nonsending) package func watching<Value, Failure: Error>(
         lane: LaneKey? = nil,
         feed: (interest: FeedInterest, position: Int64)? = nil,
@@ -129,7 +129,7 @@ package final class ChangeNotifier: Service {
         return try await body(watch)
     }
 
-    /// Registers an observer of a lane, a feed behind a position, or both.
+    /// Registers an observer of a lane, of a feed after a position, or of both.
     package func add(
         _ observer: any ChangeObserver,
         lane: LaneKey?,
@@ -148,10 +148,10 @@ package final class ChangeNotifier: Service {
         }
     }
 
-    /// The id of this replica for the others; a new one with each start.
+    /// The id by which other replicas know this replica. Each start generates a new id.
     package var gatewayID: UUID { hints.id }
 
-    /// Other replicas whose hints arrived recently, for metrics.
+    /// The number of other replicas whose hints arrived recently, for metrics.
     package var peers: Int { hints.peerCount }
 
     /// Whether hints of other replicas arrive, for metrics.
@@ -161,7 +161,7 @@ package final class ChangeNotifier: Service {
 
     /// Runs until graceful shutdown.
     ///
-    /// Listens to other replicas, sends them hints, and polls what is watched.
+    /// Receives hints of other replicas, sends hints to them, and polls what is watched.
     package func run() async throws {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { try? await gracefulShutdown() }
@@ -223,13 +223,13 @@ package final class ChangeNotifier: Service {
     }
 }
 
-/// Receives a signal when something that it watches was changed.
+/// Receives a signal when something that the observer watches was changed.
 ///
-/// The signal has no data: the observer reads the change itself, so a lost signal costs time only. Called often and
-/// from any thread: it must be quick.
+/// The signal has no data: the observer reads the change itself, so a lost signal costs only time. It is called often
+/// and from any thread, so it must be quick.
 package protocol ChangeObserver: AnyObject, Sendable {
     /// Mutations or mappings of the lane were changed.
     func laneChanged()
-    /// The feed has reached a position with something that the observer may see.
+    /// The feed has reached a position with a change that the observer may see.
     func feedMoved(to position: Int64)
 }

@@ -4,19 +4,20 @@ import Synchronization
 
 /// Signals for operators' views, sent immediately.
 ///
-/// They report that something of an organization was changed, or that an operation has made progress. They cost nothing
-/// while no view is open, and need memory only for the organizations of a moment.
+/// They report that an organization's data changed, or that an operation made progress. They cost nothing while no view
+/// is open, and need memory only for the organizations changed since the last read.
 package final class OperatorChanges: Sendable {
-    /// Organizations that are stored; beyond it, the changes is that something changed.
+    /// The maximum number of stored organizations. For further organizations, the changes contain only that there was a
+    /// change.
     static let capacity = 1_000
 
     /// The changes since the last read.
     package struct News: Sendable {
-        /// Organizations that were changed.
+        /// The organizations that were changed.
         package fileprivate(set) var organizations: Set<UUID> = []
         /// Whether further changes happened, in unknown organizations.
         package fileprivate(set) var hasOthers = false
-        /// Operations that made progress: their ids, and their organizations.
+        /// The operations that made progress, by id, with their organizations.
         package fileprivate(set) var operations: [UUID: UUID] = [:]
 
         package var isEmpty: Bool { organizations.isEmpty && !hasOthers && operations.isEmpty }
@@ -35,13 +36,13 @@ package final class OperatorChanges: Sendable {
 
     init() {}
 
-    /// Begins to gather changes, or ends to.
+    /// Starts or stops collecting changes.
     package func want(_ wanted: Bool) {
         isWanted.store(wanted, ordering: .relaxed)
         if !wanted { _ = take() }
     }
 
-    /// Returns the changes and clears them.
+    /// Returns and clears the changes.
     package func take() -> News {
         changes.withLock { changes in
             defer { changes = News() }
@@ -65,7 +66,7 @@ package final class OperatorChanges: Sendable {
         }
     }
 
-    /// Signals that an operator changed something of an organization.
+    /// Signals that an operator changed data of an organization.
     func changed(_ organization: UUID) {
         guard isWanted.load(ordering: .relaxed) else { return }
         changes.withLock { $0.add(organization) }
@@ -73,7 +74,7 @@ package final class OperatorChanges: Sendable {
 
     /// Signals a change by another replica.
     ///
-    /// Other replicas send names of what they changed, which cannot be resolved to organizations.
+    /// Other replicas send short names of the changed lanes and feeds, which cannot be resolved to organizations.
     func changedElsewhere() {
         guard isWanted.load(ordering: .relaxed) else { return }
         changes.withLock { $0.hasOthers = true }

@@ -3,24 +3,24 @@ import GroupCommit
 import Postgres
 import Synchronization
 
-/// NOTIFY as a hint between replicas.
+/// Sends and receives hints between replicas by NOTIFY.
 ///
-/// A hint has no data; polling finds what is lost, and its frequency depends on whether hints arrive. Each replica
-/// listens for its own presence, too, and checks whether it receives those of the other registered ones. So a
-/// connection proxy that swallows notifications only makes the gateway slower to notice changes.
+/// A hint has no data. Polling finds the changes of lost hints, and is more frequent while hints do not arrive. Each
+/// replica also listens for its own presence messages, and checks whether it receives the messages of the other
+/// registered replicas. So a connection proxy that drops notifications only delays the detection of changes.
 final class ReplicaHints: Sendable {
-    /// How often a replica announces its presence.
+    /// The interval at which a replica announces its presence.
     static let presenceInterval: Duration = .seconds(5)
-    /// How long a silent replica counts as present.
+    /// The time after its last message for which a replica counts as present.
     static let memory: Duration = .seconds(16)
     private static let channel = "sluice"
 
     private struct State {
         var peers: [WakeName: ContinuousClock.Instant] = [:]
-        /// When the connection first received this replica's own presence, and last.
+        /// The times at which the connection first and last received this replica's own presence message.
         var heardSince: ContinuousClock.Instant?
         var lastHeard: ContinuousClock.Instant?
-        /// Since when presences of fewer replicas arrive than are registered.
+        /// The time since which fewer replicas have announced their presence than are registered.
         var missingSince: ContinuousClock.Instant?
     }
 
@@ -31,7 +31,8 @@ final class ReplicaHints: Sendable {
     private let state = Mutex(State())
     private let health = Mutex(WriteHealth())
 
-    /// - Parameter connection: how to connect, given the callback for each notification's payload.
+    /// - Parameter connection: returns the configuration of the connection, given the callback for each notification's
+    ///   payload.
     init(
         pool: Pool,
         connection: @escaping @Sendable (@escaping @Sendable (String) -> Void) -> ConnectionConfiguration
@@ -43,8 +44,8 @@ final class ReplicaHints: Sendable {
 
     /// Whether hints of other replicas are likely to arrive.
     ///
-    /// Not in the first second, when others may not have received this one's presence; and not while a registered
-    /// replica has been silent for longer than the interval at which each announces itself.
+    /// They are not likely to arrive in the first second, when other replicas may not have received this replica's
+    /// presence. The same applies while a registered replica has been silent for longer than the presence interval.
     var isHearing: Bool {
         let now = ContinuousClock.now
         return state.withLock { state in
@@ -61,7 +62,7 @@ final class ReplicaHints: Sendable {
 
     /// Whether hints are worth sending.
     ///
-    /// Other replicas exist, or it is unknown whether they do.
+    /// This is the case if other replicas exist, or if it is unknown whether they exist.
     var isHeard: Bool {
         guard isHearing else { return true }
         let now = ContinuousClock.now
@@ -72,10 +73,10 @@ final class ReplicaHints: Sendable {
         }
     }
 
-    /// Listens until the task is cancelled; connects again when the connection is lost.
+    /// Listens until the task is cancelled, and reconnects when the connection is lost.
     ///
-    /// - Parameter onHint: receives the hints of others; their presence only the first time. Called on the
-    ///   connection's thread: it must be quick.
+    /// - Parameter onHint: receives the hints of other replicas, and a replica's presence only the first time. It is
+    ///   called on the connection's thread, so it must be quick.
     func listen(_ onHint: @escaping @Sendable (HintMessage) -> Void) async {
         let configuration = connection { [weak self] in self?.take($0, onHint) }
         while !Task.isCancelled {
@@ -92,7 +93,7 @@ final class ReplicaHints: Sendable {
         }
     }
 
-    /// Announces this replica's presence again and again until the task is cancelled.
+    /// Announces this replica's presence at intervals until the task is cancelled.
     func runPresenceLoop() async {
         _ = try? await pool.run([Query(Self.forgetStatement)])
         while !Task.isCancelled {
@@ -101,15 +102,17 @@ final class ReplicaHints: Sendable {
         }
     }
 
-    /// Why this replica cannot be registered: connections of the pool cannot write. Nil while it can.
+    /// The reason why this replica cannot be registered, because connections of the pool cannot write; nil while they
+    /// can.
     var writeFailure: PostgresError? { health.withLock { $0.writeFailure(at: .now) } }
 
-    /// A write of one row, which shows that a connection can write. It changes nothing before ``runPresenceLoop()``.
+    /// A write of one row, which shows whether a connection can write. Before ``runPresenceLoop()`` runs, the write
+    /// changes nothing.
     var probe: Query { Self.probeStatement(gateway: id) }
 
-    /// Registers this replica, and counts the others that are registered.
+    /// Registers this replica, and counts the other registered replicas.
     ///
-    /// - Returns: whether that was possible.
+    /// - Returns: whether the registration succeeded.
     private func register() async -> Bool {
         let queries = [
             notification(.presence), Self.registerStatement(gateway: id, newest_migration: Schema.newest),
@@ -134,7 +137,7 @@ final class ReplicaHints: Sendable {
         }
     }
 
-    /// Notifies the other replicas. A hint that fails is treated as lost.
+    /// Notifies the other replicas. A failed hint is treated as lost.
     func send(_ message: HintMessage) async {
         _ = try? await pool.run([notification(message)])
     }
@@ -161,16 +164,16 @@ final class ReplicaHints: Sendable {
     }
 
     static let listenStatement = Statement("hints_listen", "LISTEN \(channel)")
-    /// A hint need not survive a crash of the server.
+    /// Sends a hint, which need not survive a crash of the server.
     ///
-    /// So it is committed without waiting for the disk.
+    /// Therefore the transaction is committed without waiting for the disk.
     static let notifyStatement = Statement(
         "hints_notify",
         ["message"],
         "SELECT set_config('synchronous_commit', 'off', true), pg_notify('\(channel)', :message)"
     )
 
-    // By the database's clock, which all share.
+    // By the database's clock, which all replicas share.
     static let registerStatement = Statement(
         "gateways_register",
         ["gateway", "newest_migration"],
@@ -202,7 +205,7 @@ final class ReplicaHints: Sendable {
 
 // MARK: - HintMessage
 
-/// The messages between replicas by NOTIFY: names of what was changed, never data.
+/// The messages between replicas by NOTIFY. They contain names of what was changed, never data.
 enum HintMessage: Sendable, Equatable {
     /// The sender is running.
     case presence
@@ -210,13 +213,13 @@ enum HintMessage: Sendable, Equatable {
     case due
     /// Lanes and feeds were changed.
     case changed([WakeName])
-    /// Too much was changed to name it.
+    /// More lanes and feeds were changed than a message can name.
     case everything
 
-    /// PostgreSQL takes payloads of less than 8,000 bytes.
+    /// The maximum number of names in a message. PostgreSQL accepts payloads of less than 8,000 bytes.
     static let maximumNames = 900
 
-    /// The payload: the sender, a letter, and names.
+    /// Returns the payload: the sender, a letter, and the names.
     func text(from sender: WakeName) -> String {
         var text: [UInt8] = []
         sender.append(to: &text)
@@ -231,7 +234,7 @@ enum HintMessage: Sendable, Equatable {
         return String(decoding: text, as: UTF8.self)
     }
 
-    /// Reads a payload; nil for one that no replica sends.
+    /// Reads a payload; nil for a payload that no replica sends.
     static func read(_ text: String) -> (sender: WakeName, message: HintMessage)? {
         let bytes = Array(text.utf8)
         guard bytes.count > WakeName.length, let sender = WakeName(bytes[..<WakeName.length]) else { return nil }

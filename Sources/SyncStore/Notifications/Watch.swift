@@ -15,8 +15,8 @@ package final class Watch: ChangeObserver {
 
     init() {}
 
-    /// Waits for changes, for at most `limit` or until the task is cancelled. Returns at once when there are some since
-    /// the last call. One caller at a time.
+    /// Waits for changes, for at most `limit` or until the task is cancelled. Returns immediately if there were changes
+    /// since the last call. Supports one caller at a time.
     package func changes(within limit: Duration) async -> PendingChanges {
         if limit > .zero {
             let timer = Task {
@@ -72,11 +72,11 @@ package final class Watch: ChangeObserver {
     }
 }
 
-/// The changes for an observer since it last read them.
+/// The changes for an observer since its last read.
 package struct PendingChanges: Sendable, Hashable {
     /// Whether mutations or mappings of the lane were changed.
     package private(set) var lane = false
-    /// The feed's position with something that the observer may see; nil: there is none.
+    /// The feed's position with a change that the observer may see; nil without such a change.
     package private(set) var feed: Int64?
 
     package init() {}
@@ -90,9 +90,10 @@ package struct PendingChanges: Sendable, Hashable {
 
 /// A short name for a lane or an organization's feed in hints between replicas.
 ///
-/// 48 bits, eight characters. If two share a name, that costs an unnecessary poll.
+/// A name has 48 bits, in eight characters. If two lanes or feeds have the same name, the only cost is an unnecessary
+/// poll.
 struct WakeName: Hashable, Sendable {
-    /// In characters.
+    /// The length of a name, in characters.
     static let length = 8
 
     let bits: UInt64
@@ -118,7 +119,7 @@ struct WakeName: Hashable, Sendable {
     }
 
     private init(bits: UInt64) {
-        // the upper bits of a product are mixed best
+        // the upper bits of a product are the best mixed bits
         self.bits = (bits &* 0x9e37_79b9_7f4a_7c15) >> 16
     }
 
@@ -141,7 +142,7 @@ struct WakeName: Hashable, Sendable {
 
 /// Signals within this process, for one listener.
 ///
-/// Signals coalesce until the listener receives one.
+/// Signals coalesce until the listener receives a signal.
 package final class CoalescedSignal: Sendable {
     private let stream = AsyncStream<Void>.makeStream(bufferingPolicy: .bufferingNewest(1))
 

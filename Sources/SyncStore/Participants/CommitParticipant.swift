@@ -4,26 +4,26 @@ package import SyncModel
 
 /// Adds a feature's rows to the engine's transactions.
 ///
-/// They are committed with the changes they report, or not at all.
+/// The rows are committed with the changes that they report, or not at all.
 ///
-/// A participant takes no lock that another transaction waits for, so the place of its queries in a transaction does
-/// not matter. It is called on the path of every commit and must not wait for anything.
+/// A participant takes no lock that another transaction waits for, so the order of its queries in a transaction does
+/// not matter. It is called for every commit and must not wait for anything.
 package protocol CommitParticipant: Sendable {
-    /// The queries for mutations of a group that failed or are in conflict.
+    /// Returns the queries for mutations of a group that failed or are in conflict.
     ///
-    /// - Parameter outcomes: at least one; those of a lane are in the user's order.
+    /// - Parameter outcomes: at least one; the outcomes of a lane are in the user's order.
     func queries(for outcomes: [FailedOutcome], at moment: Timestamp) -> [Query]
 
-    /// The queries for erased users, in the transaction that completes the erasure.
+    /// Returns the queries for erased users, in the transaction that completes the erasure.
     func queries(forErased users: [UUID], of organization: UUID, at moment: Timestamp) -> [Query]
 }
 
 /// A mutation that failed or is in conflict, as a transaction commits it.
 package struct FailedOutcome: Sendable {
     package enum Origin: Sendable {
-        /// It got its status when it was pushed.
+        /// The mutation got its status when it was pushed.
         case push(NewMutation)
-        /// It got its status when its lane ran it.
+        /// The mutation got its status when its lane ran it.
         case lane(LaneOutcome)
     }
 
@@ -34,7 +34,7 @@ package struct FailedOutcome: Sendable {
 }
 
 extension [any CommitParticipant] {
-    /// The queries of all participants; none without outcomes, which is the usual case.
+    /// Returns the queries of all participants; none without outcomes, which is the usual case.
     func queries(for outcomes: [FailedOutcome], at moment: Timestamp) -> [Query] {
         outcomes.isEmpty ? [] : flatMap { $0.queries(for: outcomes, at: moment) }
     }

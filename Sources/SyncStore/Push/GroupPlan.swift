@@ -4,7 +4,7 @@ import SyncModel
 
 /// The plans of all pushes of a group, made in sequence.
 ///
-/// Each plan sees the effects of earlier plans on the organization's entities.
+/// Each plan includes the effects of earlier plans on the organization's entities.
 struct GroupPlan {
     /// The plan of each push, or the problem that refuses it.
     private(set) var outcomes: [Result<PushPlan, Problem>] = []
@@ -22,10 +22,10 @@ struct GroupPlan {
     private(set) var crowded: Set<Int> = []
     /// Pushes whose user's lane is missing and was not created.
     private(set) var withoutLane: [Int] = []
-    /// Whether a cached lane or device is missing.
+    /// Whether a cached lane or device no longer exists.
     private(set) var lacksRemembered = false
 
-    /// - Parameter isCertain: whether everything was looked up, and nothing taken from a cache.
+    /// - Parameter isCertain: whether everything was looked up in the database and nothing came from a cache.
     init(_ group: [PushJob], contexts: [PushPlanner.Context], snapshot: GroupSnapshot, isCertain: Bool) {
         entities = snapshot.entities
         snapshots = snapshot.pushes
@@ -59,7 +59,7 @@ struct GroupPlan {
         }
     }
 
-    /// A plan with its push's place in the group.
+    /// A plan with the index of its push in the group.
     typealias Placed = (index: Int, plan: PushPlan)
 
     /// Plans that change something.
@@ -92,20 +92,20 @@ struct GroupSnapshot {
     var hasLane: [Bool]
     /// The entities, by organization.
     var entities: [UUID: EntityTable] = [:]
-    /// Mappings that the group names, and when the use of each was last recorded.
+    /// The mappings that the group names, and the time at which the use of each was last recorded.
     var mappingUses: [MappingUse] = []
     /// Local ids that an unconfirmed pull may have assigned, by push.
     ///
-    /// They lead to no entity yet. Each has the UUID that represents it.
+    /// They identify no entity yet. Each local id has the UUID that represents it.
     var unassigned: [Int: [LocalID: UUID]] = [:]
 }
 
 /// A row of ``GroupStatements/mappings`` about one client id.
 struct FoundMapping {
-    /// The place in the group of the push that names the id.
+    /// The index in the group of the push that names the id.
     let push: Int
     let mapping: IDMapping
-    /// When its use was last recorded; nil if never.
+    /// The time at which the mapping's use was last recorded; nil if never.
     let usedAt: Timestamp?
 
     init(_ row: inout RowReader) throws {

@@ -2,14 +2,14 @@ import FoundationEssentials
 import Postgres
 import SyncModel
 
-/// The names in a group's pushes that may be known: mutations, refusals, and ids.
+/// Looks up the names in a group's pushes that may already be known: mutations, refusals, and ids.
 extension GroupReader {
     mutating func addLookUps() {
         let created = group.indices.map { group[$0].localIDs.named.isEmpty ? [] : leftOut(of: $0).created }
         steps += lookups(wanted) { !created[$0].contains($1) }
     }
 
-    /// The names that are not looked up at first.
+    /// Returns the names of a push that are not looked up at first.
     private func leftOut(of push: Int) -> PushLookUps {
         PushLookUps.deferred(of: group[push].push, above: watermarks?[push], excluding: wanted[push])
     }
@@ -53,7 +53,7 @@ extension GroupReader {
 
     private var laneSeals: [LaneSeal] { group.map { [seals] in seals.lane($0.lane) } }
 
-    /// Looks up the keys of entries, and the client ids of mappings in their answers.
+    /// Looks up the keys of entries, and the client ids of mappings in their responses.
     mutating func addRepeated() {
         let (keys, clients) = (rows(wanted, \.keys), rows(wanted, \.clients))
         // a push without names has no rows, and on a cluster a statement without rows has no server
@@ -135,9 +135,9 @@ extension GroupReader {
 
     // MARK: - Ids that repeated entries are compared by
 
-    /// Makes a third round trip, for repeats whose ids differ from those of the first try.
+    /// Makes a third round trip for repeats whose ids differ from the ids of the first attempt.
     ///
-    /// - Parameter pushes: the places of pushes to read for; nil for all.
+    /// - Parameter pushes: the indices of the pushes to read for; nil for all.
     func comparisons(_ snapshot: inout GroupSnapshot, of pushes: Set<Int>? = nil) -> [Step] {
         var mapped: [PushIDRow] = []
         var local: [PushLocalIDRow] = []

@@ -3,18 +3,19 @@ import SyncModel
 
 /// The statements of a group's first round trip: lock, then read.
 ///
-/// All are set-based; each row carries its push's place in the group. Inputs come in key order, and locks are taken in
+/// All are set-based; each row contains its push's index in the group. Inputs come in key order, and locks are taken in
 /// that order: lanes first, then entities; feeds are raised last, when writing.
 ///
-/// The text fixes the shape of every plan, because a plan is made once and kept. A plain join, planned while the tables
-/// were nearly empty, would always read a whole table. Therefore each look-up is a lateral subquery with a fence
+/// The text determines the shape of every plan, because a plan is made once and reused. A plain join, planned while the
+/// tables were nearly empty, would always read a whole table. Therefore each look-up is a lateral subquery with a fence
 /// (`OFFSET 0`, `FOR UPDATE`, `LIMIT 1`): for each input row, by primary key, in one partition. A test EXPLAINs them.
 enum GroupStatements {
     /// Creates missing lanes, in active organizations only.
     ///
-    /// A purged organization takes no new rows. A purge does not see a lane that is not committed yet, so creating a
-    /// lane locks the organization's row, which a purge changes first. No lane is created for a user that was erased or
-    /// joined into another user. The lane of such a user was removed, but the caller has not received that change yet.
+    /// A purged organization takes no new rows. A purge cannot read a lane that is not committed yet. Therefore the
+    /// creation of a lane locks the organization's row, which a purge changes first. No lane is created for a user that
+    /// was erased or joined into another user. The lane of such a user was removed, but the caller has not received
+    /// that change yet.
     static let makeLanes = Statement(
         "group_make_lanes",
         Columns.lanes.inputs,
@@ -168,7 +169,7 @@ enum GroupStatements {
 
     /// Finds the latest open mutation on each entity that the group updates.
     ///
-    /// It is searched for only in lanes that have open ones.
+    /// It searches only lanes that have open mutations.
     ///
     /// The result for a client id is never a create, because a mutation that follows a create waits for it by the
     /// mapping. If that create took over the client id, the mutation also waits for the mutations that were open under

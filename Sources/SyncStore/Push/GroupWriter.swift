@@ -13,7 +13,7 @@ struct GroupWriter {
     private let now: Timestamp
     private let seals: SealTable
     private let participants: [any CommitParticipant]
-    /// The places of the feeds' rows in the results.
+    /// The indices of the feeds' rows in the results.
     private var feedResults: [Int] = []
     private(set) var queries: [Query] = []
 
@@ -53,7 +53,7 @@ struct GroupWriter {
 
     private var isCommitted: Bool { !changes.isEmpty || !lastSeenUpdates.isEmpty }
 
-    /// The end of each organization's feed as of this group.
+    /// Returns the end of each organization's feed after this group.
     func feeds(_ results: [Rows]) throws -> [UUID: FeedCursor] {
         var feeds: [UUID: FeedCursor] = [:]
         for index in feedResults {
@@ -120,7 +120,7 @@ struct GroupWriter {
                 row.blockers = blockers.add(new.record.status == .blocked ? new.record.dependsOn : [])
                 row.references = references.add(new.references.map(\.clientID))
                 referenceTypes += new.references.lazy.map(\.entityType)
-                // values are usually stored unchanged, because none is sealed or looks sealed
+                // values are usually stored unchanged, because they are not sealed and do not look sealed
                 if let seal { try row.seal(seal) } else if row.looksSealed { try row.seal(seals.lane(job.lane)) }
                 rows.append(row)
             }
@@ -136,13 +136,13 @@ struct GroupWriter {
         queries.append(Query(GroupStatements.writeMutations, parameters))
     }
 
-    /// Usually no mutation fails or conflicts during the push.
+    /// Adds the participants' queries. Usually no mutation fails or conflicts during the push.
     private mutating func addParticipants() {
         var outcomes: [FailedOutcome] = []
         for change in changes {
             let (lane, state) = (group[change.index].lane, change.plan.lane)
             let stuck = change.plan.mutations.filter(\.record.status.isForAPerson)
-            // in the user's order, which may differ from the request's
+            // in the user's order, which can differ from the order of the request
             for new in stuck.sorted(by: { $0.record.position < $1.record.position }) {
                 outcomes.append(FailedOutcome(lane: lane, state: state, origin: .push(new)))
             }

@@ -103,7 +103,7 @@ package enum LocalIDStatements {
 
     /// Writes ids that replace abandoned ids, whose creates were deleted.
     ///
-    /// An id that has a server id after all would violate a CHECK (23514). The lane's lock makes that impossible.
+    /// An unexpected server id of such an id would violate a CHECK (23514). The lane's lock makes that impossible.
     static let replace = Statement(
         "group_replace_local_ids",
         LocalIDRows.whole.inputs,

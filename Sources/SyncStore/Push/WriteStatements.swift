@@ -51,7 +51,7 @@ extension GroupStatements {
         """
     )
 
-    /// Inserts mutations that ``MutationRow/common`` describes, as it does most.
+    /// Inserts mutations that ``MutationRow/common`` describes completely, which is the usual case.
     ///
     /// It has a third fewer arrays, and no slices of lists.
     static let writeCommonMutations = Statement(
@@ -101,7 +101,7 @@ extension GroupStatements {
 
     /// Records the use of mappings, unless a use was recorded within a day.
     ///
-    /// See ``GroupStatements/mappings``. Retention needs it for mappings without an entity.
+    /// Retention requires the recorded use for mappings without an entity. See ``GroupStatements/mappings``.
     static let touchMappings = Statement(
         "group_touch_mappings",
         MappingName.columns.inputs + ["now"],

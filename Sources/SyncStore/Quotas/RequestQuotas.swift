@@ -6,18 +6,18 @@ import ServiceLifecycle
 package import SyncModel
 import Synchronization
 
-/// Admits the requests of organizations with a quota, over all replicas together.
+/// Enforces organizations' request quotas over all replicas together.
 ///
-/// Each organization's bucket is a row; a replica draws from it ahead, a quarter second's worth at a time and for all
-/// organizations in one transaction, and admits from memory. So in any stretch of T seconds the requests admitted are
-/// at most `rate · T`, and `rate` once (the full bucket), and for each replica what it held at the beginning: `max(1,
-/// rate / 4)`.
+/// Each organization's bucket is a row. A replica draws from it in advance: a quarter second's worth each time, for all
+/// organizations in one transaction. It then admits requests from memory. So in any interval of T seconds the admitted
+/// requests are at most the sum of `rate · T`, `rate` once (the full bucket), and `max(1, rate / 4)` for each replica,
+/// which it may have held at the beginning.
 ///
-/// An organization without a quota costs nothing here.
+/// An organization without a quota causes no cost.
 package final class RequestQuotas: Service {
-    /// Organizations whose portions are in memory.
+    /// The maximum number of organizations whose portions are in memory.
     ///
-    /// Beyond it, those without waiting requests are dropped, with their portions.
+    /// Beyond it, organizations without waiting requests are dropped together with their portions.
     static let capacity = 20_000
 
     private struct Entry {
@@ -48,9 +48,9 @@ package final class RequestQuotas: Service {
 
     /// Counts one request of an organization.
     ///
-    /// - Returns: the remaining quota; nil where there is no quota.
-    /// - Throws: `rate_limited`; `store_unavailable` when the bucket cannot be read, and `organization_unknown` when it
-    ///   was purged.
+    /// - Returns: the remaining quota; nil if the organization has no quota.
+    /// - Throws: `rate_limited`; `store_unavailable` if the bucket cannot be read; `organization_unknown` if the
+    ///   organization was purged.
     package func admit(_ organization: Organization) async throws(Problem) -> QuotaStatus? {
         guard let quota = organization.settings.requestQuota else { return nil }
         let moment = now()
@@ -68,7 +68,7 @@ package final class RequestQuotas: Service {
         return try result.get()
     }
 
-    /// Draws for waiting organizations until graceful shutdown.
+    /// Draws for organizations with waiting requests until graceful shutdown.
     package func run() async throws {
         for await _ in signal.signals.cancelOnGracefulShutdown() { await drawDue() }
         let left = state.withLock { state in
@@ -81,7 +81,7 @@ package final class RequestQuotas: Service {
 
     // MARK: - From memory
 
-    /// Nil when the bucket has to be read first.
+    /// Returns nil if the bucket has to be read first.
     private func ask(
         _ state: inout State,
         _ id: UUID,
@@ -141,7 +141,7 @@ package final class RequestQuotas: Service {
                 }
             }
             guard !wishes.isEmpty, !Task.isCancelled else { return }
-            // on a cluster, side by side: the pool bounds them
+            // on a cluster, concurrently: the pool limits the number
             await withDiscardingTaskGroup { group in
                 for part in cluster.parts(wishes, by: \.organization) {
                     group.addTask { await self.draw(part, moment) }
@@ -166,7 +166,7 @@ package final class RequestQuotas: Service {
 
     /// Draws for one organization at a time.
     ///
-    /// While another transaction holds one organization's bucket, the others do not wait for it.
+    /// If another transaction has locked one organization's bucket, the other organizations do not wait for it.
     private func drawSingly(_ wishes: [RequestDraw.Demand], _ moment: Timestamp) async {
         for wish in wishes {
             do {
@@ -178,9 +178,9 @@ package final class RequestQuotas: Service {
         }
     }
 
-    /// Answers waiting requests, first come, first served.
+    /// Answers waiting requests in the order of their arrival.
     ///
-    /// Requests that came after the draw began wait for the next.
+    /// Requests that arrived after the draw began wait for the next draw.
     private func take(_ wish: RequestDraw.Demand, _ grant: RequestDraw.Grant?, _ moment: Timestamp) {
         guard let grant else { return end(wish.organization, Self.unknown) }
         let answers = state.withLock { state -> [(JobCompletion<QuotaStatus>, Result<QuotaStatus, Problem>)] in

@@ -71,7 +71,7 @@ package struct FailureCounts: Sendable {
         """
     }
 
-    /// The counts of organizations (`organizations`), up to `limit` of each.
+    /// The counts of organizations (`organizations`), each up to `limit`.
     package static let ofOrganizations = Statement(
         "now_of_organizations",
         ["organizations", "limit"],
@@ -98,7 +98,7 @@ package enum StuckRows {
 
     /// Whether a row waits for a person.
     ///
-    /// Exactly the predicate of the indexes `stuck_mutations_…`.
+    /// It is exactly the predicate of the indexes `stuck_mutations_…`.
     package static func are(_ table: String) -> String {
         "\(table).stuck_at IS NOT NULL AND \(table).error IS NOT NULL AND \(table).synced_at IS NULL"
     }

@@ -7,8 +7,9 @@ import SyncModel
 ///
 /// See ``FailureSearch``.
 ///
-/// The result is optional: a committed push is answered in any case. Therefore a search never fails, and is bounded in
-/// rows and in time, however long the lane is. Mutations that could not be evaluated in time count as not settled.
+/// The result is not essential, because a committed push is answered in any case. Therefore a search never fails, and
+/// is bounded in rows and in time, however long the lane is. Mutations that could not be evaluated in time count as not
+/// settled.
 struct FailureSearcher: Sendable {
     /// The maximum number of mutations that a search starts from.
     static let startLimit = 1_000
@@ -55,7 +56,7 @@ struct FailureSearcher: Sendable {
         }
     }
 
-    /// - Parameter isCut: whether `known` lacks some of the mutations that others wait for.
+    /// - Parameter isCut: whether `known` lacks some of the mutations for which other mutations wait.
     private func find(
         _ known: FailureSearch,
         _ unknown: [UUID],
@@ -103,7 +104,8 @@ struct FailureSearcher: Sendable {
 
     /// Follows dependencies from one blocked mutation to the next, each by its key.
     ///
-    /// UNION drops mutations already seen, and a recursive query runs only as far as its rows are requested.
+    /// UNION drops mutations that were already visited, and a recursive query runs only as far as its rows are
+    /// requested.
     static let walkStatement = Statement(
         "settledness_walk",
         ["organization", "user", "ids", "limit"],

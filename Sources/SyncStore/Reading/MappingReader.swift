@@ -2,7 +2,7 @@ package import FoundationEssentials
 import Postgres
 package import SyncModel
 
-/// Looks up and lists id mappings, one user's own (specification 000 in docs/spec, `user_scoped_lookup`).
+/// Looks up and lists the id mappings of one user (specification 000 in docs/spec, `user_scoped_lookup`).
 package struct MappingReader: Sendable {
     let pool: Pool
     let failure: StoreFailure
@@ -67,7 +67,7 @@ package struct MappingReader: Sendable {
         }
     }
 
-    /// Columns of `id_mappings`, for a table that is called `i`.
+    /// The columns, for a table `id_mappings` with the alias `i`.
     static let list = "i.entity_type, i.client_id, i.server_id, i.server_id_is_integer, i.status, i.mutation_id"
 
     /// Reads the columns of ``list``.
@@ -134,8 +134,8 @@ extension MappingReader {
     /// or be empty.
     ///
     /// - Parameters:
-    ///   - since: `next` of the page before; nil to start at the beginning.
-    ///   - statuses: empty for all.
+    ///   - since: `next` of the previous page; nil to start at the beginning.
+    ///   - statuses: the requested statuses; empty for all.
     ///   - limit: 1 to 1,000.
     /// - Throws: `invalid_request` for an invalid cursor or one made with another filter; `cursor_expired`.
     package func list(
@@ -223,7 +223,7 @@ extension MappingReader {
 private struct Start {
     var change: Int64 = 0
     var clientID = UUID.least
-    /// The entity type's name. The empty name is no type's, and sorts before all types.
+    /// The entity type's name. The initial empty name belongs to no type, and precedes all types.
     var entityType = ""
 
     init(_ place: LanePlace?) {
@@ -231,14 +231,14 @@ private struct Start {
         if case .mapping(let clientID, let entityType) = place.last {
             (change, self.clientID, self.entityType) = (place.change, clientID, entityType)
         } else {
-            // all mappings of that change were seen
+            // all mappings of that change were read
             change = min(place.change, .max - 1) + 1
         }
     }
 }
 
 extension LanePlace {
-    /// Whether this place is in the list of mutations.
+    /// Whether this place belongs to a list of mutations.
     fileprivate var isAtMutation: Bool {
         if case .mutation = last { true } else { false }
     }
@@ -252,7 +252,7 @@ package struct MappingPage: Sendable {
     private struct Row {
         let epoch: Int64
         let head: Int64
-        /// Where the scan was cut off, if it was.
+        /// The place at which the scan was cut off; nil if it was not.
         let seen: LanePlace?
         let mapping: (change: Int64, mapping: IDMapping)?
 
@@ -274,10 +274,10 @@ package struct MappingPage: Sendable {
 
     package let mappings: [IDMapping]
     package let next: MappingCursor
-    /// Whether this is the end of the list at this moment.
+    /// Whether the page reaches the present end of the list.
     package let isUpToDate: Bool
 
-    /// - Parameter user: the user whose mappings they are.
+    /// - Parameter user: the owner of the mappings.
     init(
         _ rows: Rows,
         of user: UUID,
@@ -290,7 +290,7 @@ package struct MappingPage: Sendable {
         let found = try rows.read(Row.init)
         let (epoch, head) = (LaneEpoch.mixed(found[0].epoch, user), found[0].head)
         if let cursor {
-            // a cursor of an earlier version does not name its user
+            // a cursor of an earlier version does not contain its user
             let isOfNow = [epoch, found[0].epoch].contains(cursor.epoch)
             guard isOfNow, cursor.place.change <= head else { throw Self.expired(statuses) }
         }

@@ -88,7 +88,7 @@ package struct MutationFilter: Sendable, Hashable {
     @Exact package var entityType: String?
     /// The maximum number of mutations, 1 to 1,000.
     package var limit: Int
-    /// `next` of the page before.
+    /// `next` of the previous page.
     @Exact package var cursor: String?
 
     package init(
@@ -114,7 +114,7 @@ package struct MutationFilter: Sendable, Hashable {
 /// A page of a list of mutations.
 package struct MutationPage: Sendable {
     package let mutations: [MutationDetail]
-    /// The cursor of the next page; nil on the last.
+    /// The cursor of the next page; nil on the last page.
     package let next: String?
 }
 

@@ -2,9 +2,9 @@ package import FoundationEssentials
 package import Postgres
 package import SyncModel
 
-/// Reads mutations, one user's own at a time.
+/// Reads the mutations of one user.
 package struct MutationReader: Sendable {
-    /// The minimum pause of a waiting reader between two reads.
+    /// The minimum pause between two reads of a waiting reader.
     static let breath: Duration = .milliseconds(2)
     /// The maximum bytes of one page of a list.
     ///
@@ -21,8 +21,8 @@ package struct MutationReader: Sendable {
     /// Returns one mutation with all its attributes; nil if the user does not have it.
     ///
     /// - Parameters:
-    ///   - wait: how long to wait for it to be settled.
-    ///   - room: memory to acquire for the read row.
+    ///   - wait: the time to wait for the mutation to be settled.
+    ///   - room: the memory budget from which the read row is reserved.
     package func mutation(
         _ id: UUID,
         organization: Organization,
@@ -153,7 +153,7 @@ package struct MutationReader: Sendable {
         """
     )
 
-    /// Reads one mutation more than the page holds.
+    /// Reads one mutation more than the page contains.
     ///
     /// The window counts bytes, so that a page of large mutations ends early instead of filling the memory.
     static let listStatement = Statement(
@@ -198,7 +198,7 @@ extension MutationReader {
         let lane = LaneKey(organization: organization.id, user: user)
         return try await notifier.watching(lane: lane) { watch throws(Problem) in
             var answer = answer
-            // a lane that was not held before can be held now, even by the outcome of this push
+            // a lane that was running before may be halted now, even by the outcome of this push
             let readsHold = answer.blocker != nil || !answer.unsettled.isEmpty
             while !answer.unsettled.isEmpty {
                 let latest = try await records(answer.unsettled, lane)
@@ -261,7 +261,7 @@ extension MutationReader {
         }
     }
 
-    /// Reads records, with the contents of as many as fit the bytes in `bytes`.
+    /// Reads records, with the contents of as many records as the limit `bytes` permits.
     package static let recordsStatement = Statement(
         "mutations_records",
         ["organization", "user", "ids", "bytes", "all_bytes"],

@@ -13,7 +13,7 @@ extension MutationReader {
     ///
     /// A page that is not the last can hold fewer mutations than the limit, or be empty.
     ///
-    /// - Parameter user: only this user's; nil for all.
+    /// - Parameter user: the only user; nil for all.
     /// - Throws: `invalid_request` for an invalid cursor or one made with another filter.
     package func list(
         _ filter: MutationFilter,
@@ -29,7 +29,7 @@ extension MutationReader {
             let rows = try await pool.runInOrder(Query(Self.organizationEdgeStatement, edgeParameters))
             edge = try rows.read { (try $0.read("user_id", as: UUID.self), try $0.read("position", as: Int64.self)) }
                 .first
-            // one user's mutations lie together
+            // the mutations of one user are adjacent
             if let user, edge?.user != user { edge = nil }
             parameters = Parameters()
             parameters.add(organization.id)

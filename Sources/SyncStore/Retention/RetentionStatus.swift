@@ -4,18 +4,18 @@ package import SyncModel
 
 /// Retention's state, over all replicas.
 package struct RetentionStatus: Sendable {
-    /// How long a lease lasts without renewal, in seconds.
+    /// The duration of a lease without renewal, in seconds.
     package static let leaseSeconds: Double = 60
     /// The pause after an interrupted run, in seconds.
     package static let secondTry: Double = 60
 
-    /// When the current run began; nil without a run.
+    /// The time at which the current run began; nil without a run.
     package let runningSince: Timestamp?
-    /// When the next run is due; nil: at once.
+    /// The time at which the next run is due; nil if it is due immediately.
     package let dueAt: Timestamp?
-    /// When a run last finished; nil before the first.
+    /// The time at which a run last finished; nil before the first run.
     package let finishedAt: Timestamp?
-    /// That run's numbers, a JSON object by kind.
+    /// The numbers of that run, as a JSON object by kind.
     package let lastReport: [UInt8]?
 
     /// Reads a row of ``statement``.
@@ -29,12 +29,12 @@ package struct RetentionStatus: Sendable {
         lastReport = try row.read("last_report")
     }
 
-    /// - Parameter interval: from the end of a run to the next, in seconds.
+    /// - Parameter interval: the seconds from the end of a run to the next run.
     package func isDue(at now: Timestamp, interval: Double) -> Bool {
         dueAt.map { $0 <= now || $0 > Self.latestDue(at: now, interval: interval) } ?? true
     }
 
-    /// A lease that ends later was written by a wrong clock.
+    /// The latest valid end of a lease. A lease that ends later was written by a wrong clock.
     package static func latestExpiry(at now: Timestamp) -> Timestamp { now.adding(seconds: 2 * leaseSeconds) }
 
     /// The latest time at which a run can be due.
@@ -55,7 +55,7 @@ package struct RetentionStatus: Sendable {
 }
 
 extension Store {
-    /// Retention's state, over all replicas.
+    /// Returns retention's state over all replicas.
     package func retentionStatus() async throws(Problem) -> RetentionStatus {
         try await failure.reporting("read the state of retention") {
             try RetentionStatus(await pool.run([Query(RetentionStatus.statement, Parameters())])[0], now: now())

@@ -3,7 +3,7 @@ public import Postgres
 public import SyncModel
 
 extension Columns {
-    /// A query that passes rows and, if the statement needs it, the moment behind them.
+    /// Returns a query that passes rows and, if the statement requires it, the moment after them.
     package func query(_ statement: Statement, _ rows: [Row], at moment: Timestamp? = nil) -> Query {
         var parameters = parameters(rows)
         if let moment { parameters.add(moment) }
@@ -14,7 +14,7 @@ extension Columns {
     }
 }
 
-// Values of the model as columns that several tables have in the same form.
+// Values of the model as columns that have the same form in several tables.
 extension Columns {
     /// `organization_id` and `user_id`.
     package static func lane(_ value: @escaping @Sendable (Row) -> LaneKey) -> Self {
@@ -39,7 +39,7 @@ extension Columns {
         )
     }
 
-    /// One of the names that a CHECK allows.
+    /// A text that must be one of the names in a CHECK constraint.
     package static func choice<Value: RawRepresentable<String> & SendableMetatype>(
         _ name: String,
         _ value: @escaping @Sendable (Row) -> Value
@@ -47,7 +47,7 @@ extension Columns {
         .value(name) { value($0).rawValue }
     }
 
-    /// One of the names that a CHECK allows, or NULL.
+    /// A text that must be one of the names in a CHECK constraint, or NULL.
     package static func choice<Value: RawRepresentable<String> & SendableMetatype>(
         _ name: String,
         _ value: @escaping @Sendable (Row) -> Value?
@@ -85,17 +85,17 @@ extension RowReader {
         return EntityName(type: type, client: client, serverID: try serverID())
     }
 
-    /// Reads `endpoint`; nil for one that is no longer valid.
+    /// Reads `endpoint`; nil if the stored endpoint is no longer valid.
     package mutating func endpoint() throws(PostgresError) -> Endpoint? {
         try read("endpoint", as: String?.self).flatMap { try? Endpoint($0) }
     }
 
-    /// Reads one of the names that a CHECK allows.
+    /// Reads a text that is one of the names in a CHECK constraint.
     package mutating func choice<Value: RawRepresentable<String>>(_ name: StaticString) throws(PostgresError) -> Value {
         try Self.value(read(name))
     }
 
-    /// Reads one of the names that a CHECK allows, or NULL.
+    /// Reads a text that is one of the names in a CHECK constraint, or NULL.
     package mutating func optionalChoice<Value: RawRepresentable<String>>(
         _ name: StaticString
     ) throws(PostgresError) -> Value? {
@@ -103,9 +103,9 @@ extension RowReader {
         return try Self.value(text)
     }
 
-    /// Reads `reference_ids` and `reference_types`, parallel arrays.
+    /// Reads `reference_ids` and `reference_types`, which are parallel arrays.
     ///
-    /// Empty where they were not recorded.
+    /// The result is empty if the references were not recorded.
     package mutating func references() throws(PostgresError) -> References {
         let ids = try read("reference_ids", as: [UUID]?.self) ?? []
         let types = try read("reference_types", as: [String]?.self) ?? []
@@ -121,7 +121,7 @@ extension RowReader {
 }
 
 extension EntityName {
-    /// The columns of `mutations` that name the entity, for a table that is called `m`.
+    /// The columns of `mutations` that name the entity, for a table with the alias `m`.
     package static let list = "m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer"
 }
 
@@ -137,17 +137,17 @@ extension Rows {
 
 // The first parameters of nearly every statement.
 extension Parameters {
-    /// An organization; then the values.
+    /// An organization, followed by the values.
     package init<each Value: PostgresEncodable>(of organization: UUID, _ values: repeat each Value) {
         self.init(organization, repeat each values)
     }
 
-    /// An organization and its user; then the values.
+    /// An organization and its user, followed by the values.
     package init<each Value: PostgresEncodable>(of lane: LaneKey, _ values: repeat each Value) {
         self.init(lane.organization, lane.user, repeat each values)
     }
 
-    /// An organization, its user and a device; then the values.
+    /// An organization, its user and a device, followed by the values.
     package init<each Value: PostgresEncodable>(of device: DeviceKey, _ values: repeat each Value) {
         self.init(device.lane.organization, device.lane.user, device.id, repeat each values)
     }
@@ -177,20 +177,20 @@ extension UserHash: PostgresEncodable {
 }
 
 extension MutationStatus {
-    /// SQL: this status, where the row `row` may change to it, else NULL.
+    /// SQL: this status if the row `row` may change to it, otherwise NULL.
     ///
-    /// The column refuses NULL. For written values, never for a condition: no plan depends on it.
+    /// The column refuses NULL. Use it only for written values, not in conditions, so that no plan depends on it.
     func reached(from row: String) -> String {
         "CASE WHEN \(row).status IN (\(Self.list(Self.allCases.filter { $0.canBecome(self) }))) THEN '\(rawValue)' END"
     }
 
-    /// SQL: the final statuses, between the parentheses of IN.
+    /// SQL: the final statuses, for the parentheses of IN.
     static let finalList = list(allCases.filter(\.isFinal))
 
-    /// SQL: the statuses that only a person changes, between the parentheses of IN.
+    /// SQL: the statuses that only a person changes, for the parentheses of IN.
     package static let stuckList = list(forAPerson)
 
-    /// SQL: some statuses, between the parentheses of IN.
+    /// SQL: some statuses, for the parentheses of IN.
     package static func list(_ statuses: [MutationStatus]) -> String {
         statuses.map { "'\($0.rawValue)'" }.joined(separator: ", ")
     }
@@ -199,25 +199,25 @@ extension MutationStatus {
 extension UUID {
     /// The least id in PostgreSQL's order, which is by bytes.
     package static let least = UUID(uuid: (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0))
-    /// The greatest id in that order.
+    /// The greatest id in PostgreSQL's order.
     package static let greatest = UUID(
         uuid: (255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255)
     )
 }
 
 extension Timestamp {
-    /// A thousand years before 1970, earlier than any stored time.
+    /// A time a thousand years before 1970, earlier than any stored time.
     ///
-    /// Minus infinity has no number.
+    /// It is used because minus infinity has no number.
     package static let longAgo = Timestamp(microseconds: 0).adding(seconds: -31_557_600_000)
 }
 
 /// SQL for the size of a JSON value before it is read.
 enum RowBytes {
-    /// The bytes of a nullable column's text.
+    /// Returns SQL for the bytes of a nullable column's text.
     ///
-    /// `pg_column_size` is the stored size, which may be a hundredth of the text for a compressed value. So a
-    /// compressed value is measured as text, on the server, and all others without reading them.
+    /// `pg_column_size` is the stored size, which for a compressed value can be a hundredth of the text's size. So
+    /// compressed values are measured as text on the server, and all other values without reading them.
     static func of(_ column: String) -> String {
         """
         coalesce(CASE WHEN pg_column_compression(\(column)) IS NULL THEN pg_column_size(\(column)) \
@@ -225,15 +225,15 @@ enum RowBytes {
         """
     }
 
-    /// The bytes of a list of UUIDs as JSON.
+    /// Returns SQL for the bytes of a list of UUIDs as JSON.
     static func ofIDs(_ column: String) -> String { "\(WorkBounds.listedID) * coalesce(cardinality(\(column)), 0)" }
 }
 
-/// Lists of ids as one list and 1-based bounds, both inclusive.
+/// Several lists of ids, stored as one list with 1-based inclusive bounds.
 ///
-/// This is how Postgres' array slices take them: `unnest` cannot make arrays of arrays.
+/// Array slices in Postgres require this form, because `unnest` cannot produce arrays of arrays.
 struct FlattenedLists {
-    /// The place of one list.
+    /// The bounds of one list.
     struct Bounds {
         var from: Int32 = 1
         var to: Int32 = 0

@@ -30,9 +30,9 @@ final class MutationRow {
         stuck = FailureClass(of: new.record.status, error: error, responseStatus: new.record.responseStatus)
     }
 
-    /// Columns with values for a mutation that takes effect immediately.
+    /// The columns with values for a mutation that takes effect immediately.
     ///
-    /// It does so in the built-in store.
+    /// This is the case in the built-in store.
     static let common = Columns<MutationRow>(
         .lane(\.lane),
         .value("id", \.new.mutation.id),
@@ -61,7 +61,7 @@ final class MutationRow {
         .value("synced_at", \.new.record.parts.state.syncedAt)
     )
 
-    /// Columns for which few mutations have a value.
+    /// The columns for which few mutations have a value.
     static let uncommon = Columns<MutationRow>(
         .json("headers", \.headers),
         .choice("resolution", \.new.record.parts.state.resolution),
@@ -72,19 +72,19 @@ final class MutationRow {
         .value("error_status", \.stuck?.status)
     )
 
-    /// All columns but those that are made of lists.
+    /// All columns except those that contain lists.
     static let plain = Columns(common, uncommon)
 
-    /// Whether ``common`` covers all of them.
+    /// Whether ``common`` covers all of the given mutations.
     ///
-    /// They are final, with empty lists and no value in ``uncommon``.
+    /// In this case they are final, with empty lists and no value in ``uncommon``.
     static func areCommon(_ rows: [MutationRow]) -> Bool {
         rows.allSatisfy { row in
             row.new.record.syncedAt != nil && row.dependencies.isEmpty && row.blockers.isEmpty && row.references.isEmpty
         } && uncommon.areNull(rows)
     }
 
-    /// All columns: lists come as bounds.
+    /// All columns, with lists given by their bounds.
     static let columns = Columns(
         plain,
         .value("dependencies_from", \.dependencies.from),
@@ -95,9 +95,9 @@ final class MutationRow {
         .value("references_to", \.references.to)
     )
 
-    /// Whether a member would be mistaken for a sealed value if stored as it is.
+    /// Whether a member would be mistaken for a sealed value if it were stored unchanged.
     ///
-    /// Headers and problems are objects.
+    /// Headers and problems cannot be mistaken, because they are objects.
     var looksSealed: Bool {
         payload.map { SealedText.needsEscape(json: $0) } ?? false
             || lastError.map { SealedText.needsEscape(text: $0) } ?? false
@@ -113,7 +113,7 @@ final class MutationRow {
     }
 }
 
-/// A refused entry, recorded so that a repeat gets the same answer.
+/// A refused mutation, recorded so that a repeat gets the same response.
 struct RejectionRow {
     private let lane: LaneKey
     private let rejection: Rejection
@@ -154,7 +154,7 @@ struct MappingRow {
     )
 }
 
-/// A client id of a user under a type: the key of a mapping.
+/// A user's client id of an entity type: the key of a mapping.
 package struct MappingName: Hashable, Comparable {
     package let lane: LaneKey
     package let clientID: UUID
@@ -185,7 +185,7 @@ struct AllowanceRow {
 }
 
 extension FeedCursor {
-    /// Reads `organization_id`, `epoch` and `last_position` of a feed: where it ends.
+    /// Reads `organization_id`, `epoch` and `last_position` of a feed, as the feed's end.
     static func end(_ row: inout RowReader) throws -> (organization: UUID, end: FeedCursor) {
         let organization: UUID = try row.read("organization_id")
         let epoch: Int64 = try row.read("epoch")

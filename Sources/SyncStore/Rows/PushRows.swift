@@ -25,7 +25,7 @@ struct PushIDRow {
     let lane: LaneKey
     let id: UUID
 
-    /// The id's column is named by its kind.
+    /// The columns, in which the id's column is named after the kind of the id.
     private static func columns(_ id: String) -> Columns<PushIDRow> {
         Columns(.value("push") { Int32($0.push) }, .lane(\.lane), .value(id, \.id))
     }
@@ -48,22 +48,22 @@ struct PushLocalIDRow {
         .localID(\.id)
     )
 
-    /// The same with the name of its mapping once the entity's tombstone is deleted.
+    /// The same columns, with the name of the mapping that exists once the entity's tombstone is deleted.
     static let compared = Columns<PushLocalIDRow>(columns, .value("retired_id") { $0.id.retiredID(on: $0.device.id) })
 }
 
 /// An entity that a push writes.
 ///
-/// Named by server id, by a client id of the user, or by a local id of the device.
+/// The entity is named by a server id, a client id of the user, or a local id of the device.
 struct PushEntityRow: Hashable {
     let push: Int
     let device: DeviceKey
     let entity: EntityName
 
-    /// Whether only a local id can find it.
+    /// Whether the entity can be found only by a local id.
     var needsNumber: Bool { entity.serverID == nil && entity.localID != nil }
 
-    /// The columns to find the entity's open mutations.
+    /// The columns by which the entity's open mutations are found.
     static let open = Columns<PushEntityRow>(
         .value("push") { Int32($0.push) },
         .lane(\.device.lane),
@@ -79,14 +79,14 @@ struct PushEntityRow: Hashable {
         .value("local_number", \.entity.client?.number)
     )
 
-    /// By a client id of the user.
+    /// The columns of entities named by a client id of the user.
     static let mapped = Columns<PushEntityRow>(
         .lane(\.device.lane),
         .value("client_id", \.entity.clientID),
         .value("entity_type", \.entity.type)
     )
 
-    /// By a local id of the device.
+    /// The columns of entities named by a local id of the device.
     static let own = Columns<PushEntityRow>(
         .device(\.device),
         .value("entity_type", \.entity.type),
@@ -99,7 +99,7 @@ struct DevicePushRow {
     let lane: LaneKey
     let id: UUID
     let acceptedSequence: Int64
-    /// In stored form; nil if they stay unchanged.
+    /// The ids in stored form; nil if they stay unchanged.
     let unresolvedIDs: [UInt8]?
 
     static let columns = Columns<DevicePushRow>(
@@ -110,10 +110,10 @@ struct DevicePushRow {
     )
 }
 
-// The inputs of the look-ups of a group of pushes. Each row carries its push's place in the group, and so does each result.
+// The inputs of the look-ups of a group of pushes. Each row and each result contains the push's index in the group.
 
 extension RowReader {
-    /// Reads a push's place in the group.
+    /// Reads a push's index in the group.
     package mutating func push() throws(PostgresError) -> Int { try read("push") }
 }
 
@@ -139,7 +139,7 @@ extension Columns {
 }
 
 extension Columns<LocalID> {
-    /// Local ids of one device.
+    /// The local ids of one device.
     package static let localIDs = Columns.localID { $0 }
 }
 

@@ -4,11 +4,11 @@ package import SyncModel
 package struct MutationColumn: Sendable {
     /// The purpose of a column.
     package enum Part: Sendable {
-        /// A ``MutationRecord``, of which every response consists.
+        /// A column of a ``MutationRecord``, the content of every response.
         case record
-        /// A ``QueuedMutation``, which dispatch needs.
+        /// A column of a ``QueuedMutation``, which dispatch requires.
         case queued
-        /// The rest of a ``MutationDetail``, as far as its size varies.
+        /// A further column of a ``MutationDetail``, if its size varies.
         case detail
     }
 
@@ -124,9 +124,9 @@ package struct MutationColumn: Sendable {
         }.joined(separator: ", ")
     }
 
-    /// SQL for the bytes of a mutation's details in a page, for a table called `x`.
+    /// SQL for the bytes of a mutation's details in a page, for a table with the alias `x`.
     ///
-    /// Each column of a variable size counts, and the rest as ``restBytes``.
+    /// Each column of variable size is counted, and all others together as ``restBytes``.
     static let detailBytes =
         "\(restBytes) + "
         + all.filter { $0.isShown || !$0.parts.isDisjoint(with: [.record, .detail]) }.compactMap(\.bytes)
@@ -135,7 +135,7 @@ package struct MutationColumn: Sendable {
     /// The bytes of a mutation's names, numbers, ids and times in a page.
     private static let restBytes = 1_024
 
-    /// SQL of the bytes of the column in a row `x`; nil for a type of one size.
+    /// SQL for the bytes of the column in a row `x`; nil for a type of fixed size.
     private var bytes: String? {
         switch type {
         case "json", "text": "coalesce(octet_length(x.\(name)::text), 0)"

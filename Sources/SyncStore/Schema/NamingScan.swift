@@ -27,7 +27,7 @@ package struct NamingScan: Sendable {
     /// A key that sorts before all keys.
     private let least: Key
 
-    /// Walks once over all rows there are.
+    /// Reads all present rows once.
     ///
     /// - Parameter found: called after each page with the keys of the rows that name the users, even if there are no
     ///   such rows.
@@ -54,7 +54,7 @@ package struct NamingScan: Sendable {
         return false
     }
 
-    /// Nil after the last row.
+    /// Returns the page; nil after the last row.
     private func page(
         _ pool: Pool,
         of organization: UUID,
@@ -88,8 +88,8 @@ package struct NamingScan: Sendable {
     /// - Parameters:
     ///   - first: the first column of the key after the organization.
     ///   - type: the type of both of these columns.
-    ///   - isNamed: whether a row `y` names one of the users (`:users`).
-    ///   - least: sorts before all keys.
+    ///   - isNamed: SQL for whether a row `y` names one of the users (`:users`).
+    ///   - least: a key that precedes all keys.
     package init(
         _ table: String,
         _ first: String,

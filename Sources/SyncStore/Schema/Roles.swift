@@ -5,9 +5,9 @@ package import Postgres
 ///
 /// `sql/roles.sql` creates them and grants their rights.
 package enum Roles {
-    /// For the login roles of gateways.
+    /// The role of gateways, for their login roles.
     package static let gateway = "sluice_gateway"
-    /// For the login roles of tenants' analysts.
+    /// The role of readers, for the login roles of organizations' analysts.
     package static let reader = "sluice_reader"
 
     /// On a cluster, the role whose members read an organization.
@@ -45,14 +45,14 @@ package enum Roles {
 
     /// Whether the roles have been granted their rights in this database.
     ///
-    /// If so, the rights have to be kept up to date.
+    /// In this case the rights must be kept up to date.
     package static func isGranted(on connection: Connection) async throws(PostgresError) -> Bool {
         try await connection.run(Query(isGrantedStatement)).read(0, 0, as: Bool.self)
     }
 
     /// Creates missing roles, and updates their grants and the tables' policies.
     ///
-    /// Never runs at the same time as a migration.
+    /// It never runs at the same time as a migration.
     ///
     /// The first run briefly needs an exclusive lock on every table. While it waits for a long read, all other
     /// statements wait for it. Therefore it gives up after a second, and tries again a little later.

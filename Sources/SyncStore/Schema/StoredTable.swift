@@ -1,10 +1,10 @@
 package import Postgres
 package import SyncModel
 
-/// A table of the schema, described once: its columns, and what the jobs over all tables do with its rows.
+/// A table of the schema, described once: its columns, and how the jobs over all tables treat its rows.
 ///
-/// The engine lists its tables in ``engine``, a feature lists its own. Jobs walk these lists in their order. Tests
-/// compare the entries with the schema, so that no table and no column is forgotten.
+/// The engine lists its tables in ``engine``, and each feature lists its own tables. Jobs process these lists in their
+/// order. Tests compare the entries with the schema, so that no table and no column is forgotten.
 package struct StoredTable: Sendable {
     /// The effect of an organization's purge on the table's rows.
     package enum Purge: Sendable {
@@ -13,7 +13,7 @@ package struct StoredTable: Sendable {
         /// Deletes the rows in the last transaction, because there are few, and earlier steps of a purge need some of
         /// them.
         case last
-        /// Deletes the rows after all others, because other rows refer to them.
+        /// Deletes the rows after the rows of all other tables, because those refer to them.
         case end
         /// Keeps the rows, and runs this statement in batches instead. Parameters: `organization`, `limit`.
         case keep(Statement)
@@ -25,7 +25,7 @@ package struct StoredTable: Sendable {
     /// The columns of the primary key, in its order, without the organization.
     package let key: [String]
     package let purge: Purge
-    /// Whether `sluice organizations purge` shows how many rows there are.
+    /// Whether `sluice organizations purge` shows the number of rows.
     package let isShown: Bool
     /// Columns with ids, numbers, states and times that no export shows.
     package private(set) var plain: [String] = []
@@ -75,7 +75,7 @@ extension StoredTable {
     }
 
     /// - Parameters:
-    ///   - owner: the column with the user whose rows they are.
+    ///   - owner: the column with the user to whom the rows belong.
     ///   - names: further columns that name users.
     package func owned(by owner: String, naming names: [String] = [], erase: Erase, merge: Merge) -> Self {
         var copy = self
@@ -114,7 +114,7 @@ extension StoredTable {
 extension StoredTable {
     /// The columns that name users, and the effects of an erasure and a merge of users.
     package struct Users: Sendable {
-        /// The column with the user whose rows they are; nil if the table only names users.
+        /// The column with the user to whom the rows belong; nil if the table only names users.
         package let owner: String?
         /// Further columns that name users.
         package let names: [String]
@@ -124,7 +124,7 @@ extension StoredTable {
         package var columns: [String] { [owner].compactMap(\.self) + names }
     }
 
-    /// What an erasure of a user does.
+    /// The effect of an erasure of a user.
     package enum Erase: Sendable {
         /// Deletes the user's rows in batches, under the lane's lock.
         case delete
@@ -145,22 +145,22 @@ extension StoredTable {
         case scan(NamingScan, delete: Statement)
         /// Runs these statements in the erasure's last transaction. Parameters: `organization`, `users`.
         case last([Statement])
-        /// Is a step of the erasure itself.
+        /// A step of the erasure itself processes the table.
         case step
     }
 
-    /// What a merge of a user into another does.
+    /// The effect of a merge of a user into another user.
     package enum Merge: Sendable {
-        /// The rows become the other user's.
+        /// Moves the rows to the other user.
         case rename(Moving = Moving())
         /// Runs this statement instead. Parameters: `organization`, `user`, the other user (`into`), and these values.
         case update(Statement, [MergeValue], Moving = Moving())
         /// The other user keeps its own row. If the other user has no row, it takes over the user's row `x` if a
         /// condition on `x` holds.
         case adopt(where: String = "true")
-        /// Changes nothing: rows continue to name the user, who is known to be part of the other.
+        /// Changes nothing: rows continue to name the user, who is known as a part of the other user.
         case keep
-        /// Is a step of the merge itself.
+        /// A step of the merge itself processes the table.
         case step
     }
 
@@ -168,7 +168,7 @@ extension StoredTable {
     package struct Moving: Sendable {
         /// Whether the rows count for the limit of a merge.
         package let isCounted: Bool
-        /// The conflict to report if two rows of both users have the same key; nil if that is impossible.
+        /// The conflict that is reported if rows of both users have the same key; nil if that is impossible.
         package let collision: Collision?
 
         package init(isCounted: Bool = true, collision: Collision? = Collision("a row")) {
@@ -176,8 +176,7 @@ extension StoredTable {
             self.collision = collision
         }
 
-        /// Whether the rows have the same number and the same uniqueness as the mutations or devices that they belong
-        /// to.
+        /// For rows that belong to mutations or devices, and whose number and uniqueness follow from these.
         package static let dependent = Moving(isCounted: false, collision: nil)
     }
 
@@ -193,9 +192,9 @@ extension StoredTable {
 
     /// A value that a merge binds to a statement.
     package enum MergeValue: Sendable {
-        /// Added to positions of the lane.
+        /// The number that is added to positions of the lane.
         case positions
-        /// Added to change positions.
+        /// The number that is added to change positions.
         case changes
         case now
     }
@@ -206,19 +205,19 @@ extension StoredTable {
 extension StoredTable {
     /// The lines for a table in an export of a user.
     package enum Export: Sendable {
-        /// A line per row of the owner.
+        /// A line for each row of the owner.
         case rows(Lines)
-        /// A line per row that the walk of the erasure finds.
+        /// A line for each row that the search of the erasure finds.
         ///
-        /// The statement returns each as JSON (`row`). Parameters as for ``Erase/scan(_:delete:)``.
+        /// The statement returns each row as JSON (`row`). The parameters are those of ``Erase/scan(_:delete:)``.
         case scan(kind: String, Statement, columns: [ExportedColumn])
-        /// Is a step of the export itself.
+        /// A step of the export itself processes the table.
         case step(columns: [ExportedColumn])
 
         /// - Parameters:
-        ///   - kind: the lines' `kind`.
+        ///   - kind: the `kind` of the lines.
         ///   - order: the columns that order and distinguish the user's rows, with their types.
-        ///   - page: the rows in a page, fewer if the rows are large.
+        ///   - page: the number of rows in a page; fewer if the rows are large.
         package static func lines(
             _ kind: String,
             by order: [(name: String, type: String)],
@@ -301,11 +300,12 @@ package struct ExportedColumn: Sendable, ExpressibleByStringLiteral {
 extension StoredTable {
     /// The way in which a table's sealed values are sealed again.
     package enum Sealing: Sendable {
-        /// Under the lock of the owner's lane. A row is identified by the last column of the key, a UUID.
+        /// The rows are sealed under the lock of the owner's lane. A row is identified by the last column of the key, a
+        /// UUID.
         case lane([SealedColumn])
-        /// All rows of an organization in one transaction, because there are few.
+        /// All rows of an organization are sealed in one transaction, because there are few.
         case settings([SealedSetting])
-        /// Documents, which may be sealed with their owners' keys, by a step of the sealing run.
+        /// A step of the sealing run seals the documents, which may be sealed with their owners' keys.
         case documents(DocumentTable)
 
         package var columns: [String] {
@@ -328,10 +328,10 @@ extension StoredTable {
 extension StoredTable {
     /// The process that deletes rows by their age.
     package enum Aging: Sendable {
-        /// Retention deletes them under the lock of the owner's lane, by the age in a column. The kind has the period
-        /// of storage, and counts the rows. The key consists of the owner and a UUID.
+        /// Retention deletes them under the lock of the owner's lane, by the age in a column. The kind determines the
+        /// storage period and the counter. The key consists of the owner and a UUID.
         case deleted(by: String, as: RetentionKind)
-        /// Steps of retention, of these kinds.
+        /// Steps of retention delete rows of these kinds.
         case steps([RetentionKind])
         /// The engine prunes rows of ingested events.
         case pruned

@@ -4,7 +4,7 @@ import Synchronization
 
 /// Checks whether the master keys configured here wrap the stored data keys.
 final class MasterKeyCheck: Sendable {
-    /// How long a result is valid, because a check reads every organization's data key.
+    /// The time for which a result is valid, because a check reads every organization's data key.
     private static let interval: Duration = .seconds(60)
 
     private struct Inspection {

@@ -4,7 +4,7 @@ package import SyncModel
 
 /// Rows of `organization_keys`.
 package enum OrganizationKeys {
-    /// Seconds for which a gateway may still write under the previous data key.
+    /// The seconds for which a gateway may still write under the previous data key.
     ///
     /// A gateway that does not have the new key reads it within five seconds. The grace period is twice that time plus
     /// twice the longest transaction.

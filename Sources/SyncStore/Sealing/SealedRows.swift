@@ -55,7 +55,7 @@ package struct SealedLaneRows: SealedKind {
     }
 
     package var page: Statement { table.page }
-    // clients choose ids, so the least UUID can be an id, too
+    // clients choose ids, and the least UUID is a valid id
     package var first: UUID { .least }
 
     package func place(_ id: UUID) -> Parameters {
@@ -111,9 +111,9 @@ package struct LaneSeal: Sendable {
         try seal.seal(text: plain, as: .mutation(column, user: user, id: id))
     }
 
-    /// Nil also where the value cannot be opened.
+    /// Returns nil also if the value cannot be opened.
     ///
-    /// `unreadable` then gets its member's name.
+    /// In this case the name of its member is added to `unreadable`.
     package func read(
         json stored: [UInt8]?,
         _ column: SealedPlace.Column,
@@ -123,9 +123,9 @@ package struct LaneSeal: Sendable {
         try seal.read(json: stored, as: .mutation(column, user: user, id: id), &unreadable)
     }
 
-    /// Nil also where the value cannot be opened.
+    /// Returns nil also if the value cannot be opened.
     ///
-    /// `unreadable` then gets its member's name.
+    /// In this case the name of its member is added to `unreadable`.
     package func read(
         text stored: String?,
         _ column: SealedPlace.Column,

@@ -125,7 +125,8 @@ package protocol SealedKind: Sendable {
     var page: Statement { get }
     /// Adds the beginnings of correctly sealed values.
     ///
-    /// They are sealed under the data key of that number, and with users' own keys where the organization has them.
+    /// These values are sealed under the data key with that number, and with users' own keys if the organization has
+    /// these.
     func add(_ number: Int32, _ seal: Seal, to parameters: inout Parameters)
     /// The key at which the first page begins.
     var first: Key { get }
@@ -142,9 +143,9 @@ package protocol SealedKind: Sendable {
     func renewed(_ row: inout RowReader, _ renewal: inout Renewal) throws -> Query?
 }
 
-/// Documents.
+/// A kind of documents.
 ///
-/// They are sealed with their owners' keys if only owners see entities of their type.
+/// Documents are sealed with their owners' keys if only owners see entities of their type.
 package protocol SealedDocuments: SealedKind {}
 
 extension SealedDocuments {

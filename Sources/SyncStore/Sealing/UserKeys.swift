@@ -6,9 +6,9 @@ package import SyncModel
 ///
 /// One statement handles many keys.
 package struct UserKeys: Sendable {
-    /// How often work is repeated if it lacks keys.
+    /// The maximum number of repetitions of work that lacks keys.
     ///
-    /// The missing keys are fetched each time, so a second repetition is rare. The bound ends work that lacks different
+    /// The missing keys are fetched each time, so a second repetition is rare. The maximum ends work that lacks other
     /// keys each time.
     static let attempts = 200
 
@@ -20,11 +20,11 @@ package struct UserKeys: Sendable {
     let now: TimeSource
     /// Users who get no new key because theirs is missing but values depend on it.
     ///
-    /// The missing key may still be restored, and must not meet another key then. Values written for these users are
+    /// The missing key may still be restored, and then no other key must exist. Values written for these users are
     /// under the organization's key alone.
     package var withoutKey: Set<LaneKey> = []
 
-    /// Whether a master key is to wrap users' keys.
+    /// Whether a master key is configured to wrap users' keys.
     package var canMake: Bool { masterKeys?.wrapping != nil }
 
     /// Fetches the keys to seal users' rows with, if they are not cached, and makes missing keys.

@@ -12,7 +12,7 @@ struct SettleCandidates {
     /// The maximum number of open mutations that a page reads.
     static let scan: Int64 = 50_000
 
-    /// A place among an organization's mutations.
+    /// A position among an organization's mutations.
     struct Place {
         var user: UUID
         var position: Int64
@@ -21,7 +21,7 @@ struct SettleCandidates {
     /// Mutations of one lane.
     struct Page {
         var lanes: [(user: UUID, ids: [UUID])] = []
-        /// Where the next page begins; nil at the end.
+        /// The beginning of the next page; nil at the end.
         var next: Place?
     }
 
@@ -32,7 +32,7 @@ struct SettleCandidates {
 
     /// Returns the page after a place; the first page for nil.
     func page(after place: Place?) async throws -> Page {
-        // one user's mutations lie together
+        // the mutations of one user are adjacent
         let first = Place(user: request.userID ?? UUID.least, position: .min)
         let last = Place(user: request.userID ?? UUID.greatest, position: .max)
         let start = place ?? (isReversed ? last : first)

@@ -10,11 +10,11 @@ package struct SettleReader {
 
     /// Locks the lane, and reads some of its mutations in lane order.
     ///
-    /// Nil if the user has no lane.
+    /// Returns nil if the user has no lane.
     ///
     /// - Parameters:
     ///   - screen: selects the mutations that still match the request; nil to select all.
-    ///   - hasContents: whether to read payloads, answers and errors.
+    ///   - hasContents: whether to read payloads, responses and errors.
     package func begin(
         _ ids: [UUID],
         _ screen: (any SettlementGuard)?,

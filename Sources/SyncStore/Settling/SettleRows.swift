@@ -28,7 +28,7 @@ final class ReleaseRow: Sendable {
     let blockers: FlattenedLists.Bounds
     /// The problem that makes the mutation fail, if any.
     private let problem: Problem?
-    /// In stored form.
+    /// The error in stored form.
     private let error: [UInt8]?
     private let lastError: String?
 
@@ -56,7 +56,7 @@ final class ReleaseRow: Sendable {
 final class RestartRow: Sendable {
     private let restart: MutationRestart
     let blockers, references: FlattenedLists.Bounds
-    /// In stored form.
+    /// The payloads in stored form.
     private let payload, sentPayload: [UInt8]?
 
     init(
@@ -95,7 +95,7 @@ final class RestartRow: Sendable {
 /// A mutation to be discarded.
 final class DiscardRow: Sendable {
     private let discard: MutationDiscard
-    /// In stored form.
+    /// The error in stored form.
     private let error: [UInt8]?
 
     init(_ discard: MutationDiscard, _ seal: LaneSeal) throws(SealError) {

@@ -1,10 +1,11 @@
 package import ServiceLifecycle
 package import SyncModel
 
-/// A service that finds due rows, leases them, and works on each; one worker of all replicas has a row at a time.
+/// A service that finds due rows, leases them, and processes each. Among all replicas, only one worker has a row at a
+/// time.
 ///
-/// A conforming type has the statements and the work. The loop has the rest: it searches at intervals and when woken,
-/// takes places for the items that it finds, renews leases, and ends at graceful shutdown after the work in progress.
+/// A conforming type provides the statements and the work. The loop does the rest: it searches at intervals and when
+/// woken, assigns places to the items found, renews leases, and ends at graceful shutdown after the work in progress.
 package protocol LeasedWorker: Service {
     associatedtype Lease: Sendable
     /// The position at which a search continues.
@@ -13,21 +14,22 @@ package protocol LeasedWorker: Service {
 
     var loop: WorkerLoop<Places> { get }
 
-    /// Renews leases while ``work(on:)`` runs; nil if the steps of the work renew them.
+    /// The renewal of leases while ``work(on:)`` runs; nil if the steps of the work renew the lease.
     var renewal: LeaseRenewal<Lease>? { get }
 
     /// Finds due items.
     ///
-    /// Without locks, if ``claim(_:)`` takes the lease. Otherwise this claims the items, and returns none for which
-    /// there is no place.
+    /// If ``claim(_:)`` takes the lease, this search takes no locks. Otherwise it claims the items, and returns no
+    /// items without a place.
     ///
-    /// - Parameter cursor: where to begin, nil for the start; set to where the search continues, nil at the end.
+    /// - Parameter cursor: the position at which to begin, nil for the start. It is set to the position at which the
+    ///   search continues, nil at the end.
     func due(from cursor: inout Cursor?) async throws(Problem) -> [Places.Item]
 
-    /// Leases an item; nil if it is no longer due, or another worker has it.
+    /// Leases an item; returns nil if it is no longer due, or if another worker has it.
     func claim(_ item: Places.Item) async throws(Problem) -> Lease?
 
-    /// Works on an item and releases its lease. Cancelled if the lease is lost.
+    /// Processes an item and releases its lease. The task is cancelled if the lease is lost.
     ///
     /// - Returns: whether to search again immediately.
     func work(on lease: Lease) async throws(Problem) -> Bool
@@ -43,10 +45,10 @@ extension LeasedWorker {
 
     package func run() async throws { await runUntilShutdown() }
 
-    /// Works until graceful shutdown.
+    /// Runs until graceful shutdown.
     ///
-    /// At shutdown no new work begins and work in progress ends. Requests that are in flight after the grace period are
-    /// cancelled.
+    /// At shutdown, no new work begins, and work in progress is completed. Requests that are still in flight after the
+    /// grace period are cancelled.
     package func runUntilShutdown() async {
         await withTaskGroup(of: Bool.self) { group in
             group.addTask {
@@ -100,7 +102,7 @@ extension LeasedWorker {
             }
             if cursor != nil, !loop.places.hasRoom {
                 loop.noteFull()
-                // a place that was released before that wakes no search
+                // while there is no free place, a released place causes no search
                 if !loop.places.hasRoom { return }
             }
         } while cursor != nil && !loop.ends
@@ -116,7 +118,7 @@ extension LeasedWorker {
         loop.release(item, isMoreDue: isMoreDue)
     }
 
-    /// Works on an item for as long as this worker has its lease.
+    /// Processes an item while this worker has its lease.
     private func hold(_ lease: Lease) async throws(Problem) -> Bool {
         guard let renewal else { return try await work(on: lease) }
         let result = await withTaskGroup(of: Result<Bool, Problem>?.self) { group in
@@ -143,11 +145,11 @@ extension LeasedWorker {
 }
 
 extension LeasedWorker where Lease == Places.Item {
-    /// The search has claimed the item.
+    /// Returns the item, which the search has already claimed.
     package func claim(_ item: Places.Item) -> Lease? { item }
 }
 
-/// How a worker keeps a lease during long work.
+/// The renewal of a worker's lease during long work.
 package struct LeaseRenewal<Lease: Sendable>: Sendable {
     private let interval: Double
     private let now: TimeSource
@@ -155,8 +157,8 @@ package struct LeaseRenewal<Lease: Sendable>: Sendable {
     private let renew: @Sendable (Lease) async throws(Problem) -> Timestamp?
 
     /// - Parameters:
-    ///   - interval: in seconds.
-    ///   - end: when a new lease expires.
+    ///   - interval: the interval between renewals, in seconds.
+    ///   - end: returns the time at which a new lease expires.
     ///   - renew: returns the new end of the lease; nil if it was lost.
     package init(
         every interval: Double,

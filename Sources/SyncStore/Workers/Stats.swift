@@ -1,7 +1,7 @@
 import ServiceLifecycle
 import Synchronization
 
-/// Counts rows at intervals, over all replicas, for metrics.
+/// Counts rows over all replicas at intervals, for metrics.
 package final class Stats<Findings: Sendable>: Service {
     private let count: @Sendable () async throws -> Findings
     private let found = Mutex(Findings?.none)

@@ -1,26 +1,26 @@
 package import FoundationEssentials
 import Synchronization
 
-/// An item that a ``LeasedWorker`` works on.
+/// An item that a ``LeasedWorker`` processes.
 package protocol WorkItem: Sendable {
     var organization: UUID { get }
 }
 
-/// Bounds the items that one replica works on at the same time, and lets organizations take turns.
+/// Limits the items that one replica processes at the same time. Organizations take turns.
 package protocol WorkPlaces<Item>: Sendable {
     associatedtype Item: Sendable
 
     /// Whether an item of any organization could get a place now.
     var hasRoom: Bool { get }
 
-    /// Takes places for items, one organization after another.
+    /// Assigns places to items, one organization after another.
     ///
-    /// - Returns: the items that got places, and whether others lack one because too many are taken.
+    /// - Returns: the items that got places, and whether other items have no place because too many are taken.
     func take(_ items: [Item]) -> (taken: [Item], isCrowded: Bool)
 
     func release(_ item: Item)
 
-    /// Measures what the decisions depend on, until the task is cancelled.
+    /// Measures the data on which the assignment depends, until the task is cancelled.
     func run() async
 }
 
@@ -28,8 +28,8 @@ extension WorkPlaces {
     package func run() async {}
 }
 
-/// Places of a worker that claims while it searches. It checks for free places before it claims, so every item gets its
-/// place.
+/// The places of a worker that claims while it searches. The worker checks for free places before it claims, so every
+/// item gets a place.
 package final class ClaimedPlaces<Item: WorkItem>: WorkPlaces {
     private let limit: Int
     private let counts = Mutex([UUID: Int]())
@@ -38,7 +38,7 @@ package final class ClaimedPlaces<Item: WorkItem>: WorkPlaces {
 
     package var count: Int { counts.withLock { $0.values.reduce(0, +) } }
     package var hasRoom: Bool { count < limit }
-    /// The number of items of each organization that has any.
+    /// The number of items of each organization that has items.
     package var held: [UUID: Int] { counts.withLock(\.self) }
 
     package func take(_ items: [Item]) -> (taken: [Item], isCrowded: Bool) {

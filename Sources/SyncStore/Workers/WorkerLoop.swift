@@ -4,19 +4,19 @@ package import Postgres
 package import SyncModel
 import Synchronization
 
-/// The times at which a ``LeasedWorker`` searches, and its time to end.
+/// The times at which a ``LeasedWorker`` searches, and the time that it has at shutdown.
 package struct WorkerPace: Sendable {
-    /// How often the database is searched, in seconds, before jitter.
+    /// The interval at which the database is searched, in seconds, before jitter.
     package var interval: Double
-    /// The message that is logged if a search fails, or by default the work on an item.
+    /// The message that is logged if a search fails. It is also the default message for failed work on an item.
     package var unfinished: Logger.Message
-    /// Whether a search that found no place for all items continues there the next time.
+    /// Whether the next search continues at the cursor of a search that found no place for all items.
     package var resumes: Bool
-    /// Whether a released place is filled immediately if an item waits for one, instead of at the next search.
+    /// Whether a released place is assigned immediately to a waiting item, instead of at the next search.
     package var refills: Bool
-    /// How long requests in flight may take once the gateway shuts down, in seconds.
+    /// The seconds for which requests in flight may continue once the gateway shuts down.
     package var grace: Double
-    /// Pauses for some seconds, unless the task is cancelled.
+    /// Pauses for a number of seconds, unless the task is cancelled.
     package var sleep: @Sendable (Double) async -> Void = { try? await Task.sleep(for: .seconds($0)) }
 
     package init(
@@ -56,7 +56,7 @@ package final class WorkerLoop<Places: WorkPlaces>: Sendable {
         self.logger = logger
     }
 
-    /// Whether the gateway shuts down: nothing more begins.
+    /// Whether the gateway shuts down, so that no new work begins.
     package var drains: Bool { isDraining.load(ordering: .relaxed) }
     /// Whether the gateway shuts down, or the task is cancelled.
     package var ends: Bool { drains || Task.isCancelled }
@@ -64,7 +64,7 @@ package final class WorkerLoop<Places: WorkPlaces>: Sendable {
     /// Searches immediately. Wake-ups coalesce.
     package func wake() { signal.send() }
 
-    /// Runs a request in a separate task, which is cancelled when the gateway has no time for it any more.
+    /// Runs a request in a separate task, which is cancelled when the grace period ends.
     package func send<Answer: Sendable>(_ request: @escaping @Sendable () async -> Answer) async -> Answer {
         let task = Task { await request() }
         let id = UUID()
@@ -81,10 +81,10 @@ package final class WorkerLoop<Places: WorkPlaces>: Sendable {
         }
     }
 
-    /// Writes the outcome of work; retries while the database is unavailable, but not for long once the gateway shuts
+    /// Writes the outcome of work; retries while the database is unavailable, but only briefly once the gateway shuts
     /// down.
     ///
-    /// - Parameter drainAttempts: attempts once the gateway shuts down, or the task is cancelled.
+    /// - Parameter drainAttempts: the number of attempts once the gateway shuts down or the task is cancelled.
     package func write<Value: Sendable>(
         _ retry: Retry = Retry(20, milliseconds: 250...750),
         drainAttempts: Int = 5,
@@ -115,7 +115,7 @@ package final class WorkerLoop<Places: WorkPlaces>: Sendable {
         if isMoreDue || isWaitedFor { wake() }
     }
 
-    /// Begins nothing more, and cancels requests in flight after the grace period.
+    /// Begins no new work, and cancels requests in flight after the grace period.
     func end() async {
         isDraining.store(true, ordering: .relaxed)
         wake()
@@ -130,7 +130,7 @@ package final class WorkerLoop<Places: WorkPlaces>: Sendable {
     func runSignalLoop() async {
         while !Task.isCancelled {
             wake()
-            // replicas that were started together search at different moments
+            // randomizes the interval, so that replicas that were started together search at different times
             await pace.sleep(pace.interval * Double.random(in: 0.8...1.2))
         }
     }

@@ -23,7 +23,7 @@ struct ExternalIDsCommand: AsyncParsableCommand {
     )
 }
 
-/// An organization, and a name that an issuer has for it.
+/// An organization and its name at an issuer.
 struct ExternalIDArguments: ParsableArguments {
     @Argument(help: "The organization's UUID.", transform: uuidArgument)
     var id: UUID
@@ -38,7 +38,7 @@ struct ExternalIDArguments: ParsableArguments {
         ExternalID(issuer: try await issuer.resolve(options.options), id: name)
     }
 
-    /// Changes the organization's names and prints the result for this one.
+    /// Changes the organization's external ids and prints its result.
     func change(
         _ name: ExternalID,
         _ userMessage: String,

@@ -142,7 +142,7 @@ private func statusCommand(_ name: String, _ abstract: String) -> CommandConfigu
 }
 
 extension AdministrationOptions {
-    /// Changes an organization's status and prints it.
+    /// Changes an organization's status and prints the organization.
     fileprivate func put(_ id: UUID, into status: OrganizationStatus) async throws {
         let act = CommandAct("putOrganization", of: id, ["status": status.rawValue])
         let organization = try await run(act, orElse: .noOrganization(id)) {

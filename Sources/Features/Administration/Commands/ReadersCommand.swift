@@ -23,7 +23,7 @@ struct ReadersCommand: AsyncParsableCommand {
     )
 }
 
-/// The organization whose rows a role reads.
+/// The arguments for an organization whose rows a role reads.
 struct ReaderArguments: ParsableArguments {
     @Argument(help: "The organization's UUID.", transform: uuidArgument)
     var id: UUID

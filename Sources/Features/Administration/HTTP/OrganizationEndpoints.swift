@@ -50,7 +50,7 @@ struct OrganizationEndpoints: Sendable {
         }
     }
 
-    /// Deletes the organization with all its data.
+    /// Deletes the organization and all its data.
     func purge(_ exchange: Exchange) async throws -> Answer {
         _ = try URLQuery(of: exchange)
         guard try await store.administration.purge(exchange.uuid(at: 0)) else { throw Refusal.notFound }
@@ -108,7 +108,7 @@ extension OrganizationUpdate {
             return report.refuse(place.pointer, Rule.memberType, "settings must be an object")
         }
         _ = OrganizationSettings(value, at: place.pointer, &report)
-        // the text, because null resets a setting to its default
+        // keeps the JSON text, because null resets a setting to its default
         update.settings = Array(value.raw)
         update.wantsUserKeys = value["user_keys"]?.bool == true
     }

@@ -2,7 +2,7 @@ import JSONText
 import SyncModel
 import SyncStore
 
-// The kinds of an upstream's members. A closure's nil means that it has refused the value.
+// The kinds of an upstream's members. If a closure returns nil, it has added an error to the report.
 
 extension MemberKind<String> {
     static var baseURL: Self {
@@ -104,7 +104,7 @@ extension MemberKind<[String]> {
 }
 
 extension MemberReport {
-    /// Refuses a name that many servers take for one given before.
+    /// Refuses a header name that many servers treat as equal to an earlier one.
     fileprivate mutating func record(header name: String, at pointer: String, _ seen: inout Set<ByteExactString>) {
         if seen.insert(UpstreamRequest.foldedHeader(name)).inserted { return }
         let detail = "names of headers are compared without case, and with - equal to _; list each name once"
@@ -157,7 +157,7 @@ extension MemberReport {
         return isBearer ? .bearer(text) : .header(name: name, value: text)
     }
 
-    /// A required text. A credential as responses show it, without its secret, is refused.
+    /// A required text. A credential in the form that responses show, without its secret, is refused.
     private mutating func text(of member: String, in value: JSONValue, at pointer: String) -> String? {
         let pointer = "\(pointer)/\(member)"
         guard let value = value.value(at: "/" + member) else {

@@ -6,20 +6,20 @@ import SyncStore
 /// A login role that reads an organization's rows.
 package struct ReaderBinding: Sendable {
     package let role: String
-    /// When the role was bound; nil if only the server's memberships show it, as on a cluster after a superuser granted
-    /// the membership by hand.
+    /// The time at which the role was bound; nil if only the server's memberships show the binding, as on a cluster
+    /// after a superuser granted the membership by hand.
     package let createdAt: Timestamp?
     /// Whether the role has the memberships that the policies require.
     ///
-    /// False after the row was copied to a server whose roles were not: adding the reader again repairs it.
+    /// False if the row was copied to another server without the roles. Adding the reader again repairs the binding.
     package let isEffective: Bool
 }
 
 extension Administration {
-    /// The login roles that read an organization's rows, by name; nil if the organization does not exist.
+    /// Returns the login roles that read an organization's rows, by name; nil if the organization does not exist.
     ///
-    /// A role is listed if it has a row in `readers` or, on a cluster, a membership in the organization's reader role:
-    /// on a cluster that membership alone lets it read.
+    /// A role is listed if it has a row in `readers` or, on a cluster, a membership in the organization's reader role,
+    /// which alone permits reading there.
     package func readers(of organization: UUID) async throws(Problem) -> [ReaderBinding]? {
         guard try await self.organization(organization) != nil else { return nil }
         let bound = try await rows(Self.readersStatement, Parameters(of: organization), "list readers") { row in
@@ -54,8 +54,8 @@ extension Administration {
     /// call finds the memberships and records the binding.
     ///
     /// - Returns: whether anything changed; nil if the organization does not exist.
-    /// - Throws: `validation_failed` for a role that does not exist, reads another organization, or would see all
-    ///   organizations' rows however it is bound; `forbidden` if this connection may not grant.
+    /// - Throws: `validation_failed` for a role that does not exist, reads another organization, or can read all
+    ///   organizations' rows in any case; `forbidden` if this connection is not permitted to grant memberships.
     package func addReader(_ role: String, to organization: UUID) async throws(Problem) -> Bool? {
         guard try await self.organization(organization) != nil else { return nil }
         guard let facts = try await facts(of: role) else {
@@ -77,7 +77,8 @@ extension Administration {
         let script = grants.isEmpty ? nil : grants.joined(separator: "; ")
         let change = Self.addReaderStatement(organization: organization, role: role, now: now())
         let isNew = try await bind(change, granting: script) { connection in
-            // no grant if the organization is being purged, or if a concurrent call has bound the role to another one
+            // no grant if the organization is being purged, or if a concurrent call has bound the role to another
+            // organization
             let rows = try await connection.run(Self.bindingStatement(role: role))
             guard rows.count > 0 else { return false }
             return try rows.read(0, 0, as: UUID.self) == organization
@@ -85,17 +86,18 @@ extension Administration {
         return isNew || script != nil
     }
 
-    /// Revokes the right to read from a role. False if the role did not read this organization.
+    /// Revokes a role's right to read; returns false if the role did not read this organization.
     package func removeReader(_ role: String, from organization: UUID) async throws(Problem) -> Bool {
         let facts = try await facts(of: role)
         let change = Self.removeReaderStatement(organization: organization, role: role)
-        // on a cluster the membership is the binding, with a row or without one
+        // on a cluster the membership is the binding, whether or not a row exists
         let isMember = cluster.isThere && facts?.memberships.contains(Roles.reader(of: organization)) == true
         let script = facts.map { "REVOKE \"\(Roles.reader(of: organization))\" FROM \($0.quoted)" }
         let hadRow = try await bind(change, granting: isMember ? script : nil) { _ in true }
         guard hadRow || isMember else { return false }
         if let facts, facts.isReader, facts.organization ?? organization == organization {
-            // a member without a binding sees no rows: if this connection may not revoke, that is sufficient
+            // a member without a binding reads no rows, so it is sufficient if this connection cannot revoke the
+            // membership
             _ = try? await pool.withConnection { connection in
                 try await connection.execute(script: "REVOKE \(Roles.reader) FROM \(facts.quoted)")
             }
@@ -108,7 +110,7 @@ extension Administration {
         let seesEverything: Bool
         let organization: UUID?
         let isReader: Bool
-        /// The organizations' reader roles (``Roles/reader(of:)``) that the role is a direct member of.
+        /// The organizations' reader roles (``Roles/reader(of:)``) of which the role is a direct member.
         let memberships: [String]
     }
 
@@ -128,7 +130,7 @@ extension Administration {
         }.first
     }
 
-    /// Changes a binding and, if the binding is then as `isBound` requires, the memberships, in one transaction.
+    /// Changes a binding and, if the binding then has the state `isBound`, the memberships, in one transaction.
     ///
     /// - Returns: whether the row was changed.
     private func bind(
@@ -167,7 +169,7 @@ extension Administration {
         "SELECT role_name::text AS role_name, created_at FROM readers WHERE organization_id = :organization ORDER BY role_name"
     )
 
-    /// An organization that is being purged gets no reader.
+    /// An organization that is being purged accepts no reader.
     static let addReaderStatement = Statement(
         "readers_add",
         ["organization", "role", "now"],
@@ -176,7 +178,8 @@ extension Administration {
         SELECT o.id, :role::text, :now FROM organizations o WHERE o.id = :organization AND o.status <> 'purging' FOR SHARE
         ON CONFLICT (role_name) DO NOTHING
         """,
-        // no row of one server is held for a row on all of them: a purge that begins at this moment deletes it at its end
+        // a row on one server cannot be locked for a row on all servers; a purge that begins now deletes the row at its
+        // end
         variant: """
             INSERT INTO readers AS r (organization_id, role_name, created_at) VALUES (:organization, :role::text::name, :now)
             ON CONFLICT (role_name) DO NOTHING
@@ -200,7 +203,7 @@ extension Administration {
     )
 
     /// A role's quoted name; whether it bypasses row-level security; whether it may read an organization; and the
-    /// organizations' reader roles that it is a member of, separated by spaces.
+    /// organizations' reader roles of which it is a member, separated by spaces.
     static let roleStatement = Statement(
         "readers_role",
         ["role"],
@@ -223,7 +226,7 @@ extension Administration {
     )
 
     /// The named roles, and the direct members of an organization's reader role (`role`): whether each has the rights
-    /// of readers, and whether it is such a member.
+    /// of readers, and whether it is a direct member of that role.
     static let membersStatement = Statement(
         "readers_members",
         ["role", "gateways"],

@@ -4,9 +4,10 @@ package import SyncModel
 import SyncStore
 
 extension Administration {
-    /// Corrects the state that a restored database has from the time of its backup.
+    /// Corrects the parts of a restored database's state that date from its backup.
     ///
-    /// Run it before gateways work on the database. Repeating it only makes clients start over again.
+    /// Run it before gateways work on the database. If it is repeated, clients only read the feed from the beginning
+    /// again.
     ///
     /// A feed's new epoch is random and not the next number: a backup that is restored twice must not accept the
     /// cursors made after the first restore. Requests in flight are left to the lanes' workers, which treat them as
@@ -36,7 +37,7 @@ extension Administration {
         }
     }
 
-    /// Erased users are searched in every row.
+    /// The timeout of the search for erased users, which reads every row.
     private static let restoreTimeout: Duration = .seconds(3_600)
 
     /// Counts the sessions of other gateways on the database, as far as the role can see them.
@@ -54,8 +55,8 @@ extension Administration {
         "UPDATE feeds AS f SET epoch = f.epoch # :change"
     )
 
-    /// Assignments of pulls that their devices had not confirmed: which pages the devices received belongs to a
-    /// history that the restored database lacks. Page numbers continue from there.
+    /// Assignments of pulls that their devices had not confirmed: the restored database lacks the history that shows
+    /// which pages the devices received. Page numbers continue from there.
     static let forgetPagesStatement = Statement(
         "restore_local_id_pages",
         """
@@ -77,8 +78,8 @@ extension Administration {
 
     /// Moves users' keys to the users that the rows belong to, according to the restored joins.
     ///
-    /// The keys' dump is newer than the joins. If a join is lost, or came later, an erasure would destroy another
-    /// user's key, or leave one.
+    /// The keys' dump is newer than the joins. Without this step, if a join was lost or came later, an erasure could
+    /// destroy another user's key, or leave the erased user's key.
     static let ownKeysStatement = Statement(
         "restore_user_keys",
         """
@@ -145,12 +146,12 @@ extension Administration {
 
 /// The corrections to a database that was restored from a backup.
 package struct RestoreReport: Sendable {
-    /// Organizations whose older cursors are refused with `cursor_expired` from here on.
+    /// The number of organizations whose older cursors are now refused with `cursor_expired`.
     package let feeds: Int
-    /// Lanes that a worker held when the backup was made; other workers take them immediately.
+    /// The number of lanes that a worker held at the time of the backup; other workers can claim them immediately.
     package let lanes: Int
     /// Whether retention was running when the backup was made.
     package let hadRetention: Bool
-    /// Users who were erased since the backup was made, and are erased again.
+    /// The number of users who were erased after the backup, and are erased again.
     package let erasures: Int
 }

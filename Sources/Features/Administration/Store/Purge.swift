@@ -5,13 +5,13 @@ package import SyncModel
 import SyncStore
 
 extension Administration {
-    /// Rows that one statement of a purge deletes at most, so that no transaction grows long.
+    /// The maximum number of rows that one statement of a purge deletes, so that transactions stay short.
     static let purgeBatch: Int64 = 5_000
 
     /// Deletes an organization with all its data, in small batches; returns false if there is no such organization.
     ///
-    /// The organization accepts no new lanes from the first step on, and the purge waits for the lanes that pushes in
-    /// progress hold. Purged data do not come back; an interrupted purge continues when it is called again.
+    /// The organization accepts no new lanes from the first step on, and the purge waits for lanes that pushes in
+    /// progress have locked. Purged data do not reappear; an interrupted purge continues when it is called again.
     package func purge(_ id: UUID) async throws(Problem) -> Bool {
         do {
             guard try await pool.run([Self.closeStatement(organization: id)])[0].affected > 0 else { return false }
@@ -38,7 +38,7 @@ extension Administration {
         }
     }
 
-    /// Rows of a table that are counted at most: the figure is for people, and need not be exact.
+    /// The maximum number of rows of a table that are counted. The number is for people and need not be exact.
     package static let extentLimit: Int64 = 1_000_000
 
     /// Returns what a purge of an organization would delete: its tables, largest first, with their rows counted up to
@@ -57,7 +57,7 @@ extension Administration {
         return extent.sorted { ($1.rows, $0.table) < ($0.rows, $1.table) }
     }
 
-    /// A statement for each table that operators know.
+    /// Returns a statement for each table that is shown to operators.
     static func extentStatements(_ tables: [StoredTable]) -> [(table: String, Statement)] {
         tables.filter(\.isShown).map { table in
             let statement = Statement(
@@ -111,8 +111,8 @@ extension Administration {
         return Statement(
             "purge_\(table)",
             ["organization", "limit"],
-            // deletes up to a row that is looked up once: without statistics, PostgreSQL joins a list of rows with the
-            // table by scanning the table again for each of the list's rows
+            // looks up the last row once, and deletes up to it: without statistics, PostgreSQL would join a list of
+            // rows with the table by scanning the table for each row of the list
             """
             DELETE FROM \(table) WHERE organization_id = :organization AND (\(columns)) <= (
                 SELECT \(columns) FROM (

@@ -50,12 +50,12 @@ struct SealRowsCommand: AsyncParsableCommand {
             for (index, organization) in organizations.enumerated() {
                 let place = " (\(index + 1) of \(organizations.count))"
                 do throws(Problem) {
-                    // an organization that was purged during the run is no error
+                    // a purge of the organization during the run is not an error
                     outcome.left += try await seal(organization, place, store.keyRotation)?.left ?? 0
                 } catch {
                     if [.storeUnavailable, .overloaded].contains(error.code), !error.isLocked { throw error }
                     locked += error.isLocked ? 1 : 0
-                    // nothing can be opened: that is the configuration's fault, and no organization's
+                    // no organization's keys open: the cause is the configuration, not an organization
                     if locked == organizations.count { throw error }
                     Terminal.printError("\(organization.lowercased): \(error.detail)")
                     outcome.left += 1

@@ -4,7 +4,7 @@ import SyncHTTP
 import SyncModel
 import SyncStore
 
-/// `GET /admin/organizations/{id}/keys`: an organization's data keys, and no secret of them.
+/// `GET /admin/organizations/{id}/keys`: an organization's data keys, without secrets.
 struct KeyEndpoint: Sendable {
     let store: Store
 
@@ -24,7 +24,7 @@ struct KeyEndpoint: Sendable {
         }
     }
 
-    /// `seals` is the newest, `opens` one before it, `locked` one whose master key is not configured here.
+    /// The state of a data key: `seals` for the newest, `opens` for an older key, `locked` without its master key here.
     private func state(of key: KeyRotation.Key, newest: Int32?) -> String {
         guard store.masterKeys?[key.masterKey] != nil else { return "locked" }
         return key.number == newest ? "seals" : "opens"

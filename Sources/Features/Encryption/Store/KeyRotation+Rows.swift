@@ -3,8 +3,7 @@ import Postgres
 package import SyncModel
 package import SyncStore
 
-/// Seals values that are stored in plain text or under an older data key, row by row, while gateways run: mutations
-/// and refusals under their lane's lock, entities under their own, a few at a time.
+/// Seals values that are stored in plain text or under an older data key, row by row, while gateways run.
 extension KeyRotation {
     /// Seals an organization's rows under its newest data key, and drops its older keys.
     ///
@@ -13,9 +12,9 @@ extension KeyRotation {
     /// reported.
     ///
     /// - Parameters:
-    ///   - grace: seconds after the newest key was made before sealing starts; waits for their end.
+    ///   - grace: seconds after the newest key was made before sealing starts; the run waits until they have passed.
     ///   - dropsKeys: whether to drop older data keys once no value is sealed under them.
-    ///   - onWait: called with the seconds to wait first, if any.
+    ///   - onWait: called before the run waits, with the number of seconds.
     ///   - progress: called after each few hundred rows.
     /// - Returns: nil if there is no such organization.
     /// - Throws: `validation_failed` if the organization has no data key and there is no master key to wrap one;
@@ -54,8 +53,8 @@ extension KeyRotation {
 
     /// Creates an organization's first data key, if it has no key and there is a master key to wrap one.
     ///
-    /// Returns false if there is no such organization. Call it before sealing many values: then only the first caller
-    /// waits.
+    /// Returns false if there is no such organization. Call it before sealing many values, so that only the first
+    /// caller waits for the key.
     package func prepare(_ organization: UUID) async throws(Problem) -> Bool {
         do {
             return try await isThere(organization)
@@ -64,9 +63,9 @@ extension KeyRotation {
         }
     }
 
-    /// An organization that is being purged does not count.
+    /// Whether the organization exists and is not being purged.
     ///
-    /// Makes its first data key, as the catalog does of all that it reads.
+    /// Reading it through the catalog also creates its first data key.
     private func isThere(_ organization: UUID) async throws -> Bool {
         if let masterKeys, masterKeys.wrapping != nil {
             let keys = try OrganizationKeys.keys(await pool.run([OrganizationKeys.read(organization)])[0])
@@ -92,7 +91,7 @@ extension KeyRotation {
         try await Task.sleep(for: .microseconds(wait))
     }
 
-    /// Drops the older data keys that no value which was left may be under.
+    /// Drops older data keys, unless a remaining value may be sealed under them.
     private func drop(before number: Int32, _ organization: UUID, _ rows: inout SealedRows) async throws {
         let results = try await pool.run([
             Self.dropStatement(
@@ -134,14 +133,14 @@ extension KeyRotation {
 }
 
 extension LaneKey {
-    /// The first lane behind this one; nil at the end.
+    /// The least key after this lane's key; nil at the end.
     fileprivate var successor: LaneKey? {
         if let next = user.successor { return LaneKey(organization: organization, user: next) }
         return organization.successor.map { LaneKey(organization: $0, user: UUID.least) }
     }
 }
 
-/// Users' own keys under another master key.
+/// Rewraps users' data keys that are wrapped by another master key.
 extension KeyRotation {
     /// Wraps every user's key by the first master key, a page at a time.
     ///
@@ -178,7 +177,7 @@ extension KeyRotation {
                 if !queries.isEmpty { _ = try await pool.run(queries) }
                 counts.rewrapped += queries.count
                 progress(counts.rewrapped)
-                // clients choose ids: the least UUID is one, too
+                // clients choose ids, and the least UUID is a valid id
                 guard let next = end.name.successor else { return }
                 last = next
             }

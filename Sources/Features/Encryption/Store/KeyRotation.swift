@@ -6,7 +6,7 @@ package import SyncStore
 /// The operators' actions on data keys, while gateways run: listing, rewrapping under another master key, renewal, and
 /// sealing values that are stored in plain text or under an older key.
 package struct KeyRotation: Sendable {
-    /// Keys that one statement reads at most.
+    /// The maximum number of keys that one statement reads.
     static let page: Int64 = 500
 
     let tables: [StoredTable]
@@ -18,21 +18,21 @@ package struct KeyRotation: Sendable {
 
     package struct Key: Sendable, Hashable {
         package let organization: UUID
-        /// An organization's highest number seals new values.
+        /// The number of the key. An organization's highest number seals new values.
         package let number: Int32
-        /// The master key that wraps it: name and check value.
+        /// The name and the check value of the master key that wraps this key.
         @Exact package private(set) var masterKey: String
         package let createdAt: Timestamp
     }
 
-    /// The data keys behind an organization and a number, in this order.
+    /// Returns the data keys after an organization and a number, in this order.
     ///
     /// - Returns: at most 500; fewer at the end.
     package func keys(after organization: UUID, _ number: Int32) async throws(Problem) -> [Key] {
         try await stored(after: organization, number, excluding: "").map(\.key)
     }
 
-    /// The data keys of an organization, the newest first, up to 100; nil if there is no such organization.
+    /// Returns the data keys of an organization, the newest first, up to 100; nil if there is no such organization.
     package func keys(of organization: UUID) async throws(Problem) -> [Key]? {
         do {
             let results = try await pool.run([
@@ -55,9 +55,10 @@ package struct KeyRotation: Sendable {
 
     // MARK: - Master keys
 
-    /// Wraps every data key, users' keys among them, by the first master key.
+    /// Wraps every data key, including users' keys, by the first master key.
     ///
-    /// Keys that it wraps already stay, so an interrupted run continues when it is called again.
+    /// Keys that this master key already wraps are not changed, so an interrupted run continues when it is called
+    /// again.
     ///
     /// - Parameter progress: called with the number of keys rewrapped so far, a few hundred at a time.
     /// - Returns: the number of rewrapped keys, and the number of data keys left because their master keys are not
@@ -98,7 +99,7 @@ package struct KeyRotation: Sendable {
     /// Makes a new data key for an organization, which seals all later writes; other gateways use it within five
     /// seconds.
     ///
-    /// - Returns: its number; nil if there is no such organization.
+    /// - Returns: the number of the new key; nil if there is no such organization.
     /// - Throws: `store_unavailable` if the newest data key cannot be opened here; `validation_failed` if no master key
     ///   wraps.
     package func renew(_ organization: UUID) async throws(Problem) -> Int32? {
@@ -114,7 +115,7 @@ package struct KeyRotation: Sendable {
                 ])
                 catalog.invalidate(organization)
                 if results[0].affected > 0 { return number }
-                // another rotation was faster, or there is no such organization
+                // another rotation already made a key, or there is no such organization
                 if try OrganizationKeys.keys(results[1]).allSatisfy({ $0.number < number }) { return nil }
             }
         }

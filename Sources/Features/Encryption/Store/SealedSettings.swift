@@ -3,7 +3,7 @@ import Postgres
 import SyncModel
 import SyncStore
 
-/// A table with sealed settings of organizations, which have few rows of it.
+/// A table with organizations' sealed settings. Each organization has only a few rows in it.
 struct SealedSettings {
     let columns: [SealedSetting]
     let read: Statement
@@ -19,7 +19,7 @@ struct SealedSettings {
         let (name, key) = (table.name, table.key.first)
         hasKey = key != nil
         let names = columns.map { "\($0.name)" }
-        // the key again before each column, whose place in the sealed text it may be
+        // the key precedes each column, because it can be part of the sealed text
         let list = key.map { key in "\(key)::text AS row_key, " + names.map { "\(key), \($0)" }.joined(separator: ", ")
         }
         read = Statement(

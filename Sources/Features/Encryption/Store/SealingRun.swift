@@ -5,12 +5,12 @@ package import SyncStore
 
 /// Seals one organization's rows.
 ///
-/// First it opens all of them, without locks. So it detects the values that do not open, and the users whose keys are
-/// gone, before it makes any key. Then it seals the rows that are due, a few in each transaction.
+/// First it opens all of them, without locks, to detect values that do not open, and users whose keys are gone, before
+/// it makes any key. Then it seals the rows that are due, a few in each transaction.
 package struct SealingRun {
     /// The number of rows that one statement checks for whether they require sealing.
     package static let scan = SealedLaneRows.scan
-    /// Rows that one transaction writes, or one statement reads.
+    /// The number of rows that one transaction writes or one statement reads.
     package static let batch = 20
 
     let tables: [StoredTable]
@@ -23,9 +23,9 @@ package struct SealingRun {
     package var rows = SealedRows()
 
     private enum Step {
-        /// Opens every row, and seals none.
+        /// Opens every row without sealing any.
         case inspect
-        /// Seals those that are due.
+        /// Seals the rows that are due.
         case write
     }
 
@@ -37,7 +37,7 @@ package struct SealingRun {
 
     private mutating func walk(_ step: Step) async throws {
         let ofLanes = tables.compactMap(SealedTable.init)
-        // clients choose ids: the least UUID is one, too
+        // clients choose ids, and the least UUID is a valid id
         var next: UUID? = UUID.least
         while let start = next, let user = try await user(from: start) {
             let lane = LaneKey(organization: organization, user: user)
@@ -88,7 +88,7 @@ package struct SealingRun {
         }
     }
 
-    /// Opens rows. Values of due ones that cannot be opened are noted when they are written.
+    /// Opens rows. If a due row has values that cannot be opened, `write` records them.
     private mutating func inspect<Kind: SealedKind>(at keys: [Kind.Key], of kind: Kind, areDue: Bool) async throws {
         let seal = seal
         let closed = try await userKeys.fetchingMissingKeys {
@@ -97,7 +97,7 @@ package struct SealingRun {
             _ = try found.readSealed { try kind.renewed(&$0, &renewal) }
             return renewal.closed
         }
-        // a row closed for any other reason is left: a key created now would be taken for the one that sealed the row
+        // a row closed for any other reason is left: a new key would look like the key that sealed the row
         for case .keys(_, let user?) in closed.map(\.cover) {
             userKeys.withoutKey.insert(LaneKey(organization: organization, user: user))
         }
@@ -180,7 +180,7 @@ struct SealedEntities: SealedDocuments {
 
 // MARK: - SealedParkedEvents
 
-/// An organization's events that wait, each under its own lock.
+/// An organization's parked events, each under its own lock.
 struct SealedParkedEvents: SealedDocuments {
     /// An event's source and id.
     struct Key: Sendable {

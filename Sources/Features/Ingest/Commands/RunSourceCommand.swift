@@ -55,7 +55,7 @@ struct RunSourceCommand: AsyncParsableCommand {
     private func beginning(of source: SourceRow) throws(Problem) -> SourceAdministration.Beginning {
         if fromBeginning { return .anew }
         guard let from else { return .continuing }
-        // a text need not be quoted for the shell and for JSON
+        // a text can be given without quotes for the shell and for JSON
         var json = Array(from.utf8)
         if (try? JSONTree(parsing: json)) == nil {
             var writer = JSONWriter()

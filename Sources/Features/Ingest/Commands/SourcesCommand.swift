@@ -49,7 +49,7 @@ struct SourceArguments: ParsableArguments {
 
     var unknown: CommandFailure { .notFound("organization \(organization.lowercased) has no source '\(name)'") }
 
-    /// An upper limit for files: settings and messages are smaller.
+    /// The maximum size of a file in bytes; settings and messages are smaller.
     private static let maximumBytes = 4_194_304
 
     /// Returns the content of a file, or of standard input for `-`.

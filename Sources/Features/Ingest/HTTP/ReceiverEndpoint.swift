@@ -58,7 +58,7 @@ struct ReceiverEndpoint: Sendable {
         return try await bodies.withUnverifiedBody(of: exchange, addressedTo: source) { body, arrival in
             let isGood = try await isGood(head, body, of: receiver, addressedTo: source, exchange)
             guard isGood, let receiver else { throw refuse(exchange) }
-            // from here on, the message counts against the organization
+            // from here on, the message counts toward the organization's quota
             let user = LaneKey(organization: receiver.key.organization, user: receiver.stand)
             try bodies.budget.take(body.count, for: user)
             defer { bodies.budget.release(body.count, of: user) }
@@ -86,7 +86,7 @@ struct ReceiverEndpoint: Sendable {
         return try await exchange.budgets.verifying.admit(body.count, for: user) { try await verify() }
     }
 
-    /// Returns a placeholder for a message's source until the source is found: always the same UUID for the same text.
+    /// Returns a placeholder for a message's source until the source is found. The same text always has the same UUID.
     private static func stand(for parameters: [Substring]) -> UUID {
         let organization = UUID(parsing: String(parameters[0])) ?? LaneKey.nobody.organization
         return IngestSource.stand(in: organization, for: String(parameters[1].prefix(64)))
@@ -209,7 +209,7 @@ struct ReceiverEndpoint: Sendable {
     }
 
     private func record(_ problem: Problem, _ receiver: SourceReceivers.Receiver, _ exchange: Exchange) async {
-        // the fault is the gateway's, and temporary
+        // the gateway causes these problems, and they are temporary
         guard ![.overloaded, .storeUnavailable, .keysUnavailable].contains(problem.code) else { return }
         let place = problem.errors.first.map { " (at '\($0.pointer)')" } ?? ""
         logger.notice(

@@ -44,7 +44,7 @@ struct ServiceTokenEndpoints: Sendable {
 }
 
 extension ServiceTokenRow: AnswerBody {
-    /// Of requests, it reads the source.
+    /// The members of a token in JSON. From requests, only the source is read.
     fileprivate static let table = MemberTable<String, Self>("a service token", missing: .alone) {
         BodyMember("id", shown: \.id)
         BodyMember("source", .text("must match [a-z][a-z0-9_-]{0,63}") { IngestSource.isValid($0) }, into: \.self)

@@ -31,7 +31,7 @@ package struct SourceMapping: TableObject, Hashable {
     /// - Parameters:
     ///   - id: the ids of events whose rule does not define one.
     ///   - limits: the limits of a push. `mutations` limits the number of items; a caller that submits events in
-    ///     several batches may allow more.
+    ///     several batches can permit more.
     /// - Throws: `validation_failed` if there is no array of items; `payload_too_large` if there are too many items.
     package func map(_ body: JSONValue, id: MappedID, limits: IntakeLimits) throws(Problem) -> MappedEvents {
         let items = try items(of: body, limit: limits.mutations)

@@ -23,7 +23,7 @@ package final class ServiceTokens: Sendable {
     }
 
     private struct Known {
-        /// The token; nil if there is no such token, or it was revoked.
+        /// The token; nil if there is no such token, or if it was revoked.
         let found: Found?
         let readAt: Timestamp
     }

@@ -227,7 +227,7 @@ package struct RestoredSource: Sendable, Hashable {
 }
 
 extension Administration {
-    /// Sources of kind `postgres`. The slot of each is likely ahead of the restored position.
+    /// Returns the sources of kind `postgres`. Each slot is probably ahead of the restored position.
     package func restoredSources() async throws(Problem) -> [RestoredSource] {
         try await rows(Self.sourcesStatement, Parameters(), "list restored sources") { row in
             let key = SourceKey(organization: try row.read("organization_id"), name: try row.read("name"))
@@ -237,7 +237,7 @@ extension Administration {
         }
     }
 
-    /// The sources that read a slot: the slot's log no longer contains the changes confirmed after the backup.
+    /// The sources that read a slot: the slot no longer returns changes that were confirmed after the backup.
     static let sourcesStatement = Statement(
         "restore_sources",
         """

@@ -4,7 +4,7 @@ package import SyncStore
 
 /// A source as operators see it, without its secrets.
 package struct SourceRow: Sendable {
-    /// Its present activity.
+    /// The present activity of the source.
     package enum Activity: String, Sendable, Hashable, CaseIterable {
         /// The source accepts messages.
         case receiving

@@ -192,7 +192,7 @@ struct PollRun: Sendable {
 
     private struct Taken {
         var tally = PollTally()
-        /// The reason why the rest could not be ingested within the attempts.
+        /// The reason why the remaining events could not be ingested.
         var failure: String?
         /// Whether the gateway is stopping.
         var isInterrupted = false

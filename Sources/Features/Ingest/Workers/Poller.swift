@@ -14,7 +14,7 @@ package final class Poller: LeasedWorker {
     package struct Configuration: Sendable {
         /// The number of sources that this replica polls concurrently, without those that wait for a slow host.
         package var places = 16
-        /// The total number of sources for each place, including those that wait for a slow host.
+        /// The total number of concurrent sources for each place, including sources that wait for a slow host.
         package var requestsPerPlace = 4
         /// The maximum number of these for one organization.
         package var maxConcurrentPerOrganization = 4
@@ -26,7 +26,7 @@ package final class Poller: LeasedWorker {
         package var pollInterval: Double = 1
         /// The interval at which a worker renews its lease, in seconds.
         package var renewInterval = SourceStore.renewSeconds
-        /// The number of attempts to ingest a batch for which there is no capacity, before the source releases its
+        /// The number of attempts to ingest a batch for which the feed has no capacity; then the source releases its
         /// place.
         package var timeout = 5
         /// The pause before the second attempt, in seconds; later pauses double.
@@ -115,7 +115,7 @@ package final class Poller: LeasedWorker {
         )
         let result = await run.result()
         guard let result, await written(result.outcome, claim) else {
-            // stopped by force: another worker continues when the lease has expired
+            // the process is forced to stop; another worker continues when the lease has expired
             if loop.drains { return false }
             metrics.run(.poller, .lost)
             logger.warning("A source's lease was lost", metadata: Self.metadata(claim.key))

@@ -36,7 +36,7 @@ package final class ReplicationPlaces: WorkPlaces {
     func record(_ source: SourceKey, hasFailed: Bool) {
         state.withLock { state in
             if hasFailed { state.failing.insert(source) } else { state.failing.remove(source) }
-            // the next failures fill it again
+            // later failures are added again
             if state.failing.count > 10_000 { state.failing = [] }
         }
     }

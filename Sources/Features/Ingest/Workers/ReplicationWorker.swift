@@ -19,7 +19,7 @@ package final class ReplicationWorker: LeasedWorker {
         package var maxConcurrentPerOrganization = 4
         /// Seconds after which a source releases its place if other sources wait.
         package var turn: Double = 60
-        /// A time in seconds: if a source is still due after this replica followed it for this long, an operator has
+        /// The seconds after which a followed source should no longer be due. If it is due later, an operator has
         /// changed it.
         package var settling: Double = 5
         /// The interval at which the database is searched, in seconds, before jitter.

@@ -143,7 +143,8 @@ struct SlotInspection {
         }
         let scope = try await scope(of: publication, known)
         if let known, let reason = scope.loss(since: known) {
-            // the server's functions see a change that the statement around them does not: read it again for the reason
+            // the server's functions can read a newer change than the statement that calls them; this reads the scope
+            // again for the reason
             throw Loss(reason: try await self.scope(of: publication, known).loss(since: known) ?? reason)
         }
         if let name = scope.unlogged {
@@ -170,7 +171,7 @@ struct SlotInspection {
 
     // MARK: - The server
 
-    /// PostgreSQL overestimates queries of the catalog, and would spend seconds of each check compiling them.
+    /// PostgreSQL overestimates the cost of catalog queries, and would spend seconds of each check on compiling them.
     private func disableJIT() async throws { try await connection.execute(script: "SET jit = off") }
 
     private func server() async throws -> Server {
@@ -188,7 +189,7 @@ struct SlotInspection {
         )
     }
 
-    /// The position at which the log ends now.
+    /// Returns the present end of the log.
     func logEnd() async throws -> LogPosition { try await server().end }
 
     /// - Throws: a defect of the publication that would lose changes.
@@ -229,7 +230,7 @@ struct SlotInspection {
         )
     }
 
-    /// What an operator should correct in a publication although the source works.
+    /// Returns a defect of a publication that an operator should correct although the source works.
     func warning(of publication: Publication) -> String? {
         guard publication.lacking.contains("truncate") else { return nil }
         let name = settings.publication.replacing("\"", with: "\"\"")
@@ -239,8 +240,8 @@ struct SlotInspection {
             + "delete, truncate')"
     }
 
-    /// The scope with the tables that the settings name. A table that was renamed since the last check is found by its
-    /// oid.
+    /// Returns the scope with the tables that the settings name. A table that was renamed since the last check is found
+    /// by its oid.
     private func scope(of publication: Publication, _ known: PublicationScope?) async throws -> PublicationScope {
         var scope = publication.scope
         let names = settings.tables.map(\.name)
@@ -276,7 +277,7 @@ struct SlotInspection {
         return scope
     }
 
-    /// - Returns: what is wrong with the columns.
+    /// - Returns: the defect of the columns.
     private func checkTables(_ publication: Publication, isRunning: Bool) async throws -> SourceFailure? {
         let names = settings.tables.map(\.name)
         let rows = try await connection.run(
@@ -298,13 +299,13 @@ struct SlotInspection {
 
     // MARK: - The slot
 
-    /// Returns nil if there is no such slot.
+    /// Returns the slot; nil if there is no such slot.
     func slot(now: TimeSource) async throws -> Slot? {
         let rows = try await connection.run(Query(Self.slotStatement, Parameters(settings.slot)))
         return try rows.read { row in
             let plugin: String? = try row.read("plugin")
             let isHere: Bool = try row.read("is_here")
-            // null once it is lost
+            // null once the slot is lost
             let status: String = try row.read("wal_status") ?? "lost"
             let walStatus = SlotReport.walStatuses.contains(status) ? status : "reserved"
             let confirmed = try row.read("confirmed", as: String?.self).flatMap { LogPosition($0) }
@@ -329,8 +330,8 @@ struct SlotInspection {
 
     // MARK: - Types
 
-    /// Returns a built-in type for each of the database's own types: the base type for a domain, 25 for all that is
-    /// read as text, 1009 for arrays of it.
+    /// Returns a built-in type for each of the database's own types: the base type for a domain, 25 for all types that
+    /// are read as text, 1009 for arrays of them.
     func builtIn(_ types: [UInt32]) async throws -> [UInt32: UInt32] {
         let rows = try await connection.run(Query(Self.typesStatement, Parameters(types.map(Int64.init))))
         var found: [UInt32: UInt32] = [:]
@@ -345,7 +346,7 @@ struct SlotInspection {
 
     // MARK: - Statements
 
-    /// A server that follows another writes no log itself.
+    /// A server that replicates from another writes no log itself.
     private static let end =
         "CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END"
 
@@ -421,13 +422,13 @@ struct SlotInspection {
         """
     )
 
-    /// By which rows of the catalog a publication contains tables, and the rows of the tables themselves.
+    /// The rows of the catalog by which a publication contains tables, and the catalog's rows of these tables.
     ///
-    /// A table that leaves its schema and returns has its dependency on the schema written again, and a partition that
-    /// is attached again its row of `pg_inherits`.
+    /// If a table leaves its schema and returns, PostgreSQL writes its dependency on the schema again. If a partition
+    /// is attached again, PostgreSQL writes its row of `pg_inherits` again.
     ///
     /// Servers before PostgreSQL 15 have no schemas, conditions and column lists in publications. So these are read as
-    /// JSON and by dependencies, which no server refuses.
+    /// JSON and through dependencies, which works on every server.
     private static let scopeStatement = Statement(
         "replication_scope",
         """
@@ -553,7 +554,7 @@ struct SlotInspection {
     )
 }
 
-/// A table as the catalog has it.
+/// A table as the catalog describes it.
 private struct TableFinding {
     let name: QualifiedName
     let exists: Bool
@@ -561,12 +562,13 @@ private struct TableFinding {
     /// `d`: the primary key; `i`: an index; `f`: all columns; `n`: nothing.
     let identity: String?
     let columns: [String]
-    /// Generated columns that the server cannot publish, as before PostgreSQL 18.
+    /// Generated columns that the server cannot publish. Servers before PostgreSQL 18 cannot publish any.
     let generated: [String]
     let keys: [String]
     /// Unique indexes over all rows.
     let uniques: [Unique]
-    /// The columns that the publication contains; nil if the server does not list them, as before PostgreSQL 15.
+    /// The columns that the publication contains; nil if the server does not list them. Servers before PostgreSQL 15 do
+    /// not.
     let published: [String]?
     let isPartitioned: Bool
     let isPartition: Bool
@@ -589,10 +591,11 @@ private struct TableFinding {
 
     struct Unique {
         var columns: [String]
-        /// Whether it is checked with each row, and not only at the end of a statement or a transaction.
+        /// Whether the index is checked with each row, and not only at the end of a statement or a transaction.
         let isImmediate: Bool
 
-        /// Reads `index:t:column` for each column of each index, `f` for one that is not immediate.
+        /// Reads `index:t:column` for each column of each index, with `f` in place of `t` if the index is not
+        /// immediate.
         static func list(_ texts: [String]) -> [Unique] {
             var found: [Substring: Unique] = [:]
             for text in texts {

@@ -1,38 +1,40 @@
 import SyncModel
 import SyncStore
 
-/// Hands a source's events to the feed in their order, in batches of bounded size.
+/// Submits a source's events to the feed in their order, in batches of bounded size.
 ///
-/// The cost of a patch is that of the whole document, which only the feed has, so a batch contains few of them. A batch
-/// that the feed does not take is halved, down to single events, and retried with growing pauses. There are never
-/// endless retries: the caller reports what ``take(_:noting:)`` returns as the source's state.
+/// A patch costs as much as the whole document, which only the feed has, so a batch contains few patches. A batch that
+/// the feed does not accept is halved, down to single events, and retried with growing pauses. Retries are limited: the
+/// caller reports the result of ``take(_:noting:)`` as the source's state.
 struct SourceIntake: Sendable {
     struct Limits: Sendable {
-        /// Events of a batch.
+        /// The maximum number of events in a batch.
         var events: Int
-        /// Bytes of a batch's documents, unless it is a single event.
+        /// The maximum size of a batch's documents in bytes, unless the batch is a single event.
         var bytes: Int
-        /// Patches of a batch. A patched document has 1 MiB at most, and is read, merged and written as a whole.
+        /// The maximum number of patches in a batch. A patched document has at most 1 MiB, and is read, merged and
+        /// written as a whole.
         var patches = 32
-        /// Attempts to hand in the same event before the source stops.
+        /// The number of attempts to submit the same event before the source stops.
         var attempts = 8
         /// The pause before the second attempt, in seconds. Later pauses double, up to ``longestPause``.
         var pause = 0.25
         var longestPause = 10.0
-        /// Whether an event that is impossible is refused like an invalid one, instead of stopping the source.
+        /// Whether an event that the feed can never accept is refused like an invalid one, instead of stopping the
+        /// source.
         var skipsImpossible = false
     }
 
     enum Outcome: Sendable {
         /// Each event was accepted, or permanently refused.
         case taken
-        /// The attempts are used up at these events, for a reason that may pass.
+        /// The attempts are used up at these events, for a reason that may be temporary.
         case postponed(Range<Int>, reason: String)
-        /// The feed can never take this event.
+        /// The feed can never accept this event.
         case impossible(Int, Problem)
         /// The feed accepts no events of this source.
         case rejected(Problem)
-        /// The gateway ends, or the source is another worker's.
+        /// The gateway is stopping, or another worker has the source.
         case interrupted
     }
 
@@ -43,10 +45,10 @@ struct SourceIntake: Sendable {
     let limits: Limits
     let isEnding: @Sendable () -> Bool
 
-    /// Hands in events.
+    /// Submits events.
     ///
-    /// - Parameter note: receives the verdicts of a range, without those that were refused as `overloaded` and are handed
-    ///   in again. Nil: an attempt failed, and the events are tried again.
+    /// - Parameter note: receives the verdicts of a range, without events that were refused as `overloaded` and are
+    ///   submitted again. It receives nil if an attempt failed and the events are retried.
     func take(
         _ entries: [IngestRequest.Entry],
         noting note: (_ range: Range<Int>, _ verdicts: [IngestVerdict]?) -> Void
@@ -67,7 +69,7 @@ struct SourceIntake: Sendable {
                     size = min(limits.events, max(1, size) * 2)
                     continue
                 }
-                // the others are duplicates next time
+                // the accepted events are duplicates in the next attempt
                 reason = overload.detail
                 metrics.retry(kind, .parked)
                 failures = verdicts.contains { $0.result.isRemembered } ? 1 : failures + 1
@@ -87,7 +89,7 @@ struct SourceIntake: Sendable {
                 guard Self.mayPass(problem.code) else { return .rejected(problem) }
                 reason = problem.detail
                 metrics.retry(kind, .unavailable)
-                // halving finds the failing event, in as many steps as the batch has halves
+                // halving finds the failing event, in one step for each halving
                 if problem.code != .internalError || range.count == 1 { failures += 1 }
                 size = max(1, range.count / 2)
                 if problem.code == .internalError, range.count == 1, failures >= limits.attempts {
@@ -107,7 +109,7 @@ struct SourceIntake: Sendable {
         return .taken
     }
 
-    /// Nil if the event counts as refused.
+    /// Returns nil if the event counts as refused.
     private func impossible(
         _ range: Range<Int>,
         _ problem: Problem,
@@ -135,7 +137,7 @@ struct SourceIntake: Sendable {
         }
     }
 
-    /// The next events that fit into a batch.
+    /// Returns the next events that fit into a batch.
     static func batch(
         of entries: [IngestRequest.Entry],
         from start: Int,
@@ -152,7 +154,7 @@ struct SourceIntake: Sendable {
         return start..<end
     }
 
-    /// Bytes of an event in a request.
+    /// Returns the size of an event in a request, in bytes.
     private static func size(of entry: IngestRequest.Entry) -> Int {
         256 + ((try? entry.event.get())?.document?.count ?? 0)
     }

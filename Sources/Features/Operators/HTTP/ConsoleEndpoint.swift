@@ -48,7 +48,7 @@ struct ConsoleEndpoint: Sendable {
         answer.contentType = file.type
         if file.tag.isAmong(exchange.headers[.ifNoneMatch]) { answer = Answer(.notModified) }
         answer.headers[.eTag] = file.tag.text
-        // the browser's Back button would show a stored page again, with all of its data
+        // the browser's Back button would otherwise show a stored page with all of its data
         answer.headers[.cacheControl] = name == Self.index ? "no-store" : "no-cache"
         answer.headers[.referrerPolicy] = "no-referrer"
         answer.headers[.crossOriginOpenerPolicy] = "same-origin"

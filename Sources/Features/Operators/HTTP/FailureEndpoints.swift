@@ -85,7 +85,7 @@ extension URLQuery {
         }
         filter.entityType = try entityType("entity_type")
         if let text = try text("response_status") {
-            // `none` is a value, too
+            // `none` is also a valid value
             guard let status = text == "none" ? 0 : Int16(text), text == "none" || (100...599).contains(status) else {
                 throw URLQuery.invalid("response_status", "must be an HTTP status, or none")
             }

@@ -49,7 +49,7 @@ struct NowEndpoints: Sendable {
     }
 
     private static func end(_ end: @Sendable () -> Void, after longest: Duration) async {
-        // cancelled if the stream has ended before
+        // cancelled if the stream ends earlier
         try? await Task.sleep(for: longest)
         end()
     }

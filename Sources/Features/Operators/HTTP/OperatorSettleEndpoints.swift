@@ -15,7 +15,7 @@ struct OperatorSettleEndpoints: Sendable {
     func retry(_ exchange: Exchange) async throws -> Answer {
         let query = try URLQuery(of: exchange, allowing: ["validate"])
         let isDryRun = try query.flag("validate")
-        // the status and the action alone would not distinguish it from a retry in the audit log
+        // the status and the action alone would not distinguish a dry run from a retry in the audit log
         if isDryRun {
             exchange.act?.record("validated", true)
             exchange.act?.markDryRun()

@@ -91,7 +91,7 @@ final class OperatorStatusService: Service {
 
     private func sample() {
         let moment = configuration.now()
-        // an unchanged clock adds no point: there is nothing new to compare
+        // an unchanged clock adds no point to the history
         guard sampledAt.exchange(moment.microseconds, ordering: .relaxed) != moment.microseconds else { return }
         let totals = TrafficTotals(registry)
         let oldest = oldest.withLock { $0 }
@@ -111,7 +111,7 @@ final class OperatorStatusService: Service {
 
     private var isListenedTo: Bool { listeners.withLock { !$0.all.isEmpty } }
 
-    /// Returns a stream of event frames from now on, and a function that ends it; nil if all places are taken.
+    /// Returns a stream of event frames from now on, and a function that ends it; nil at the maximum number of streams.
     ///
     /// The stream also ends with the gateway, and when its consumer ends.
     func listen() -> (frames: AsyncStream<[UInt8]>, end: @Sendable () -> Void)? {
@@ -146,7 +146,7 @@ final class OperatorStatusService: Service {
         do throws(Problem) {
             publish(OperatorFrame.now(try await view(withHistory: false)))
         } catch {
-            // the streams stay open, and the frame shows it
+            // the streams stay open, and the frame shows that the gateway is alive
             publish(EventFrame.keepAlive)
         }
     }

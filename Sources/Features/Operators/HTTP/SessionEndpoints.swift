@@ -28,7 +28,7 @@ struct SessionEndpoints: Sendable {
         let text = try await bodies.withUnverifiedBody(of: exchange, addressedTo: LaneKey.nobody.user) { body, _ in
             try Self.table.read(body, into: "")
         }
-        // after the body: a client with many waiting bodies gets no additional attempts
+        // after the body was read: a client with many waiting bodies gets no additional attempts
         let (address, now) = (exchange.channel.remoteAddress?.ipAddress ?? "", authenticator.now())
         switch limit.attempt(address, at: now, { authenticator.tokens.token(text) }) {
         case .right(let token):
@@ -102,8 +102,8 @@ package final class SignInLimit: Sendable {
     package enum Attempt<Found: Sendable>: Sendable {
         case right(Found)
         case wrong
-        /// There were too many earlier attempts, and the token was not checked; seconds until the address may try
-        /// again.
+        /// There were too many earlier attempts, and the token was not checked. The address can try again after
+        /// `seconds`.
         case tooMany(seconds: Int64)
     }
 

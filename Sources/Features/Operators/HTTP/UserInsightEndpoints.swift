@@ -9,7 +9,7 @@ import SyncStore
 struct UserInsightEndpoints: Sendable {
     let store: Store
 
-    /// Responds with the lane in order, the mutation that holds it, and the state of the user's devices.
+    /// Responds with the lane in order, the mutation that halts or delays it, and the state of the user's devices.
     func lane(_ exchange: Exchange) async throws -> Answer {
         let query = try URLQuery(of: exchange, allowing: ["limit", "cursor"])
         let (limit, cursor) = try (query.limit(default: 100), query.text("cursor"))
@@ -37,7 +37,7 @@ struct UserInsightEndpoints: Sendable {
     }
 }
 
-/// A lane in order, with what holds it and the user's devices.
+/// A lane in order, the reason why it does not run, and the user's devices.
 struct LaneAnswer: AnswerBody {
     let user: UUID
     let page: LaneListing.Page

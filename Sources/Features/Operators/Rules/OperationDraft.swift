@@ -133,12 +133,12 @@ package enum OperationKind: String, Sendable, Hashable, CaseIterable {
 
 /// The state of an operation.
 package enum OperationState: String, Sendable, Hashable, CaseIterable {
-    /// A gateway processes the operation, or is about to.
+    /// A gateway processes the operation, or will do so soon.
     case running
     /// An operator ended it; the mutations settled before stay settled.
     case cancelled
     /// The operation has processed all of its mutations.
     case done
-    /// The operation was given up: too many consecutive mutations could not be settled.
+    /// The operation ended because too many consecutive mutations could not be settled.
     case failed
 }

@@ -51,7 +51,7 @@ package struct OperationTally: Sendable, Hashable {
     }
 }
 
-/// The pace of an operation: never above its limit over its whole run, and without catching up after delays.
+/// The pace of an operation: never above its limit over the whole run, and no faster after a delay.
 package struct OperationPace: Sendable {
     /// The maximum number of mutations that one step reads.
     package static let batch = 50

@@ -73,7 +73,7 @@ struct StoppedLaneCursor {
     let place: (at: Timestamp, organization: UUID, user: UUID)
     private let filter: UInt64
 
-    /// - Parameter now: behind which those are that wait.
+    /// - Parameter now: the present time; lanes after it are waiting.
     init(_ text: String?, _ state: StoppedLanes.State, _ organization: UUID?, now: Timestamp) throws(Problem) {
         filter = FeedCursor.filter([state.rawValue] + [organization?.lowercased].compactMap(\.self))
         guard let text else {
@@ -134,7 +134,8 @@ package struct FailureList: Sendable {
     let failure: StoreFailure
 
     /// - Parameters:
-    ///   - organization: the only organization to list; nil for all, and then no user is named.
+    ///   - organization: the only organization to list; nil for all organizations, for which the filter must not name a
+    ///     user.
     ///   - limit: 1 to 1,000.
     ///   - cursor: `next` of the previous page.
     /// - Throws: `invalid_request` for an invalid cursor, or one made with another filter.
@@ -159,7 +160,7 @@ package struct FailureList: Sendable {
         }
     }
 
-    /// Returns the mutations at some places.
+    /// Returns the mutations at given positions.
     package func mutations(
         at places: [FailureQuery.Place],
         in organization: UUID
@@ -219,15 +220,15 @@ package struct FailedMutation: Sendable {
     package let operation: SyncModel.Operation
     package let entity: EntityName
     package let status: MutationStatus
-    /// The code of its problem.
+    /// The problem's code.
     package let errorCode: String
-    /// The HTTP status of the response because of which it waits; 0: no response.
+    /// The HTTP status of the response because of which the mutation waits for a person; 0 without a response.
     package let responseStatus: Int16
-    /// Its problem as a sentence; nil where that cannot be opened.
+    /// The problem as a sentence; nil if it cannot be decrypted.
     package let detail: String?
     package let attemptCount: Int16
     package let acceptedAt: Timestamp
-    /// The time since which it waits for a person.
+    /// The time since which the mutation has waited for a person.
     package let stuckAt: Timestamp
 
     var place: FailurePosition {
@@ -239,7 +240,7 @@ package struct FailedMutation: Sendable {
             m.error_status, m.error, m.attempt_count, m.accepted_at, m.stuck_at
         """
 
-    /// - Parameter seals: by organization; without its seal, a mutation's problem stays sealed.
+    /// - Parameter seals: seals by organization; without a seal, the organization's problems stay encrypted.
     init(_ row: inout RowReader, _ seals: [UUID: Seal]) throws {
         lane = try row.lane()
         id = try row.read("id")

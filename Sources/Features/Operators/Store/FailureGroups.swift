@@ -7,17 +7,17 @@ import SyncStore
 ///
 /// No step reads more rows than it returns, except for counts, which end at a limit.
 package struct FailureGroups: Sendable {
-    /// A page, in the order of organizations and keys; its groups by their counts.
+    /// A page of groups. Pages follow organizations and keys; the groups within a page are ordered by count.
     package struct Page: Sendable {
         package let groups: [FailureGroup]
         package let next: String?
-        /// Whether an organization has more groups than are read.
+        /// Whether an organization has more groups than were read.
         package let isPartial: Bool
     }
 
-    /// Organizations that one page reads.
+    /// The maximum number of organizations that one page reads.
     static let organizations: Int64 = 100
-    /// Groups that are read in one organization.
+    /// The maximum number of groups that are read in one organization.
     static let walk: Int64 = 200
 
     let pool: Pool
@@ -26,9 +26,9 @@ package struct FailureGroups: Sendable {
     let failure: StoreFailure
 
     /// - Parameters:
-    ///   - organization: only this one's; nil for all.
+    ///   - organization: the only organization; nil for all.
     ///   - limit: groups on the page, 1 to 100.
-    ///   - cursor: `next` of the page before.
+    ///   - cursor: `next` of the previous page.
     /// - Throws: `invalid_request` for an invalid cursor or one made with another filter.
     package func page(
         _ filter: FailureFilter,
@@ -89,7 +89,7 @@ package struct FailureGroups: Sendable {
         return Query(Self.groupsStatement, parameters)
     }
 
-    /// Opens the problems of the examples; those of an organization that is locked stay closed.
+    /// Decrypts the problems of the examples. Problems of an organization that is locked stay encrypted.
     private func open(_ groups: inout [FailureGroup], _ errors: [[UInt8]]) async throws {
         for (organization, places) in Dictionary(grouping: groups.indices, by: { groups[$0].organization }) {
             let rows = places.map { (groups[$0].user, groups[$0].mutation, errors[$0]) }
@@ -112,7 +112,7 @@ package struct FailureGroups: Sendable {
     private struct Row: Sendable {
         let group: FailureGroup
         let error: [UInt8]
-        /// Its place among its organization's groups, from 1.
+        /// The group's number among its organization's groups, from 1.
         let number: Int64
 
         init(_ row: inout RowReader, _ names: [UUID: String]) throws {
@@ -155,7 +155,7 @@ package struct FailureGroups: Sendable {
         """
     )
 
-    /// The first row of the organization `k` behind a group that is called `after`.
+    /// The first row of the organization `k` after the group of the row named `after`.
     private static func first(behind after: String) -> String {
         """
         SELECT x.entity_type, x.error_code, x.error_status
@@ -172,10 +172,10 @@ package struct FailureGroups: Sendable {
                 AND x.error_status = p.error_status AND \(StuckRows.are("x"))
         """
 
-    /// Walks from group to group, one look-up each, then counts the groups of the page.
+    /// Walks from group to group, with one look-up each, then counts the groups of the page.
     ///
-    /// The walk requires no sorting: a lateral join follows the order of the list of organizations, and in each the
-    /// order of its groups. With a sort, every page would walk through all organizations.
+    /// The walk requires no sorting: a lateral join follows the list of organizations and, within each organization,
+    /// the order of its groups. With a sort, every page would walk through all organizations.
     static let groupsStatement = Statement(
         "stuck_groups",
         ["organizations", "after_types", "after_codes", "after_statuses", "walk", "limit", "counted"]

@@ -3,12 +3,12 @@ package import Postgres
 package import SyncModel
 import SyncStore
 
-/// A search of mutations that wait for a person, by the index that fits its filter.
+/// A search for mutations that wait for a person, by the index that fits the filter.
 ///
-/// Lists read them newest first, bulk operations in the order in which they got stuck. Every search reads a bounded
-/// number of them, and continues after the last one.
+/// Lists read the newest mutations first; bulk operations read mutations in the order in which they got stuck. Every
+/// search reads a bounded number of mutations, and the next search continues after the last one.
 package struct FailureQuery: Sendable {
-    /// The index that a search uses. Each has separate statements, so that each plan uses its index for any values.
+    /// The index that a search uses. Each index has separate statements, so that a plan uses this index for any values.
     enum Path {
         case everywhere
         case someGroupsOfAll
@@ -19,7 +19,7 @@ package struct FailureQuery: Sendable {
         case ids
     }
 
-    /// A place among the stuck mutations of an organization.
+    /// A position among the stuck mutations of an organization.
     package struct Place: Sendable, Hashable {
         package let at: Timestamp
         package let user: UUID
@@ -37,11 +37,12 @@ package struct FailureQuery: Sendable {
         }
     }
 
-    /// Mutations that one page of a list reads.
+    /// The maximum number of mutations that one page of a list reads.
     static let listScan: Int64 = 10_000
-    /// Open mutations of a lane that a list searches for a user's.
+    /// The maximum number of a lane's open mutations that a list of one user reads.
     static let laneScan: Int64 = 50_000
-    /// Mutations that one step of an operation reads. Of a user, it reads all open ones, as settling does.
+    /// The maximum number of mutations that one step of an operation reads. For one user, a step reads all open
+    /// mutations, as settling does.
     static let operationScan: Int64 = 5_000
 
     private let filter: FailureFilter
@@ -50,8 +51,8 @@ package struct FailureQuery: Sendable {
     private let path: Path
 
     /// - Parameters:
-    ///   - ids: only these, which match the rest of the filter; requires an organization.
-    ///   - organization: only this one's; nil for all, and then no user is named.
+    ///   - ids: the only mutations, which must also match the rest of the filter; requires an organization.
+    ///   - organization: the only organization; nil for all, for which the filter must not name a user.
     init(_ filter: FailureFilter, ids: [UUID]? = nil, of organization: UUID?) {
         (self.filter, self.ids, self.organization) = (filter, ids, organization)
         path =
@@ -68,7 +69,7 @@ package struct FailureQuery: Sendable {
             }
     }
 
-    /// The next mutations, newest first; then the last one that was read, if there may be more.
+    /// Returns the next mutations, newest first, then the last one that was read, if there may be more.
     ///
     /// A user's lane is read completely, up to the allowed number, so nothing follows it.
     func newest(behind place: FailurePosition, limit: Int) -> [Query] {
@@ -81,8 +82,8 @@ package struct FailureQuery: Sendable {
         return queries(.newest, parameters, scan: path == .user ? Self.laneScan : Self.listScan, limit)
     }
 
-    /// The places of the next mutations that got stuck until some moment; then the last one that was read, if there may
-    /// be more.
+    /// Returns the positions of the next mutations that got stuck up to a moment, then the last one that was read, if
+    /// there may be more.
     func oldest(behind place: Place?, until moment: Timestamp, limit: Int) -> [Query] {
         let parameters = Parameters(
             of: organization ?? .least,
@@ -95,8 +96,8 @@ package struct FailureQuery: Sendable {
         return queries.count > 1 ? queries : queries + [Query(FailureStatements.noEdge)]
     }
 
-    /// How many got stuck until some moment, and of how many users: up to ``BoundedCount/limit``, and whether there are
-    /// more.
+    /// Counts the mutations that got stuck up to a moment, and their users, up to ``BoundedCount/limit``, and returns
+    /// whether there are more.
     func count(until moment: Timestamp) -> Query {
         var parameters = Parameters(of: organization ?? .least, moment)
         addKey(to: &parameters)
@@ -120,7 +121,7 @@ package struct FailureQuery: Sendable {
         return [Query(statements.page(path), page), edge].compactMap(\.self)
     }
 
-    /// The parameters that the index is asked for.
+    /// Adds the parameters of the index's key.
     private func addKey(to parameters: inout Parameters) {
         switch path {
         case .ids: parameters.add(ids ?? [])

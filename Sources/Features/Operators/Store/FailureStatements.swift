@@ -2,15 +2,15 @@ import Postgres
 import SyncModel
 import SyncStore
 
-/// The statements of ``FailureQuery``: for each path its pages and their edges, in one of two orders, and its counts.
+/// The statements of ``FailureQuery``: for each path, the pages and their edges in one of two orders, and the counts.
 ///
-/// The parameters are the place, the key of the path, the number of rows to read, the filter and the limit.
+/// The parameters are the position, the key of the path, the number of rows to read, the filter and the limit.
 struct FailureStatements: Sendable {
     typealias Path = FailureQuery.Path
 
     /// Whole mutations, newest first.
     static let newest = FailureStatements("stuck", newestFirst: true, FailedMutation.list)
-    /// Places, in the order in which mutations got stuck.
+    /// Positions, in the order in which mutations got stuck.
     static let oldest = FailureStatements("operation", newestFirst: false, "m.stuck_at, m.user_id, m.id")
 
     private let pages: [Path: Statement]
@@ -18,7 +18,7 @@ struct FailureStatements: Sendable {
 
     func page(_ path: Path) -> Statement { pages[path] ?? Self.noEdge }
 
-    /// The last row that a page reads. Without one, a page that is not full is the last one.
+    /// The last row that a page reads. Without this statement, a page that is not full is the last page.
     func edge(_ path: Path) -> Statement? { edges[path] }
 
     static func count(_ path: Path) -> Statement { counts[path] ?? noEdge }
@@ -63,8 +63,8 @@ struct FailureStatements: Sendable {
         (self.pages, self.edges) = (pages, edges)
     }
 
-    /// The groups of all organizations. A cluster walks through no organizations: there, all in time are looked
-    /// through.
+    /// The groups of all organizations. A cluster cannot walk through the organizations; it reads all mutations by
+    /// time.
     private static let allGroups = """
         WITH RECURSIVE g AS MATERIALIZED (
             SELECT o.id AS organization_id, t.*
@@ -77,7 +77,7 @@ struct FailureStatements: Sendable {
         )
         """
 
-    /// Where nothing is left behind a page.
+    /// The edge where nothing follows a page.
     static let noEdge = Statement(
         "operation_no_edge",
         "SELECT NULL::timestamptz AS stuck_at, NULL::uuid AS user_id, NULL::uuid AS id WHERE false"
@@ -94,11 +94,11 @@ struct FailureStatements: Sendable {
     fileprivate static let isOfGroup =
         "x.entity_type = :group_type AND x.error_code = :group_code AND x.error_status = :group_status"
 
-    /// Whether a row `m` is meant.
+    /// Whether a row `m` matches the filter.
     fileprivate static let match = "m.status IN (\(MutationStatus.stuckList)) AND \(StuckRows.match("m"))"
 
-    /// The rows `m` of some ids, each by the index that has it: in an order that it alone has, for a planner that knows
-    /// nothing of the table takes any of an organization's for as good.
+    /// The rows `m` of some ids, each by the index of ids. The order is one that only this index has, because without
+    /// statistics the planner would choose any index that begins with the organization.
     fileprivate static let byID = """
         (SELECT DISTINCT i.id FROM unnest(:ids::uuid[]) AS i (id)) k
             CROSS JOIN LATERAL (
@@ -122,12 +122,13 @@ struct FailureStatements: Sendable {
         """
     }
 
-    /// The filter of some ids, which may be those of one user.
+    /// The filter for given ids, which can be limited to one user.
     fileprivate static let ofIDs = StuckRows.filter + ["only_user"]
 
     // MARK: - Counts
 
-    /// The counts of one organization: the organization, the latest moment, the key of the path, the filter.
+    /// The counts of one organization. The parameters are the organization, the latest moment, the key of the path and
+    /// the filter.
     private static let counts: [Path: Statement] = [
         .organization: count(
             "operation_count",
@@ -182,7 +183,7 @@ struct FailureStatements: Sendable {
         ),
     ]
 
-    /// Counts the rows of a query, which ends at one more than is counted.
+    /// Counts the rows of a query, which ends at one row more than the maximum count.
     private static func count(
         _ name: String,
         key: [String] = [],
@@ -206,7 +207,7 @@ struct FailureStatements: Sendable {
     }
 }
 
-/// The rows behind a place in an order: of one organization, or of all.
+/// The rows after a position in an order, of one organization or of all.
 private struct FailureRows {
     /// The parameter with the organization; nil for all.
     private let organization: String?
@@ -217,7 +218,7 @@ private struct FailureRows {
         isNewestFirst = newestFirst
     }
 
-    /// The columns of the order. An index that begins with the organization is in the order of the others.
+    /// The columns of the order. Within an organization, its index is ordered by the remaining columns.
     private func key(_ table: String) -> [String] {
         ["stuck_at", organization == nil ? "organization_id" : nil, "user_id", "id"].compactMap(\.self)
             .map { "\(table).\($0)" }
@@ -238,7 +239,7 @@ private struct FailureRows {
         let columns = "(\(key(table).joined(separator: ", ")))"
         if organization == nil { return "\(columns) < (:after, :after_organization, :after_user, :after_id)" }
         return isNewestFirst
-            // a bound on the time would be a second place at which a scan could begin
+            // with a bound on the time, the planner could begin a scan at that bound
             ? "\(columns) < (:after, :after_user, :after_id) AND :until::timestamptz IS NOT NULL"
             : "\(columns) > (:after, :after_user, :after_id) AND \(table).stuck_at <= :until"
     }
@@ -337,8 +338,8 @@ private struct FailureRows {
         )
     }
 
-    /// The next of the groups that are meant: among those whose first is next, for a page has no more groups than rows.
-    /// Where there are too many groups, the next of all in time. Only those of the page are read whole.
+    /// Returns the rows of the next matching groups, by the first row of each group: a page has no more groups than
+    /// rows. If there are too many groups, returns the next rows by time. Only the rows of the page are read in full.
     ///
     /// - Parameter groups: the groups `g`.
     func pageOfSomeGroups(

@@ -4,17 +4,17 @@ import Postgres
 package import SyncModel
 import SyncStore
 
-/// A user's open mutations in the order of the lane, a page at a time, and the lane itself.
+/// Lists a user's open mutations in the order of the lane, a page at a time, together with the lane.
 package struct LaneListing: Sendable {
-    /// An open mutation, without what its user wrote.
+    /// An open mutation, without content of its user.
     package struct Mutation: Sendable {
         package let base: Backlog.Mutation
         package let entity: EntityName
         package let errorCode: String?
         package let responseStatus: Int16?
-        /// Since when it is in its status.
+        /// The time since which the mutation has had its status.
         package let changedAt: Timestamp
-        /// Whether others follow it.
+        /// Whether more mutations follow the page.
         let hasMore: Bool
     }
 
@@ -25,9 +25,9 @@ package struct LaneListing: Sendable {
         package let next: String?
     }
 
-    /// Ids of mutations that the others on a page wait for.
+    /// The maximum number of listed ids for which the mutations on a page wait.
     ///
-    /// A page has one mutation at least.
+    /// A page has at least one mutation.
     private static let blockers = 1_048_576 / WorkBounds.listedID
 
     let pool: Pool
@@ -35,7 +35,7 @@ package struct LaneListing: Sendable {
 
     /// - Parameters:
     ///   - limit: 1 to 1,000.
-    ///   - cursor: `next` of the page before.
+    ///   - cursor: `next` of the previous page.
     package func page(of lane: LaneKey, limit: Int, cursor: String?) async throws(Problem) -> Page {
         let start = try Self.position(cursor)
         do {
@@ -141,22 +141,22 @@ extension LaneListing.Mutation {
 ///
 /// Halted lanes are ordered by organization and user, waiting lanes by the time at which they continue.
 package struct StoppedLanes: Sendable {
-    /// Until when nothing runs.
+    /// The condition until which nothing runs.
     package enum State: String, Sendable, CaseIterable {
-        /// Until a person settles a mutation.
+        /// Nothing runs until a person settles a mutation.
         case halted
-        /// Until a moment: the next try of what failed, or the end of an organization's pause.
+        /// Nothing runs until a moment: the next attempt of a failed request, or the end of an organization's pause.
         case waiting
     }
 
     package struct Lane: Sendable {
         package let key: LaneKey
         package let haltedBy: UUID?
-        /// When a gateway may take it; nil if nothing is to run.
+        /// The time from which a gateway can claim the lane; nil if nothing is to run.
         package let readyAt: Timestamp?
-        /// Mutations that run once they may.
+        /// The number of mutations that run once the lane continues.
         package let queuedCount: Int32
-        /// When the first of them was accepted.
+        /// The time at which the first of these mutations was accepted.
         package let queuedSince: Timestamp?
     }
 
@@ -170,9 +170,9 @@ package struct StoppedLanes: Sendable {
     let failure: StoreFailure
 
     /// - Parameters:
-    ///   - organization: only this one's; nil for all.
+    ///   - organization: the only organization; nil for all.
     ///   - limit: 1 to 1,000.
-    ///   - cursor: `next` of the page before.
+    ///   - cursor: `next` of the previous page.
     /// - Throws: `invalid_request` for an invalid cursor, or one made with another filter.
     package func page(
         _ state: State,
@@ -195,7 +195,7 @@ package struct StoppedLanes: Sendable {
 
     // MARK: - Statements
 
-    /// Behind a place: organization, user and, of those that wait, moment.
+    /// The rows after a position: organization, user and, for waiting lanes, the moment.
     private static func statement(_ name: String, _ rows: String, by order: String) -> Statement {
         Statement(
             name,

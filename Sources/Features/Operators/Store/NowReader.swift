@@ -3,11 +3,11 @@ import Postgres
 package import SyncModel
 package import SyncStore
 
-/// Reads the current state once for any number of operators, and caches it for two seconds.
+/// Reads the current state once for all operators, and caches it for two seconds.
 package actor NowReader {
-    /// The limit of one count.
+    /// The maximum of a count.
     package static let cap: Int64 = 10_000
-    /// Seconds for which a silent gateway counts as there.
+    /// The seconds after its last heartbeat for which a gateway counts as running.
     private static let memory: Int64 = 60
     private static let freshness: Duration = .seconds(2)
 
@@ -64,7 +64,8 @@ package actor NowReader {
             let (failed, conflict) = (
                 try failing.read("failed", as: Int64.self), try failing.read("conflict", as: Int64.self)
             )
-            // types of organizations; beyond the cap there may be more of both
+            // the number of pairs of an organization and a type, on a cluster of stuck mutations; beyond the cap, both
+            // counts may be too low
             let looked: Int64 = try failing.read("looked")
             let oldest = try await waiting(results[2])
             return NowState(
@@ -84,7 +85,7 @@ package actor NowReader {
         }
     }
 
-    /// The lane that was found, with the first of its mutations that waits.
+    /// Returns the lane that was found, with its first waiting mutation.
     private func waiting(_ found: Rows) async throws -> NowState.Waiting? {
         guard var row = found.first else { return nil }
         let lane = LaneKey(organization: try row.read("organization_id"), user: try row.read("user_id"))
@@ -104,7 +105,7 @@ package actor NowReader {
 
 /// The current state of all organizations and gateways, from the database.
 package struct NowState: Sendable {
-    /// A gateway that is there.
+    /// A running gateway.
     package struct Replica: Sendable {
         package let id: UUID
         package let lastSeenAt: Timestamp
@@ -114,29 +115,30 @@ package struct NowState: Sendable {
     package struct Waiting: Sendable {
         package let organization: UUID
         package let user: UUID
-        /// Nil if it has continued since.
+        /// The mutation; nil if it has continued since.
         package let mutation: UUID?
         package let acceptedAt: Timestamp
     }
 
-    /// When it was read.
+    /// The time at which the mutation was read.
     package let at: Timestamp
     package let failed: CappedCount
     package let conflict: CappedCount
     package let haltedLanes: CappedCount
-    /// Lanes that wait for a back-off, or for their upstream.
+    /// The number of lanes that wait for a back-off or for their upstream.
     package let waitingLanes: CappedCount
     package let oldest: Waiting?
-    /// Up to 100.
+    /// The running gateways, up to 100.
     package let replicas: [Replica]
     package let retention: RetentionStatus
 }
 
 // MARK: - NowStatements
 
-/// What operators see at a glance, over all organizations. Each statement ends after a bounded number of rows.
+/// The statements of the operators' overview of all organizations. Each ends after a bounded number of rows.
 enum NowStatements {
-    /// Failed and conflicting mutations, both up to `limit`, of as many types of organizations at most.
+    /// The failed and the conflicting mutations, each counted up to `limit`, among at most as many pairs of an
+    /// organization and a type.
     static let failing = Statement(
         "now_troubled",
         ["limit"],
@@ -152,7 +154,7 @@ enum NowStatements {
         )
         \(FailureCounts.counts(upTo: ":limit"))
         """,
-        // a cluster reads no list of organizations: it counts among the first stuck mutations
+        // a cluster does not read the list of organizations: it counts among the first stuck mutations
         variant: """
             SELECT count(*) FILTER (WHERE x.status = 'failed') AS failed,
                 count(*) FILTER (WHERE x.status = 'conflict') AS conflict, count(*) AS looked
@@ -160,7 +162,7 @@ enum NowStatements {
             """
     )
 
-    /// Lanes that are halted, and that wait for a moment behind `now`; both up to `limit`.
+    /// The lanes that are halted, and those that wait for a moment after `now`; each counted up to `limit`.
     static let lanes = Statement(
         "now_lanes",
         ["limit", "now"],
@@ -171,7 +173,7 @@ enum NowStatements {
         """
     )
 
-    /// The lane whose mutations have waited longest among the `limit` that are next.
+    /// The lane whose mutations have waited longest, among the `limit` lanes that are due next.
     static let oldest = Statement(
         "now_oldest",
         ["limit"],
@@ -189,7 +191,7 @@ enum NowStatements {
         """
     )
 
-    /// The first mutation of a lane (`organization`, `user`) that waits.
+    /// The first waiting mutation of a lane (`organization`, `user`).
     static let firstWaiting = Statement(
         "now_first_waiting",
         ["organization", "user"],
@@ -206,7 +208,7 @@ enum NowStatements {
         """
     )
 
-    /// Gateways that have been there within `seconds` seconds, the latest first.
+    /// The gateways with a heartbeat in the last `seconds` seconds, the latest first.
     static let replicas = Statement(
         "now_replicas",
         ["seconds"],

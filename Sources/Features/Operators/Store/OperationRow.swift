@@ -3,33 +3,34 @@ package import Postgres
 package import SyncModel
 import SyncStore
 
-/// An operation as it is stored, and as operators see it.
+/// An operation as it is stored and as operators see it.
 package struct OperationRow: WorkItem {
     package let organization: UUID
     package let id: UUID
     package let kind: OperationKind
     package let filter: FailureFilter
-    /// Nil: all that match the rest of the filter.
+    /// The ids to which the operation is limited; nil for all mutations that match the rest of the filter.
     package let ids: [UUID]?
     package let dependants: DependantsChoice?
     package let strategy: ResolveRequest.Strategy?
     package let reason: String
-    /// Who asked for it.
+    /// The operator who requested the operation.
     package let actor: String
     package let perSecond: Int32
     package let state: OperationState
     /// The number of mutations that were read: the sum of `tally`.
     package let matched: Int64
-    /// Mutations that matched when the operation was made; nil for operations that an earlier version made.
+    /// The number of mutations that matched when the operation was created; nil for operations that an earlier version
+    /// created.
     package let total: BoundedCount?
     package let tally: (done: Int64, skipped: Int64, failed: Int64)
-    /// Why mutations were skipped or failed at, by the problem's code.
+    /// The reasons for skipped and failed mutations, by the problem's code.
     package let reasons: [ByteExactString: Int64]
-    /// Why it failed.
+    /// The reason why the operation failed.
     package let error: String?
-    /// The last mutation that it read.
+    /// The last mutation that the operation read.
     let place: FailureQuery.Place?
-    /// The gateway that works on it.
+    /// The gateway that processes the operation.
     package let gateway: UUID?
     let token: Int64
     package let createdAt: Timestamp
@@ -37,7 +38,7 @@ package struct OperationRow: WorkItem {
     package let changedAt: Timestamp
     package let endedAt: Timestamp?
 
-    /// The columns that it is read from, for a table that is called `o`.
+    /// The columns of the row, for a table with the alias `o`.
     static let list = """
         o.organization_id, o.id, o.kind, o.statuses, o.entity_type, o.error_code, o.error_status, o.user_id, o.ids,
             o.dependents, o.strategy, o.reason, o.actor, o.per_second, o.state, o.matched, o.done, o.skipped, o.failed,
@@ -91,7 +92,7 @@ package struct OperationRow: WorkItem {
 /// Selects the mutations that an operation still covers once their lane is locked.
 ///
 /// The operation leaves out mutations that were settled, or that failed again, after they were found. If another
-/// gateway has the operation, or if it has ended, it leaves out all of them.
+/// gateway has the operation, or if the operation has ended, it leaves out all mutations.
 package struct OperationDisplay: SettlementGuard {
     let organization: UUID
     let operation: UUID
@@ -105,7 +106,7 @@ package struct OperationDisplay: SettlementGuard {
         self.found = found
     }
 
-    /// - Parameter user: whose lane is locked.
+    /// - Parameter user: the user whose lane is locked.
     package func query(of user: UUID) -> Query {
         var parameters = Parameters(of: organization, user, found.map(\.id))
         parameters.add(found.map(\.at))

@@ -2,7 +2,7 @@ import Postgres
 import SyncModel
 import SyncStore
 
-/// The statements about operations. Progress is written under the token of a lease.
+/// The statements about operations. Progress is written only with the token of a valid lease.
 enum OperationStatements {
     static let make = Statement(
         "operation_make",
@@ -27,14 +27,14 @@ enum OperationStatements {
         "SELECT 1 FROM organizations g WHERE g.id = :organization FOR NO KEY UPDATE"
     )
 
-    /// A row where the user (`user`) was erased.
+    /// A row if the user (`user`) was erased.
     static let isErased = Statement(
         "operation_of_erased",
         ["organization", "user"],
         "SELECT 1 WHERE \(ErasedUsers.isErased(":organization::uuid", ":user::uuid"))"
     )
 
-    /// Those of an organization that run, counted up to `limit`.
+    /// The number of an organization's running operations, counted up to `limit`.
     static let running = Statement(
         "operation_running",
         ["organization", "limit"],
@@ -50,10 +50,10 @@ enum OperationStatements {
         "SELECT \(OperationRow.list) FROM operations o WHERE o.organization_id = :organization AND o.id = :id"
     )
 
-    /// Newest first, after a place.
+    /// Operations after a position, newest first.
     ///
-    /// A page ends early where its operations name many mutations. For all organizations, `organization` is an id that
-    /// no organization has.
+    /// A page ends early if its operations name many mutations. For all organizations, `organization` is an id that no
+    /// organization has.
     private static func list(_ name: String, _ rows: String, _ order: String) -> Statement {
         Statement(
             name,
@@ -92,7 +92,7 @@ enum OperationStatements {
         "o.created_at DESC, o.organization_id DESC, o.id DESC"
     )
 
-    /// Of any organization except some (`except`), the longest due first: a plain read.
+    /// The due operations of all organizations except some (`except`), the longest due first. The read takes no locks.
     static let due = Statement(
         "operations_due",
         ["now", "limit", "except"],
@@ -102,8 +102,8 @@ enum OperationStatements {
         """
     )
 
-    /// Claims an operation that was due at `due_at` for a gateway (`owner`) until `until`, unless another has claimed
-    /// it since; `now`: now.
+    /// Claims an operation that was due at `due_at` for a gateway (`owner`) until `until`, unless another gateway has
+    /// claimed it since. `now` is the present time.
     static let claim = Statement(
         "operation_claim",
         ["organization", "id", "due_at", "owner", "until", "now"],
@@ -152,7 +152,7 @@ enum OperationStatements {
         """
     )
 
-    /// `state`: how it ended; `error`: why.
+    /// Ends an operation. `state` is its final state, and `error` is the reason of a failure.
     static let end = Statement(
         "operation_end",
         ["organization", "id", "token", "state", "error", "now"],
@@ -164,7 +164,7 @@ enum OperationStatements {
         """
     )
 
-    /// Releases the lease: another gateway may continue from `due_at`.
+    /// Releases the lease, so that another gateway can continue from `due_at` on.
     static let release = Statement(
         "operation_release",
         ["organization", "id", "token", "due_at"],
@@ -185,7 +185,7 @@ enum OperationStatements {
         """
     )
 
-    /// Of any organization: what ended before `before`.
+    /// Deletes operations of all organizations that ended before `before`.
     static let prune = Statement(
         "operation_prune",
         ["before", "limit"],

@@ -4,13 +4,13 @@ import Postgres
 package import SyncModel
 import SyncStore
 
-/// Previews, creates, lists and ends operators' bulk operations. ``OperationRun`` works on them.
+/// Previews, creates, lists and ends operators' bulk operations. ``OperationRun`` processes them.
 package struct OperationStore: Sendable {
-    /// What an operation would be about.
+    /// The mutations that an operation would process.
     package struct Preview: Sendable {
         package let count: BoundedCount
         package let users: BoundedCount
-        /// The first of them.
+        /// The first of the mutations.
         package let sample: [FailedMutation]
     }
 
@@ -19,9 +19,9 @@ package struct OperationStore: Sendable {
         package let next: String?
     }
 
-    /// Operations of an organization that run at the same time.
+    /// The maximum number of an organization's operations that run at the same time.
     package static let atOnce: Int64 = 20
-    /// Mutations that a preview shows.
+    /// The number of mutations that a preview shows.
     static let sample = 20
 
     let pool: Pool
@@ -37,7 +37,7 @@ package struct OperationStore: Sendable {
         self.failure = failure
     }
 
-    /// How many mutations match, and the first of them.
+    /// Returns the number of matching mutations, and the first of them.
     package func preview(_ draft: OperationDraft, in organization: UUID) async throws(Problem) -> Preview {
         let count: BoundedCount
         let users: BoundedCount
@@ -67,7 +67,7 @@ package struct OperationStore: Sendable {
         BoundedCount(found: isCut ? found + 1 : found, limit: isCut ? found : BoundedCount.limit)
     }
 
-    /// The number of mutations that an operation is about when it is made.
+    /// Returns the number of mutations that an operation covers when it is created.
     private func total(_ draft: OperationDraft, in organization: UUID, at moment: Timestamp) async throws
         -> BoundedCount
     {
@@ -81,11 +81,12 @@ package struct OperationStore: Sendable {
         return Self.bounded(found, isCut)
     }
 
-    /// Creates an operation, which some gateway begins immediately.
+    /// Creates an operation, which a gateway begins immediately.
     ///
-    /// - Parameter actor: who asked for it.
+    /// - Parameter actor: the operator who requests it.
     /// - Returns: nil if there is no such organization.
-    /// - Throws: `validation_failed` where as many run as may; `user_erased` if it is about an erased user.
+    /// - Throws: `validation_failed` if the maximum number of operations is running; `user_erased` if the operation
+    ///   names an erased user.
     package func make(
         _ draft: OperationDraft,
         in organization: UUID,
@@ -113,7 +114,7 @@ package struct OperationStore: Sendable {
             parameters.add(total.count)
             parameters.add(total.isMore)
             return try await pool.transaction { [parameters] connection in
-                // one at a time: each has to see those that were made before
+                // one creation at a time, because each must count the operations created before
                 let facts = try await connection.run([
                     OperationStatements.lockOrganization(organization: organization),
                     OperationStatements.running(organization: organization, limit: Self.atOnce),
@@ -143,7 +144,7 @@ package struct OperationStore: Sendable {
         )
     }
 
-    /// Nil if there is no such operation.
+    /// Returns an operation; nil if there is no such operation.
     package func operation(_ id: UUID, in organization: UUID) async throws(Problem) -> OperationRow? {
         try await failure.reporting("read an operation") {
             try await pool.run([OperationStatements.find(organization: organization, id: id)])[0]
@@ -151,12 +152,12 @@ package struct OperationStore: Sendable {
         }
     }
 
-    /// A page of operations, newest first.
+    /// Returns a page of operations, newest first.
     ///
     /// - Parameters:
-    ///   - organization: only this one's; nil for all.
+    ///   - organization: the only organization; nil for all.
     ///   - limit: 1 to 1,000.
-    ///   - cursor: `next` of the page before.
+    ///   - cursor: `next` of the previous page.
     package func list(
         of organization: UUID?,
         state: OperationState?,
@@ -187,9 +188,10 @@ package struct OperationStore: Sendable {
         }
     }
 
-    /// Ends an operation; one that has ended stays as it is.
+    /// Ends an operation; an operation that has already ended stays unchanged.
     ///
-    /// The gateway that works on it still settles its current batch, at most ``OperationPace/batch`` mutations.
+    /// The gateway that processes the operation still settles its current batch, at most ``OperationPace/batch``
+    /// mutations.
     ///
     /// - Returns: the operation afterwards; nil if there is no such operation.
     package func cancel(_ id: UUID, in organization: UUID) async throws(Problem) -> OperationRow? {
@@ -204,7 +206,7 @@ package struct OperationStore: Sendable {
     }
 }
 
-/// A place in a list of operations, newest first.
+/// A position in a list of operations, newest first.
 private struct OperationPlace {
     var at = Timestamp(microseconds: .max)
     var organization = UUID.greatest

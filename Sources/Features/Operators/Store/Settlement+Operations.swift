@@ -6,10 +6,10 @@ import SyncStore
 /// Settles mutations of one lane for an operation, and returns the outcome of each.
 extension Settlement {
     /// - Parameters:
-    ///   - screen: the mutations of the lane that an operation found.
-    ///   - note: a query that records how many were settled, in the transaction that settles them, so that the count is
-    ///     exact even if the gateway is lost.
-    /// - Throws: what keeps all of them from being settled just now.
+    ///   - screen: selects the mutations of the lane that the operation found.
+    ///   - note: a query that records the number of settled mutations, in the transaction that settles them, so that
+    ///     the count is exact even if the gateway is lost.
+    /// - Throws: the problem that at present prevents all of the mutations from being settled.
     package func operate(
         _ kind: OperationKind,
         on screen: OperationDisplay,
@@ -38,7 +38,7 @@ extension Settlement {
         let parts = try await parts(of: ids, in: lane)
         var tally = OperationTally()
         for part in parts { tally.add(try await retry(part, of: lane, note)) }
-        // mutations that are no longer there
+        // mutations that no longer exist
         tally.skip(.statusTransitionMustBeValid, Int64(ids.count - parts.reduce(0) { $0 + $1.count }))
         return tally
     }
@@ -50,7 +50,7 @@ extension Settlement {
     ) async throws(Problem) -> OperationTally {
         var tally = OperationTally()
         try await commit(lane, ids, "retry mutations") { reader, _, subjects, plan in
-            // the transaction may be tried again
+            // the transaction may be retried
             tally = OperationTally()
             var graph: DependencyGraph?
             for subject in subjects {
@@ -75,7 +75,7 @@ extension Settlement {
         return tally
     }
 
-    /// The lane's dependencies, read once for all restarts of a transaction.
+    /// Returns the lane's dependencies, which are read once for all attempts of a transaction.
     private func dependencies(
         knowing known: DependencyGraph?,
         _ lane: LaneState,
@@ -113,13 +113,13 @@ extension Settlement {
                 [note(discarded.count)]
             }
             tally.done = Int64(count)
-            // others depend on them, or they are settled already
+            // other mutations depend on these, or they are already settled
             tally.skip(.validationFailed, Int64(ids.count) - tally.done)
         }
         return tally
     }
 
-    /// Each is in a separate transaction, which locks the mutation's entity.
+    /// Each resolution is a separate transaction, which locks the mutation's entity.
     private func resolve(
         _ ids: [UUID],
         of lane: LaneKey,

@@ -21,22 +21,22 @@ extension Store {
     /// Lists lanes in which nothing runs.
     package var stoppedLanes: StoppedLanes { StoppedLanes(pool: pool, now: now, failure: failure) }
 
-    /// Explains why data of a user have not arrived.
+    /// Explains why a user's data have not arrived.
     package var explainer: UserExplainer {
         UserExplainer(pool: pool, catalog: catalog, backlog: backlog, now: now, failure: failure)
     }
 
-    /// Reads the current state for operators; all of them share it.
+    /// Reads the current state for operators, with one cache for all of them.
     package var nowReader: NowReader {
         NowReader(store: self)
     }
 
-    /// Operators' operations.
+    /// Creates and lists operators' bulk operations.
     package var operations: OperationStore {
         OperationStore(pool: pool, stuckList: stuckList, now: now, failure: failure)
     }
 
-    /// Works on operations.
+    /// Processes bulk operations.
     ///
     /// - Parameter gateway: this process.
     package func operationRun(of gateway: UUID) -> OperationRun {

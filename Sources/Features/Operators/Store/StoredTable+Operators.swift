@@ -42,9 +42,9 @@ extension StoredTable {
         .open("reasons")
 }
 
-/// Operations whose users are erased or merged.
+/// Changes operations whose users are erased or merged.
 enum OperationUsers {
-    /// Operations that name the user or one of the user's mutations: they stay, without any user.
+    /// Removes the user from operations that name the user or one of the user's mutations; the operations stay.
     ///
     /// Parameters as for ``StoredTable/Erase/batches(_:keep:)``.
     static let erase = Statement(
@@ -79,9 +79,10 @@ enum OperationUsers {
 
     private static let nobody = "'00000000-0000-0000-0000-000000000000'::uuid"
 
-    /// Operations name the other user from now on.
+    /// Replaces the user in operations by the target user.
     ///
-    /// One about the user's mutations ends: no such mutation is left, and the other's own were not meant.
+    /// An operation that names mutations of the user ends: these mutations no longer exist under the user, and the
+    /// operation does not cover the target's own mutations.
     static let merge = Statement(
         "join_operations",
         ["organization", "user", "into", "now"],

@@ -3,7 +3,7 @@ import Postgres
 package import SyncModel
 import SyncStore
 
-/// Gathers what an explanation of a user rests on: a few bounded reads.
+/// Reads the facts of an explanation about a user, in a few bounded reads.
 package struct UserExplainer: Sendable {
     let pool: Pool
     let catalog: Catalog
@@ -11,11 +11,11 @@ package struct UserExplainer: Sendable {
     let now: TimeSource
     let failure: StoreFailure
 
-    /// Why something of a user's has not arrived.
+    /// Returns the reasons why data of a user have not arrived.
     ///
     /// - Parameters:
-    ///   - mutation: one that is asked about.
-    ///   - device: the one that is asked about; nil for all.
+    ///   - mutation: the mutation in question.
+    ///   - device: the device in question; nil for all.
     package func explanation(
         of user: UUID,
         in organization: Organization,

@@ -6,16 +6,17 @@ import Postgres
 package import SyncModel
 import SyncStore
 
-/// Works on operations step by step: claims one, settles a few mutations lane by lane, records its progress, pauses.
+/// Processes operations step by step: claims an operation, settles a few mutations lane by lane, records its progress,
+/// pauses.
 ///
-/// The next claimant of an operation repeats a step that was interrupted at any point. Each settled mutation counts
-/// exactly once, because the transaction that settles it counts it.
+/// If a step is interrupted, the next claimant of the operation repeats it. Each settled mutation counts exactly once,
+/// because the transaction that settles it counts it.
 package struct OperationRun: Sendable {
     /// Seconds for which a lease is valid without renewal; then another gateway continues the operation.
     package static let leaseSeconds: Double = 30
     /// Seconds until an operation continues after a failed step.
     static let pause: Double = 15
-    /// Operations that are tried to be claimed in one look: others claim, too.
+    /// The maximum number of operations that one search tries to claim, because other gateways also claim them.
     static let candidates: Int64 = 16
     /// Consecutive failures, of steps and of mutations, after which an operation ends as failed.
     static let maxConsecutiveFailures: Int64 = 100
@@ -27,7 +28,7 @@ package struct OperationRun: Sendable {
     let now: TimeSource
     let failure: StoreFailure
     let logger: Logger
-    /// This process.
+    /// The id of this process.
     let gateway: UUID
     private let metrics = OperationMetrics()
     private let setbacks = OperationSetbacks()
@@ -52,7 +53,7 @@ package struct OperationRun: Sendable {
         self.gateway = gateway
     }
 
-    /// Claims the operation that is due longest; nil if none is.
+    /// Claims the operation that is due longest; nil if no operation is due.
     ///
     /// - Parameter organizations: organizations whose operations are left out.
     package func claim(excluding organizations: [UUID] = []) async throws(Problem) -> OperationRow? {
@@ -87,9 +88,9 @@ package struct OperationRun: Sendable {
         return (try? await pool.run([find])[0].count) ?? 0 > 0
     }
 
-    /// Works on a claimed operation until it ends, another gateway claims it, or `shouldStop` returns true.
+    /// Processes a claimed operation until it ends, another gateway claims it, or `shouldStop` returns true.
     ///
-    /// In the last case another gateway may continue immediately.
+    /// In the last case, another gateway can continue immediately.
     ///
     /// - Parameter rest: pauses for some seconds.
     package func work(
@@ -177,8 +178,8 @@ package struct OperationRun: Sendable {
         return Step(operation: next, tally: tally, isLast: place == nil)
     }
 
-    /// A failure of one lane does not stop the others. A failure of the database does, and so does a lane that takes too
-    /// long: the step is repeated with fewer mutations.
+    /// A failure of one lane does not stop the others. If the database fails, or if a lane takes too long, the step
+    /// ends and is repeated with fewer mutations.
     private func settle(
         _ places: [FailureQuery.Place],
         of user: UUID,
@@ -268,7 +269,7 @@ package struct OperationRun: Sendable {
         )
     }
 
-    /// If that fails, the lease expires.
+    /// If the release fails, the lease expires.
     private func release(_ operation: OperationRow, until moment: Timestamp) async {
         var parameters = operation.lease
         parameters.add(moment)

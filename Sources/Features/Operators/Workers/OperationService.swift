@@ -7,22 +7,22 @@ package import SyncModel
 package import SyncStore
 import Synchronization
 
-/// Works on operators' operations, some at a time, until graceful shutdown; deletes those that ended long ago.
+/// Processes operators' operations concurrently until graceful shutdown, and deletes operations that ended long ago.
 ///
-/// Organizations share the places: one organization has at most all but one of them. While operations of others are
-/// due, an operation releases its place after ``turn``.
+/// Organizations share the places for concurrent operations: one organization can have all places but one. While
+/// operations of others are due, an operation releases its place after ``turn``.
 package final class OperationService: LeasedWorker {
-    /// Operations that one gateway works on at the same time.
+    /// The number of operations that one gateway processes concurrently.
     static let places = 4
-    /// Of these, for one organization.
+    /// The maximum number of these for one organization.
     static let maxConcurrentPerOrganization = places - 1
-    /// How long an operation keeps its place while operations of other organizations are due.
+    /// The time for which an operation keeps its place while operations of other organizations are due.
     static let turn: Duration = .seconds(15)
-    /// The interval at which an operation checks whether others are due, once its turn is over.
+    /// The interval at which an operation checks whether other operations are due, once its turn is over.
     private static let turnPoll: Duration = .seconds(1)
-    /// Seconds between two searches for operations that ended long ago.
+    /// The seconds between two searches for operations that ended long ago.
     private static let pruneInterval: Double = 3_600
-    /// Operations that one statement deletes.
+    /// The maximum number of operations that one statement deletes.
     private static let pruneLimit: Int64 = 1_000
 
     private let runner: OperationRun
@@ -32,9 +32,9 @@ package final class OperationService: LeasedWorker {
     package let loop: WorkerLoop<ClaimedPlaces<OperationRow>>
 
     /// - Parameters:
-    ///   - retentionDays: for how long an operation is kept that has ended.
-    ///   - pollInterval: the interval at which a gateway checks whether one is due, in seconds.
-    ///   - turn: ``turn``, unless a test needs another.
+    ///   - retentionDays: the days for which an ended operation is kept.
+    ///   - pollInterval: the interval at which a gateway checks whether an operation is due, in seconds.
+    ///   - turn: ``turn``, which tests can shorten.
     package init(
         store: Store,
         retentionDays: Double,
@@ -50,7 +50,7 @@ package final class OperationService: LeasedWorker {
         loop = WorkerLoop(ClaimedPlaces(Self.places), pace: pace, logger: logger)
     }
 
-    /// At shutdown steps in progress are finished, and operations released.
+    /// At shutdown, steps in progress are finished, and operations are released.
     package func run() async throws {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await self.runUntilShutdown() }
@@ -71,7 +71,8 @@ package final class OperationService: LeasedWorker {
         _ = try? await cancelWhenGracefulShutdown { try await Task.sleep(for: .seconds(seconds)) }
     }
 
-    /// Claims an operation of an organization that has no place here, or else of one that has less than its share.
+    /// Claims an operation, preferably of an organization without a place on this gateway, otherwise of an organization
+    /// with less than its share.
     package func due(from cursor: inout Void?) async throws(Problem) -> [OperationRow] {
         cursor = nil
         guard loop.places.hasRoom else { return [] }
@@ -84,7 +85,7 @@ package final class OperationService: LeasedWorker {
         return [found]
     }
 
-    /// Works on an operation until it ends, or its turn does.
+    /// Processes an operation until the operation or its turn ends.
     package func work(on operation: OperationRow) async -> Bool {
         let organization = operation.organization
         let turn = Turn(over: .now + turn)
@@ -99,7 +100,7 @@ package final class OperationService: LeasedWorker {
         return true
     }
 
-    /// How long an operation keeps its place.
+    /// Measures how long an operation keeps its place.
     private final class Turn: Sendable {
         private let state: Mutex<(nextLook: ContinuousClock.Instant, yields: Bool)>
 
@@ -133,11 +134,11 @@ package final class OperationService: LeasedWorker {
     }
 }
 
-/// Operations' metrics, described where they are wired.
+/// Metrics of operations. Their help texts are in the code that registers them.
 package struct OperationMetrics: Sendable {
-    /// Mutations that operations processed here, by `kind` and `result`.
+    /// The number of mutations that operations processed on this gateway, by `kind` and `result`.
     package static let mutations = "sluice_operation_mutations_total"
-    /// Operations that ended here, by `kind` and `state`.
+    /// The number of operations that ended on this gateway, by `kind` and `state`.
     package static let ended = "sluice_operations_ended_total"
 
     private let mutations: [OperationKind: [String: Counter]]

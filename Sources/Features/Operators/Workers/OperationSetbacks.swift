@@ -2,27 +2,27 @@ import FoundationEssentials
 import SyncModel
 import Synchronization
 
-/// Failures of operations at this gateway, by which it works on fewer mutations at a time.
+/// The failures of operations on this gateway, after which it processes fewer mutations at a time.
 ///
 /// They outlast an operation's lease: each failure releases the lease for a pause.
 final class OperationSetbacks: Sendable {
-    /// Attempts at a step after which a mutation that takes too long alone is counted as failed.
+    /// The number of attempts at a step after which a single mutation that takes too long counts as failed.
     static let attempts = 10
-    /// Operations that are remembered.
+    /// The maximum number of operations whose failures are stored.
     private static let capacity = 1_000
 
     private struct Setback {
-        /// Steps and mutations that failed since the last mutation that was settled or skipped.
+        /// The number of steps and mutations that failed since the last mutation that was settled or skipped.
         var failures: Int64 = 0
-        /// Failures of the present step.
+        /// The number of failures of the present step.
         var attempts = 0
-        /// How often the page is halved.
+        /// The number of times that the page was halved.
         var halvings = 0
     }
 
     private let state = Mutex([UUID: Setback]())
 
-    /// Mutations of the next step.
+    /// Returns the maximum number of mutations in the next step.
     func limit(of operation: UUID, atMost limit: Int) -> Int {
         state.withLock { max(1, limit >> ($0[operation]?.halvings ?? 0)) }
     }

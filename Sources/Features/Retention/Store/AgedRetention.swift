@@ -52,7 +52,7 @@ extension AgedRetention {
     /// Deletes idempotency records.
     ///
     /// Their sequence numbers stay below the device's watermark, so a later repeat by that device is refused and never
-    /// executed. From another device it is a new mutation (docs/guarantees.md).
+    /// executed. A repeat by another device is a new mutation (docs/guarantees.md).
     static func records(of organization: UUID, _ cutoffs: RetentionCutoffs) -> Self {
         Self(organization: organization, cutoff: cutoffs.everything, rows: finalMutations) {
             mutations.query(deleteMutationsStatement, $0)

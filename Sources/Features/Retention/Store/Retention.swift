@@ -12,7 +12,7 @@ protocol Retention: Sendable {
     /// Reads a page without locks: old rows, and rows between them.
     func page(after place: RetentionPosition?, limit: Int) -> Query
     func row(_ row: inout RowReader) throws -> Row
-    /// Returns further users whose lanes must be locked, as far as they are known before locking.
+    /// Returns further users whose lanes must be locked, if they are known before locking.
     func others(excluding rows: [Row], on connection: Connection) async throws -> Set<UUID>
 
     /// Deletes rows whose lanes are locked.

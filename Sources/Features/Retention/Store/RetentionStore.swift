@@ -13,8 +13,8 @@ package struct RetentionStore: Sendable {
     package static let leaseSeconds = RetentionStatus.leaseSeconds
     /// The maximum number of organizations that one statement reads.
     static let organizationsAtATime = 500
-    /// The time for which a step waits for a lane, in milliseconds: all that wait for the step's other lanes wait with
-    /// it.
+    /// The time for which a step waits for a lane, in milliseconds: callers that wait for the step's other lanes also
+    /// wait for this time.
     static let lockTimeout = 300
 
     /// The tables that are deleted by age alone.
@@ -34,9 +34,9 @@ package struct RetentionStore: Sendable {
 
     // MARK: - The lease
 
-    /// Claims the lease; nil while another replica holds it or no run is due.
+    /// Claims the lease; returns nil while another replica has it, or if no run is due.
     ///
-    /// - Parameter interval: seconds from the end of a run to the next; nil if a run is always due.
+    /// - Parameter interval: seconds from the end of a run to the next run; nil if a run is always due.
     package func claim(owner: UUID, interval: Double?) async throws(Problem) -> RetentionLease? {
         let query = RetentionStatements.claim(
             owner: owner,

@@ -176,7 +176,7 @@ package struct RetentionRun: Sendable {
                 memory.failures[part] = failures + 1
                 memory.failuresInAll += 1
                 if memory.failuresInAll >= Self.maxConsecutiveFailures { throw error }
-                // after the other parts
+                // after the other parts of the turn
                 if failures + 1 >= Self.maxFailuresPerTask { leave(part, error, &memory, &result) }
                 if lease != nil { try? await Task.sleep(for: .milliseconds(50 * (failures + 1))) }
                 return nil
@@ -209,7 +209,7 @@ package struct RetentionRun: Sendable {
         do {
             try await onStep(kind, step, elapsed)
         } catch is CancellationError {
-            // the next step detects that it has to stop
+            // the next step detects the reason to stop
         } catch {
             throw Problem(.internalError, "\(error)")
         }

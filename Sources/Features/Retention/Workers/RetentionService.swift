@@ -38,7 +38,7 @@ package final class RetentionService: LeasedWorker {
     /// Creates the service without opening connections.
     ///
     /// - Parameters:
-    ///   - interval: seconds from the end of a run to the next.
+    ///   - interval: seconds from the end of a run to the next run.
     ///   - pollInterval: the interval at which a replica checks whether a run is due, in seconds.
     package init(
         store: Store,
@@ -161,11 +161,11 @@ package final class RetentionService: LeasedWorker {
     }
 }
 
-/// Retention's metrics, described where they are wired.
+/// Retention's metrics. Their help texts are in the code that registers them.
 package struct RetentionMetrics: Sendable {
-    /// Rows changed or deleted, by `what`.
+    /// The number of rows changed or deleted, by `what`.
     package static let rows = "sluice_retention_rows_total"
-    /// Duration of steps.
+    /// The duration of steps.
     package static let stepDuration = "sluice_retention_step_duration_seconds"
 
     private let rowCounters: [RetentionKind: Counter]

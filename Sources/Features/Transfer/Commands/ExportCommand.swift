@@ -94,7 +94,7 @@ struct ExportCommand: AsyncParsableCommand {
         case refused(ExitCode)
     }
 
-    /// Adds the file's name to a problem of a file that is to be continued.
+    /// Adds the file's name to a problem of the file that the export continues.
     private func named(_ problem: Problem) -> Problem {
         guard resume, [.invalidRequest, .cursorExpired].contains(problem.code), let file else { return problem }
         return Problem(problem.code, "cannot resume \(file): \(problem.detail)")
@@ -110,7 +110,7 @@ struct ExportCommand: AsyncParsableCommand {
         if resume {
             let last = try output.lastLine(beginning: EntityExport.lineBeginning)
             start = try last.line.map { line throws(Problem) in try export.cursor(in: line) }
-            // only a file that is an export is changed
+            // change the file only if it is an export
             try output.cut(at: last.end)
         }
         let pace = Box(TransferPace(rate: transfer.rate))
@@ -139,7 +139,7 @@ struct ExportCommand: AsyncParsableCommand {
     private func output(_ progress: EntityExport.Progress, _ seconds: Double) {
         let userMessage = TransferFormatting.summary(progress, seconds: seconds)
         guard !isToStandardOutput else {
-            // the lines have it
+            // with `--json`, the printed lines contain the message
             if !options.json { Terminal.printError(userMessage) }
             return
         }
@@ -156,9 +156,9 @@ struct ExportCommand: AsyncParsableCommand {
 
 // MARK: - OutputFile
 
-/// Where lines are written to: a file that only its owner may read, or standard output.
+/// The destination of lines: a file that only its owner may read, or standard output.
 final class OutputFile {
-    /// The maximum length of a last line.
+    /// The maximum length of the last line, in bytes.
     private static let tailBytes: Int64 = 8_388_608
 
     private let descriptor: Int32
@@ -166,8 +166,8 @@ final class OutputFile {
 
     /// - Parameters:
     ///   - path: nil or `-` for standard output.
-    ///   - isContinued: whether a file that is there is written on, behind its last whole line; otherwise none may be
-    ///     there.
+    ///   - isContinued: whether an existing file is continued after its last whole line; otherwise the file must not
+    ///     exist.
     init(_ path: String?, isContinued: Bool) throws {
         guard let path, path != "-" else {
             (descriptor, name) = (STDOUT_FILENO, "standard output")
@@ -182,15 +182,15 @@ final class OutputFile {
         guard flock(descriptor, LOCK_EX | LOCK_NB) == 0 else {
             throw Terminal.failure("\(path) is being written by another process", Terminal.tryAgain)
         }
-        // the file's creator may have permitted others to read it
+        // the file's creator may have let others read it
         guard fchmod(descriptor, 0o600) == 0 else {
             throw Terminal.failure("the permissions of \(path) cannot be restricted: \(InputFile.lastError)")
         }
     }
 
-    /// Opens a file for errors, and replaces its content.
+    /// Opens a file for errors and replaces its content.
     ///
-    /// - Parameter input: the file that is read at the same time; it must not be the same file under any name.
+    /// - Parameter input: the file that the import reads; it must not be the same file under another name.
     init(replacing path: String, excluding input: InputFile) throws {
         name = path
         descriptor = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0o600)
@@ -210,7 +210,7 @@ final class OutputFile {
 
     /// Returns the last complete line, nil for an empty file, and where it ends.
     ///
-    /// - Parameter beginning: the beginning of a first line that was cut off: no other file is continued.
+    /// - Parameter beginning: how an incomplete first line must begin; other files are not continued.
     func lastLine(beginning: [UInt8]) throws -> (line: [UInt8]?, end: Int64) {
         let size = Int64(lseek(descriptor, 0, SEEK_END))
         let start = max(0, size - Self.tailBytes)
@@ -245,7 +245,7 @@ final class OutputFile {
         return bytes
     }
 
-    /// Continues at a place: everything after it is cut off.
+    /// Removes everything after an offset, where the export continues.
     func cut(at size: Int64) throws {
         guard ftruncate(descriptor, off_t(size)) == 0, lseek(descriptor, 0, SEEK_END) >= 0 else {
             throw Terminal.failure("\(name) cannot be written: \(InputFile.lastError)")
@@ -264,7 +264,7 @@ final class OutputFile {
         }
     }
 
-    /// Waits until a file is on the disk.
+    /// Waits until the file is on disk.
     func finish() throws(FileFailure) {
         guard descriptor != STDOUT_FILENO else { return }
         guard fsync(descriptor) == 0 || errno == EINVAL || errno == EROFS else {

@@ -102,7 +102,7 @@ struct ImportCommand: AsyncParsableCommand {
         let pace = Box(TransferPace(rate: transfer.rate, quota: quota))
         let read = Box<Int64>(0)
         return try await withThrowingTaskGroup(of: Void.self) { group in
-            // as gateways do: one task commits, the other notifies them
+            // as in gateways, one task commits and the other notifies
             group.addTask { try await store.ingest.runCommitters() }
             group.addTask { try await store.notifier.run() }
             defer { group.cancelAll() }
@@ -122,7 +122,7 @@ struct ImportCommand: AsyncParsableCommand {
                 read.value += Int64(part?.count ?? 0)
                 return part
             }
-            // the last hint is on its way for a tenth of a second at most
+            // the last hint takes at most a tenth of a second
             try? await Task.sleep(for: .milliseconds(200))
             return report
         }
@@ -157,12 +157,12 @@ final class Box<Value> {
 
 // MARK: - InputFile
 
-/// A file, or standard input, that is read part by part.
+/// A file, or standard input, that is read in parts.
 final class InputFile: Sendable {
     private static let partBytes = 262_144
 
     private let descriptor: Int32
-    /// In bytes; nil unless it is a regular file.
+    /// The size in bytes; nil unless it is a regular file.
     let size: Int64?
     /// Identifies the file under any name.
     private let identity: (dev_t, ino_t)
@@ -182,7 +182,7 @@ final class InputFile: Sendable {
 
     deinit { close(descriptor) }
 
-    /// Whether this is the regular file that a descriptor is of.
+    /// Whether a descriptor refers to this regular file.
     func isSame(as other: Int32) -> Bool {
         var facts = stat()
         return size != nil && fstat(other, &facts) == 0 && identity == (facts.st_dev, facts.st_ino)
@@ -207,7 +207,7 @@ final class InputFile: Sendable {
     static var lastError: String { String(cString: strerror(errno)) }
 }
 
-/// Why a file cannot be read or written, for people.
+/// A readable reason why a file cannot be read or written.
 struct FileFailure: Error, CustomStringConvertible {
     let description: String
 
@@ -218,15 +218,15 @@ struct FileFailure: Error, CustomStringConvertible {
 
 // MARK: - RefusedLines
 
-/// Reports refused lines: the first ones on standard error, all of them in a file.
+/// Reports refused lines: the first lines on standard error, all lines in a file.
 final class RefusedLines {
-    /// Lines that standard error shows.
+    /// The number of refused lines that standard error shows.
     static let shown = 20
 
     private let file: OutputFile?
     private let progress: TransferProgress
     private var count = 0
-    /// Why the file could not be written.
+    /// The reason why the file could not be written.
     private(set) var failure: FileFailure?
 
     init(_ file: OutputFile?, _ progress: TransferProgress) {

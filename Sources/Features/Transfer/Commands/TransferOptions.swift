@@ -3,7 +3,7 @@ import CommandSupport
 import FoundationEssentials
 import SyncModel
 
-/// The entities of an import or an export, and its pace.
+/// The options that select the entities of an import or an export and set its pace.
 struct TransferOptions: ParsableArguments {
     @Option(help: ArgumentHelp("The UUID of the organization.", valueName: "uuid"), transform: uuidArgument)
     var organization: UUID

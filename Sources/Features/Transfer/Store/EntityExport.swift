@@ -4,16 +4,16 @@ import Postgres
 package import SyncModel
 import SyncStore
 
-/// An organization's entities as NDJSON, one a line, in the order of the feed.
+/// Exports an organization's entities as NDJSON in the order of the feed.
 ///
 /// Each page is a separate statement, so an export holds no transaction, no lock, and at most one page in memory. The
 /// last page is read together with the feed's end: the last line of each entity in the file gives its state at that
 /// moment. An entity that is written during the export moves up in the feed and is exported again. One that is deleted
 /// during the export is exported as deleted, because an earlier line may contain it.
 package struct EntityExport: Sendable {
-    /// Which entities are written down.
+    /// The selection of the exported entities.
     package struct Filter: Sendable, Hashable {
-        /// Empty for all.
+        /// The exported entity types; empty for all.
         @Exact package var types: [String] = []
         package var updatedSince: Timestamp?
         /// Whether entities that were deleted before the export began are included.
@@ -22,21 +22,21 @@ package struct EntityExport: Sendable {
         package init() {}
     }
 
-    /// How far an export is.
+    /// The progress of an export.
     package struct Progress: Sendable, Hashable {
-        /// Lines written, tombstones among them.
+        /// The number of written lines, including tombstones.
         package var lines = 0
         package var tombstones = 0
-        /// Documents that could not be opened, and are left out.
+        /// The number of documents that could not be opened and were left out.
         package var unreadable = 0
-        /// The place in the feed, and its end as of now.
+        /// The position in the feed, and the feed's current end.
         package var position: Int64 = 0
         package var end: Int64 = 0
 
         package init() {}
     }
 
-    /// Documents of a page, in bytes; a page holds one at least.
+    /// The maximum size of a page's documents, in bytes. A page has at least one document, whatever its size.
     static let pageBytes: Int64 = 2_097_152
 
     let pool: Pool
@@ -45,10 +45,10 @@ package struct EntityExport: Sendable {
     package let organization: UUID
     package let filter: Filter
 
-    /// What every line begins with.
+    /// The beginning of every line.
     package static let lineBeginning = Array(#"{"entity_type":"#.utf8)
 
-    /// Returns the place in a line of an earlier part.
+    /// Returns the cursor in a line of an earlier part.
     ///
     /// - Throws: `invalid_request` if the line is not from such an export.
     package func cursor(in line: [UInt8]) throws(Problem) -> FeedCursor {
@@ -64,12 +64,12 @@ package struct EntityExport: Sendable {
         return cursor
     }
 
-    /// Calls `write` with some lines at a time, each with its end.
+    /// Calls `write` with a few lines at a time, each with its line feed.
     ///
     /// - Parameters:
-    ///   - start: the cursor of the last line that is written down already.
+    ///   - start: the cursor of the last line that was already written.
     ///   - passed: called after each page; its duration sets the pace.
-    /// - Throws: what `write` and `passed` throw; `cursor_expired`; `store_unavailable`.
+    /// - Throws: errors of `write` and `passed`; `cursor_expired`; `store_unavailable`.
     package func run(
         after start: FeedCursor?,
         limit: () -> Int,
@@ -125,7 +125,7 @@ package struct EntityExport: Sendable {
         /// The end of the feed when the export began.
         let head: Int64
         let end: Int64
-        /// Entities that were read.
+        /// The number of entities that were read.
         let scanned: Int
         let isLast: Bool
     }
@@ -142,17 +142,17 @@ package struct EntityExport: Sendable {
     private func parameters(after cursor: FeedCursor?, limit: Int) -> Parameters {
         var parameters = Parameters(of: organization, cursor?.position ?? 0, limit, filter.types)
         parameters.add(filter.updatedSince)
-        // a first page knows the feed's end only when it is read
+        // the first page has no cursor and takes the feed's end from its own result
         parameters.add(filter.hasTombstones ? 0 : cursor?.head)
         parameters.add(Self.pageBytes)
         return parameters
     }
 
-    /// A page after a position (`after`), read from `limit` entities.
+    /// A page of up to `limit` entities after a position (`after`).
     ///
-    /// It contains the entities that are of the types in `types` (empty: all), were written since `since`, and are
-    /// living or were deleted after `end` (null: the feed's end), up to `bytes` of documents. The first columns
-    /// describe the feed and the position reached. A row without an entity means that the page has no entity.
+    /// It contains the entities that have a type in `types` (empty: all), were written since `since`, and exist or were
+    /// deleted after `end` (null: the feed's end). Their documents have up to `bytes`. The first columns describe the
+    /// feed and the position reached. A page without entities is one row whose entity is null.
     static let statement = Statement(
         "export_page",
         ["organization", "after", "limit", "types", "since", "end", "bytes"],
@@ -196,7 +196,7 @@ package struct EntityExport: Sendable {
 }
 
 extension EntityExport.Page {
-    /// Every row has the same.
+    /// The first columns, which are equal in every row.
     private static let feedColumns: [StaticString] = ["epoch", "horizon", "last_position", "scanned", "scanned_to"]
 
     /// Reads the rows of ``EntityExport/statement``.
@@ -211,7 +211,7 @@ extension EntityExport.Page {
         scanned = try feed.read("scanned")
         let scannedTo: Int64? = try feed.read("scanned_to")
         if let cursor {
-            // the same as for phones, see FeedPage
+            // the conditions are those of FeedPage
             guard cursor.epoch == epoch, cursor.position <= end, horizon <= cursor.reach else {
                 let detail = "deletions since then are no longer stored, or the organization was purged or restored"
                 throw Problem(.cursorExpired, detail + ": export it from the beginning")
@@ -236,21 +236,21 @@ extension EntityExport.Page {
 
 // MARK: - ExportedEntity
 
-/// An entity that becomes a line of an export.
+/// An entity to be exported as one line.
 struct ExportedEntity {
     let position: Int64
     let key: EntityKey
     private let id: ServerID
-    /// Nil for a tombstone, and if it cannot be opened.
+    /// The document; nil for a tombstone, or if it cannot be opened.
     let document: [UInt8]?
     let isUnreadable: Bool
-    /// Nil for an entity without an owner.
+    /// The owner; nil for an entity without an owner.
     private let owner: UUID?
     private let updatedAt: Timestamp
     /// Whether only the owner sees it.
     private let isPrivate: Bool
 
-    /// Reads the columns of ``EntityExport/statement`` behind `is_cut`.
+    /// Reads the columns of ``EntityExport/statement`` after `is_cut`.
     init(_ row: inout RowReader, at position: Int64, _ seal: Seal) throws {
         self.position = position
         key = try row.entityKey()
@@ -270,7 +270,8 @@ struct ExportedEntity {
 
     /// Appends the line, as ``EntityLine`` reads it.
     ///
-    /// The line gives the age of the entity as a time: an import would take the feed's versions for the source's.
+    /// The line contains the time of the last change instead of the version: an import would take the feed's version
+    /// for a version of the source.
     func appendLine(to lines: inout [UInt8], cursor: FeedCursor) {
         var writer = JSONWriter(capacity: 256 + (document?.count ?? 0))
         writer.beginObject()

@@ -2,22 +2,23 @@ package import FoundationEssentials
 package import SyncModel
 package import SyncStore
 
-/// Brings the lines of a file of entities in, as a source brings events: by the same committer and the same rules, in
-/// batches that are small enough for phones to push between them.
+/// Imports the lines of a file of entities, by the committer and the rules that apply to events of a source. Batches
+/// are small enough for devices to push between them.
 ///
 /// Imported lines are recognized by the ids of their events, which are derived from the lines themselves and committed
 /// together with them. So an import can be interrupted anywhere and run again, and no line is missed or imported twice.
-/// Lines already imported are looked up a few thousand at a time, which is fast, until a part of the file is new.
+/// The import looks up known lines a few thousand at a time, which is fast, until a part of the file has only new
+/// lines.
 package struct EntityImport {
     package struct Options: Sendable {
         package let organization: UUID
-        /// Whose ids the events' are.
+        /// The source of the events, to which their ids belong.
         package let source: String
-        /// Empty for all.
+        /// The imported entity types; empty for all.
         package var types: Set<ByteExactString> = []
         /// Lines with an older time of change are left out.
         package var updatedSince: Timestamp?
-        /// Whether lines are only examined.
+        /// Whether lines are only checked.
         package var isDryRun = false
 
         package init(organization: UUID, source: String) {
@@ -26,18 +27,18 @@ package struct EntityImport {
         }
     }
 
-    /// The results of lines.
+    /// The results of an import's lines.
     package struct Report: Sendable, Hashable {
-        /// All that were read but blank ones.
+        /// The number of lines read, without blank lines.
         package var lines = 0
         package var applied = 0
         package var stale = 0
         package var duplicates = 0
         package var echoes = 0
-        /// These events wait for the outcome of requests to the upstream; gateways process them afterwards.
+        /// Parked events, which wait for the outcome of requests to the upstream; gateways process them afterwards.
         package var parked = 0
         package var refused = 0
-        /// They passed no filter.
+        /// The number of lines that the filters excluded.
         package var leftOut = 0
 
         package init() {}
@@ -45,17 +46,17 @@ package struct EntityImport {
 
     /// A line that was refused.
     package struct Refusal: Sendable {
-        /// From 1.
+        /// The number of the line, from 1.
         package let line: Int
-        /// With pointers from the line's object.
+        /// The problem, with pointers that begin at the line's object.
         package let problem: Problem
     }
 
-    /// Lines that one look-up asks for.
+    /// The maximum number of lines in one look-up.
     static let scanLimit = 2_000
-    /// Documents that are held, in bytes.
+    /// The maximum size of the documents in memory, in bytes.
     static let batchBytes = 1_048_576
-    /// How long the database, or room for events that have to wait, is waited for, in seconds.
+    /// The seconds to wait for the database or for space for parked events.
     static let timeout = Double(IngestPlanner.timeoutSeconds) + 30
 
     private struct Line {
@@ -65,28 +66,29 @@ package struct EntityImport {
 
     private let ingest: IngestCommit
     private let options: Options
-    /// Called after each batch with the report, and after each look-up, then without lines; its duration sets the pace.
+    /// Called after each batch with the report, and after each look-up, then with 0 lines. Its duration sets the pace.
     private let passed: (Report, _ lines: Int, _ seconds: Double) async throws -> Void
     private let limit: () -> Int
     private let refused: (Refusal) -> Void
-    /// Waits for a moment, in seconds.
+    /// Waits for a number of seconds.
     private let pause: (Double) async throws -> Void
 
     private var splitter = LineSplitter(limit: EntityLine.maximumBytes)
     private var report = Report()
     private var held: [Line] = []
     private var heldBytes = 0
-    /// Whether lines may be known from a run before: until a part of the file is new throughout.
+    /// Whether an earlier run may have imported the next lines. It is false after a part of the file with only new
+    /// lines.
     ///
-    /// Known lines after that are recognized when their batch is imported.
+    /// Known lines after that part are recognized when their batch is imported.
     private var mayBeKnown: Bool
     private var isAtBeginning = true
 
     /// - Parameters:
-    ///   - limit: lines of the next batch.
-    ///   - refused: called with each refused line, not always in their order.
-    ///   - passed: called behind each batch.
-    ///   - pause: waits; a test's clock may not.
+    ///   - limit: the maximum number of lines in the next batch.
+    ///   - refused: called with each refused line, not always in the order of the file.
+    ///   - passed: called after each batch.
+    ///   - pause: waits for a number of seconds; tests can replace the clock.
     package init(
         _ ingest: IngestCommit,
         _ options: Options,
@@ -107,7 +109,7 @@ package struct EntityImport {
     /// Imports all parts that `next` returns, until it returns nil.
     ///
     /// - Throws: errors of `next`, and the reason why the import cannot continue: `store_unavailable` and `overloaded`
-    ///   after the last attempt, `organization_unknown`; `invalid_request` for input that is no text.
+    ///   after the last attempt, `organization_unknown`; `invalid_request` for input that is not text.
     package mutating func run(_ next: () async throws -> [UInt8]?) async throws -> Report {
         while let part = try await next() {
             if isAtBeginning, part.starts(with: [0x1f, 0x8b]) {
@@ -167,7 +169,7 @@ package struct EntityImport {
         heldBytes = 0
     }
 
-    /// Drops the lines that were imported before.
+    /// Drops the lines that an earlier run imported.
     private mutating func inspect() async throws {
         let began = ContinuousClock.now
         let (ids, options) = (held.map(\.event.id), options)
@@ -178,7 +180,7 @@ package struct EntityImport {
         held.removeAll { known[$0.event.id] != nil }
         report.duplicates += count - held.count
         mayBeKnown = held.count < count
-        // known lines cost next to nothing, and do not show what imported lines cost
+        // known lines are much cheaper than new lines, so their duration must not set the pace of imports
         try await passed(report, 0, (.now - began) / .seconds(1))
     }
 
@@ -189,7 +191,7 @@ package struct EntityImport {
         let size = batch.count
         var waited = 0.0
         while !batch.isEmpty {
-            // retries the events for which there was no room among the parked ones
+            // retries the events that exceeded the limit of parked events
             batch = try await take(batch, isLast: waited >= Self.timeout)
             guard !batch.isEmpty else { break }
             try await pause(1)
@@ -198,7 +200,7 @@ package struct EntityImport {
         try await passed(report, size, (.now - began) / .seconds(1) - waited)
     }
 
-    /// - Returns: the lines that are to come again.
+    /// - Returns: the lines to import again.
     private mutating func take(_ batch: [Line], isLast: Bool) async throws -> [Line] {
         let request = IngestRequest(
             entries: batch.map { IngestRequest.Entry(eventID: $0.event.id, event: .success($0.event)) },
@@ -230,7 +232,7 @@ package struct EntityImport {
             if options.isDryRun { return try await ingest.examine(request, of: options.organization) }
             let bearer = IngestBearer(
                 organization: options.organization,
-                // no token's use is noted
+                // no service token is used, so none is marked as used
                 tokenID: UUID(),
                 source: options.source,
                 isFirstUse: false
@@ -239,8 +241,8 @@ package struct EntityImport {
         }
     }
 
-    /// Tries again while the database is unavailable or overloaded, but not if a master key is missing: nothing is
-    /// imported twice.
+    /// Retries while the database is unavailable or overloaded, but not if a master key is missing. A retry imports
+    /// nothing twice.
     private func patiently<Value>(_ body: () async throws(Problem) -> Value) async throws -> Value {
         var waited = 0.0
         while true {
@@ -255,7 +257,7 @@ package struct EntityImport {
         }
     }
 
-    /// The problem with pointers that begin at the line's object, and not in a batch.
+    /// Returns the problem with pointers that begin at the line's object instead of the batch.
     private static func ofLine(_ problem: Problem) -> Problem {
         var problem = problem
         problem.errors = problem.errors.map { error in
@@ -273,41 +275,41 @@ package struct EntityImport {
 
 // MARK: - TransferPace
 
-/// The pace of a transfer: the operator's rate, or, without one, a pace that leaves the database to others, as
-/// retention does.
+/// The pace of a transfer: the operator's rate, or a pace that leaves most of the database's capacity to others, as in
+/// retention.
 package struct TransferPace: Sendable {
-    /// Lines that a batch may have.
+    /// The permitted numbers of lines in a batch.
     package static let limits = 1...500
 
-    /// Lines a second, if an operator specified a rate.
+    /// The lines per second, if an operator specified a rate.
     private let rate: Int?
     /// The shortest time from one batch to the next, in seconds.
     private let interval: Double
     private var pace = RetentionPace()
-    /// How far a transfer is behind its rate: seconds that it may go without a pause.
+    /// The seconds by which a transfer is behind its rate, during which it does not pause.
     private var credit = 0.0
 
     /// - Parameters:
     ///   - rate: lines a second; nil: depends on the database's load.
-    ///   - quota: of the organization's requests. A transfer uses none of it, because it is none of the phones, but
-    ///     makes at most half as many batches as it allows.
+    ///   - quota: the organization's quota of requests. A transfer does not use the quota, which is for devices, but
+    ///     makes at most half as many batches as it allows requests.
     package init(rate: Int? = nil, quota: Quota? = nil) {
         self.rate = rate
         interval = quota.map { 2 / Double($0.limit) } ?? 0
     }
 
-    /// Lines that the next batch may have: a tenth of a second's at a given rate.
+    /// The maximum number of lines in the next batch: a tenth of a second's lines at a given rate.
     package var limit: Int {
         let most = rate.map { max(1, $0 / 10) } ?? pace.limit
         return min(max(most, Self.limits.lowerBound), Self.limits.upperBound)
     }
 
-    /// Returns the seconds to pause after a batch; after one without lines, the time that it took.
+    /// Returns the seconds to pause after a batch; after a batch without lines, returns the batch's duration.
     package mutating func pause(after seconds: Double, lines: Int) -> Double {
         guard lines > 0 else { return rate == nil ? min(seconds, 1) : 0 }
         let own = pace.pause(after: seconds, rows: lines, waiting: 0)
         guard let rate else { return max(own, interval - seconds) }
-        // the delay of a batch is made up for within a second
+        // a delay of more than one second is not made up for
         credit = min(credit + seconds - Double(lines) / Double(rate), 1)
         let pause = max(0, -credit, interval - seconds)
         credit += pause
@@ -316,7 +318,7 @@ package struct TransferPace: Sendable {
 }
 
 extension Store {
-    /// Writes down all entities of an organization.
+    /// Exports all entities of an organization.
     package func export(of organization: UUID, _ filter: EntityExport.Filter) -> EntityExport {
         EntityExport(pool: pool, catalog: catalog, failure: failure, organization: organization, filter: filter)
     }

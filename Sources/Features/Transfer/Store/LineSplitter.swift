@@ -1,14 +1,14 @@
-/// Cuts a stream of bytes into lines, and holds no more than one: a line that is too long is passed over, however long it
-/// is.
+/// Splits a stream of bytes into lines, and stores at most one line. A line over the limit is skipped, whatever its
+/// length.
 package struct LineSplitter: Sendable {
     package struct Line: Sendable, Hashable {
-        /// From 1.
+        /// The number of the line, from 1.
         package let number: Int
-        /// Without its end; nil for a line that is too long.
+        /// The line without its end; nil for a line that is too long.
         package let text: [UInt8]?
     }
 
-    /// The longest line that is held, in bytes.
+    /// The maximum length of a stored line, in bytes.
     package let limit: Int
     private var rest: [UInt8] = []
     private var isTooLong = false
@@ -18,7 +18,7 @@ package struct LineSplitter: Sendable {
         self.limit = limit
     }
 
-    /// The lines that end in the next part of the stream, without those that are blank.
+    /// Returns the lines that end in the next part of the stream, except blank lines.
     package mutating func take(_ part: some Collection<UInt8>) -> [Line] {
         var lines: [Line] = []
         var rest = part[...]
@@ -31,7 +31,7 @@ package struct LineSplitter: Sendable {
         return lines
     }
 
-    /// The last line, if the stream does not end with a line's end.
+    /// Returns the last line, if the stream does not end with a line feed.
     package mutating func finish() -> Line? {
         rest.isEmpty && !isTooLong ? nil : endLine()
     }
@@ -50,7 +50,7 @@ package struct LineSplitter: Sendable {
         number += 1
         defer { (rest, isTooLong) = ([], false) }
         if isTooLong { return Line(number: number, text: nil) }
-        // a byte order mark before the first line, and the carriage returns of Windows
+        // removes a byte order mark before the first line, and the carriage returns of Windows
         if number == 1, rest.starts(with: [0xef, 0xbb, 0xbf]) { rest.removeFirst(3) }
         if rest.last == 0x0d { rest.removeLast() }
         let isBlank = rest.allSatisfy { $0 == 0x20 || $0 == 0x09 }

@@ -5,7 +5,7 @@ import SyncStore
 import Tokens
 
 extension IssuerOption {
-    /// A user, identified by an issuer and a subject.
+    /// A user who is identified by an issuer and a subject.
     struct Called: Sendable {
         let subject: Subject
         /// The user's own id, if the issuer's tokens contain user ids.
@@ -21,10 +21,10 @@ extension IssuerOption {
         }
     }
 
-    /// Resolves the user whom the issuer's text names.
+    /// Resolves the user whom the text identifies at the issuer.
     func resolve(_ text: ByteExactString, _ options: ConfigurationOptions) async throws -> Called {
         let subject = Subject(issuer: try await resolve(options), text: text)
-        // an operator's own machine has no settings for tokens: the text is a subject
+        // an operator's machine may have no token settings; in this case the text is a subject
         guard let configuration = try? await options.load().tokenConfiguration() else {
             return Called(subject: subject, id: nil, isNobody: false)
         }

@@ -70,7 +70,7 @@ struct JoinUsersCommand: AsyncParsableCommand {
         }
     }
 
-    /// A user, identified by the user id or by an issuer's subject.
+    /// A user who is identified by the user id or by an issuer's subject.
     private enum UserReference: Sendable {
         case id(UUID)
         case called(IssuerOption.Called)

@@ -61,7 +61,7 @@ struct UserEndpoints: Sendable {
             return try .written(written)
         case .id(let user):
             exchange.act?.record(user: user)
-            // provisions the user whose own id is the token's subject
+            // provisions the user whose id is the token's subject
             guard let isNew = try await store.administration.putUser(user, in: organization),
                 let row = try await store.administration.user(user, in: organization)
             else { throw Refusal.notFound }

@@ -81,7 +81,7 @@ extension Administration {
     }
     // MARK: - Statements
 
-    /// The first users from `first` on, from each table that may be the only one with a row of a user.
+    /// The first users from `first` on, from each table that may have the only row of a user.
     package static let listUsersStatement = Statement(
         "users_list",
         ["organization", "first", "limit"],
@@ -108,7 +108,7 @@ extension Administration {
         """
     }
 
-    /// A subject provisions its user, or the user that this one was joined into.
+    /// Provisions the user of a subject, or the user into whom this user was joined.
     package static let putSubjectStatement = Statement(
         "users_put_subject",
         ["organization", "issuer", "subject", "now"],
@@ -157,7 +157,8 @@ extension Administration {
         return rows.affected > 0
     }
 
-    /// Returns the target of a joined user, or else the user: a joined user's token is accepted as the target's.
+    /// Returns the target of a joined user; for any other user, returns the user itself: a joined user's token is
+    /// accepted as the target's.
     private func whole(_ user: UUID, in organization: UUID) async throws(Problem) -> UUID {
         let parameters = Parameters(of: LaneKey(organization: organization, user: user))
         return try await rows(Self.wholeStatement, parameters, "look up a user") {
@@ -209,7 +210,7 @@ package struct UserRow: Sendable {
     /// An issuer and subject of the user.
     package struct Name: Sendable {
         package let subject: Subject
-        /// When the name was first seen, or provisioned.
+        /// The time at which the name was first seen or provisioned.
         package let createdAt: Timestamp
     }
 
@@ -234,10 +235,10 @@ package struct UserRow: Sendable {
     }
 
     package let id: UUID
-    /// When the user first pushed, registered a device or was provisioned; nil for a user who has only read, or was
-    /// blocked.
+    /// The time at which the user first pushed, registered a device or was provisioned; nil for a user who has only
+    /// read, or was blocked.
     package let registeredAt: Timestamp?
-    /// When one of the user's devices last pushed or pulled; nil if no device has.
+    /// The time at which one of the user's devices last pushed or pulled; nil if no device has done so.
     package let lastSeenAt: Timestamp?
     /// The user into whom this user was joined.
     package let into: UUID?

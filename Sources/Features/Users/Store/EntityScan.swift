@@ -5,8 +5,8 @@ import SyncStore
 
 /// Searches an organization's entities for those of a user.
 ///
-/// No index has the entities by owner, because it would make each write slower. The scan therefore reads all entities
-/// in the order of the feed, a page at a time and without locks.
+/// There is no index by owner, because it would make each write slower. The scan therefore reads all entities in the
+/// order of the feed, a page at a time and without locks.
 ///
 /// An entity that is written during the scan gets a later position, and is found again. The owner of an entity does not
 /// change, and a user whose lane is idle writes nothing: the scan misses no entity of such a user.
@@ -65,7 +65,7 @@ struct EntityScan {
     /// Entities that the user owns, or wrote last.
     static let named = walking("entity_walk_named", "x.owner_id = :user OR x.updated_by = :user")
 
-    /// Living entities that the user owns and no other user sees.
+    /// Existing entities that the user owns and that no other user sees.
     static let unseen = walking(
         "entity_walk_unseen",
         """

@@ -9,9 +9,9 @@ struct ErasedRows: Sendable {
     /// A single statement that deletes rows and inserts them elsewhere would copy the rows on a cluster. No role under
     /// row-level security may do that, so these are two statements.
     struct Deletion: Sendable {
-        /// With the parameters of ``StoredTable/Erase/batches(_:keep:)``.
+        /// Deletes rows, with the parameters of ``StoredTable/Erase/batches(_:keep:)``.
         ///
-        /// Returns the number of deleted rows or, if hashes of the rows stay, the hashes of each row.
+        /// Returns the number of deleted rows or, if hashes are kept, the hashes of each row.
         let delete: Statement
         /// Inserts these hashes.
         let keep: Statement?

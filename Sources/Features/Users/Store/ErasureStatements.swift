@@ -46,7 +46,8 @@ enum ErasureStatements {
 
     /// Locks entities, in the order given, that a user owns or wrote last, and returns which of them are deleted.
     ///
-    /// A document that stays and is sealed with a user's key is returned: its owner was once the only user who saw it.
+    /// It also returns documents that stay and are sealed with a user's key, because their owner was once the only user
+    /// who saw them.
     static let lockEntities = Statement(
         "erase_lock_entities",
         ["organization", "user", "types", "ids"],

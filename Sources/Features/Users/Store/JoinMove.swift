@@ -43,7 +43,7 @@ struct JoinMove {
         try await check(lanes, entities.count, parties)
         try await own(entities)
         if !seal.isPlain { try await reseal() }
-        // values sealed with the user's key name that key, and keep it: documents are not sealed again
+        // sealed values name the user's key, which moves with them, so documents are not sealed again
         _ = try await connection.run(Query(UserKeyRows.moveStatement, parties))
         let shift = lane.absorb(lanes[user] ?? LaneState(), now: now)
         let moved = try await connection.run(

@@ -148,7 +148,7 @@ enum JoinStatements {
         """
     )
 
-    /// Changes locked entities. Readers do not receive the change: the last writer is the same person.
+    /// Changes locked entities. Devices do not receive this change, because the last writer is the same person.
     static let ownEntities = Statement(
         "join_own_entities",
         ["organization", "user", "into", "types", "ids"],

@@ -5,7 +5,8 @@ import SyncStore
 
 /// The statements that move a user's rows to another user, made from the catalogue of tables.
 struct MergedRows: Sendable {
-    /// The moves in the order of the catalogue, all in one transaction. The values are nil if only the user is needed.
+    /// The moves in the order of the catalogue, all in one transaction. The values are nil if a statement requires only
+    /// the user ids.
     let moves: [(statement: Statement, values: [StoredTable.MergeValue]?)]
     /// The number of the user's rows (`user`), counted up to one more than the limit.
     let count: Statement

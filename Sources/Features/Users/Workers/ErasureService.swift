@@ -7,8 +7,8 @@ import Synchronization
 
 /// Continues abandoned erasures: interrupted ones, and erasures whose upstream could not be notified.
 ///
-/// The search erases claimed users in the database, one at a time, and never waits for an upstream. Only requests
-/// to upstreams use the worker's places: they run concurrently, one at a time for each organization.
+/// The search erases claimed users in the database, one at a time, and never waits for an upstream. Only requests to
+/// upstreams occupy the worker's places. They run concurrently, but one at a time for each organization.
 package final class ErasureService: LeasedWorker {
     /// The pending erasures of all replicas together, as of the last search.
     package struct State: Sendable {
@@ -39,7 +39,7 @@ package final class ErasureService: LeasedWorker {
 
     package var state: State { shared.withLock { $0 } }
 
-    /// Works until graceful shutdown. It may be interrupted anywhere.
+    /// Works until graceful shutdown. An interruption at any point loses nothing.
     package func run() async throws { await cancelWhenGracefulShutdown { await self.runUntilShutdown() } }
 
     /// Claims an erasure and runs it in the database; returns the erasure if its upstream is to be notified now.

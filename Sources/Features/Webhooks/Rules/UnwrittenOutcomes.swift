@@ -4,7 +4,7 @@ package import SyncModel
 ///
 /// Without a pause, the messages of such an endpoint would be sent repeatedly.
 package struct UnwrittenOutcomes: Sendable {
-    /// The first pause and the longest, in seconds.
+    /// The first and the longest pause, in seconds.
     package static let firstPause: Double = 60
     package static let longestPause: Double = 3_600
     /// The maximum number of stored endpoints.

@@ -6,7 +6,7 @@ package struct WebhookDelivery: Sendable, Hashable {
     /// The event's id.
     package let id: UUID
     package let event: WebhookEvent
-    /// A JSON object.
+    /// The event's data as a JSON object.
     package let data: [UInt8]
     package let occurredAt: Timestamp
     /// The endpoint's number of this delivery, from 1 on.
@@ -69,7 +69,7 @@ package struct WebhookOutcome: Sendable, Hashable {
 package struct WebhookHealth: Sendable, Hashable {
     /// The number of consecutive failures after which deliveries are attempted one at a time, each after a pause.
     package static let threshold: Int32 = 5
-    /// The first pause and the longest, in seconds, before jitter.
+    /// The first and the longest pause, in seconds, before jitter.
     static let firstPause: Double = 5
     static let longestPause: Double = 600
 

@@ -18,7 +18,7 @@ package struct WebhookEndpointRow: Sendable {
     package let description: String
     package let events: [WebhookEvent]
     package let status: Status
-    /// The time until which the previous secret also signs; nil if there is no such secret.
+    /// The time until which the previous secret also signs; nil if there is no previous secret.
     package let previousSecretUntil: Timestamp?
     /// The number of failed attempts since the last success.
     package let failureCount: Int32
@@ -58,10 +58,10 @@ package struct WebhookEndpointRow: Sendable {
 package struct WebhookDeliveryRow: Sendable {
     package let id: UUID
     package let event: WebhookEvent
-    /// A JSON object.
+    /// The event's data as a JSON object.
     package let data: [UInt8]
     package let occurredAt: Timestamp
-    /// The delivery's number; nil until a worker first takes it.
+    /// The delivery's number; nil until a worker first claims it.
     package let sequence: Int64?
     package let status: WebhookOutcome.Status
     package let attemptCount: Int16

@@ -111,7 +111,7 @@ package struct WebhookStore: Sendable {
     package struct Lease: Sendable {
         package let endpoint: WebhookKey
         package let token: Int64
-        /// When an operator last changed the endpoint: deliveries follow its settings of that time.
+        /// The time at which an operator last changed the endpoint: deliveries follow the settings of that time.
         let updatedAt: Timestamp
         package let url: String
         /// The secrets, newest first; two during a rotation.
@@ -267,10 +267,11 @@ package struct WebhookStore: Sendable {
             queries = []
             deliveries = try taken.read(WebhookDelivery.init)
             let numbers = Self.number(&deliveries, of: endpoint, &state)
-            // while many deliveries are due, the feed is not read: it keeps the changes
+            // while many deliveries are due, the feed is not read, because it keeps the changes
             if deliveries.count < limit, state.feed != nil {
                 let more = try await readFeed(endpoint, &state, moment, on: connection)
-                // the rest is due with the next step: a worker has only deliveries that it sends soon
+                // the remaining deliveries are due with the next step, because a worker has only deliveries that it
+                // sends soon
                 deliveries += more.deliveries.prefix(limit - deliveries.count)
                 if !more.rows.isEmpty {
                     queries.append(WebhookStatements.additions.query(WebhookStatements.add, more.rows, at: moment))

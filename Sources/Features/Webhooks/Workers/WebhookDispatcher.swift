@@ -84,7 +84,7 @@ package final class WebhookDispatcher: LeasedWorker {
             pace: WorkerPace(
                 interval: configuration.pollInterval,
                 unfinished: "Due webhooks could not be queried",
-                // by key: endpoints after those that found no place have their turn, too
+                // the search continues by key, so that endpoints after the ones without a place also have their turn
                 resumes: true,
                 grace: configuration.grace
             ),

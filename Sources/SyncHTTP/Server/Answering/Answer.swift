@@ -14,13 +14,13 @@ package struct Answer: Sendable {
     package var sharedBody: ByteBuffer?
     package var contentType = "application/json"
     package var headers = HTTPFields()
-    /// The rest of the user's quota after a push.
+    /// The user's remaining quota after a push.
     package var standing: QuotaStatus?
-    /// Takes the connection over after the head; replaces ``body``.
+    /// Takes over the connection after the head; replaces ``body``.
     package var successor: SocketHandover.Successor?
-    /// Writes a body whose length is unknown before its end; replaces ``body``.
+    /// Writes a body whose length is not known in advance; replaces ``body``.
     ///
-    /// An error that it throws ends the connection, so that the client can detect the missing rest.
+    /// If it throws an error, the connection ends, so that the client can detect that the body is incomplete.
     package var stream: (@Sendable (_ write: ([UInt8]) async throws -> Void) async throws -> Void)?
 
     package init(_ status: HTTPResponse.Status, json body: [UInt8]) {
@@ -37,7 +37,7 @@ package struct Answer: Sendable {
         self.status = status
     }
 
-    /// The complete response: the endpoint's fields and those of every response.
+    /// Returns the complete response, with the endpoint's fields and the fields of every response.
     package func response(to method: HTTPRequest.Method, requestID: String, date: String?) -> Response {
         let (head, body) = message(to: method, requestID: requestID, date: date)
         if let stream, method != .head {
@@ -51,7 +51,7 @@ package struct Answer: Sendable {
         return Response(status: head.status, headers: head.headerFields, body: content)
     }
 
-    /// The response's head and its body; without a body the head may lack its length.
+    /// Returns the response's head and body. Without a body, the head can lack its length.
     package func message(
         to method: HTTPRequest.Method,
         requestID: String,
@@ -71,9 +71,9 @@ package struct Answer: Sendable {
     }
 }
 
-/// A value that responses show as a JSON object, written without errors.
+/// A value that is written as a JSON object, without errors.
 package protocol AnswerBody {
-    /// The text's length or a little less: the capacity to reserve.
+    /// The text's length, or slightly less: the capacity to reserve.
     var expectedBytes: Int { get }
 
     func writeMembers(to writer: inout JSONWriter)
@@ -90,7 +90,7 @@ extension Answer {
         self.init(status, json: body.json())
     }
 
-    /// An object of these members.
+    /// Creates a response whose body is an object with these members.
     package init(_ status: HTTPResponse.Status, capacity: Int = 256, _ members: (inout JSONWriter) -> Void) {
         self.init(status, json: JSONWriter.object(capacity: capacity, members))
     }
@@ -159,14 +159,14 @@ extension Refusal {
 }
 
 extension ProblemCode {
-    /// Whether the same request may succeed later: such responses have `Retry-After`.
+    /// Whether the same request can succeed later. Responses to such requests have `Retry-After`.
     fileprivate var isTemporary: Bool {
         self == .rateLimited || self == .overloaded || self == .storeUnavailable
     }
 }
 
 extension JSONWriter {
-    /// A member with an array of values that `write` writes.
+    /// Writes a member with an array of values, each written by `write`.
     package mutating func member<Values: Sequence>(
         _ name: StaticString,
         _ values: Values,
@@ -190,7 +190,7 @@ extension JSONWriter {
         member(name, bodies) { writer, body in writer.object { body.writeMembers(to: &$0) } }
     }
 
-    /// A member with a body, or `null`.
+    /// Writes a member with a body, or `null`.
     package mutating func member(_ name: StaticString, _ body: (some AnswerBody)?) {
         self.name(name)
         if let body { object { body.writeMembers(to: &$0) } } else { null() }

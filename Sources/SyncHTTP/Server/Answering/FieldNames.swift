@@ -12,7 +12,7 @@ extension HTTPField.Name {
     package static let preferenceApplied = known("Preference-Applied")
     /// WHATWG HTML, 9.2.4
     package static let lastEventID = known("Last-Event-ID")
-    /// Heeded by nginx.
+    /// Used by nginx.
     package static let xAccelBuffering = known("X-Accel-Buffering")
     /// Selects one of the organizations that a token names.
     package static let sluiceOrganization = known("X-Sluice-Organization")
@@ -53,7 +53,7 @@ extension HTTPField.Name {
 /// Browsers do not store responses below `/admin` and `/console`, problems included, and do not guess their types. A
 /// response that sets one of these headers keeps it.
 package enum BrowserRules {
-    /// Only content from this origin is run, shown or requested; no page may frame it.
+    /// Only content from this origin is executed, shown or requested, and no page can frame it.
     private static let policy = """
         default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
         base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'

@@ -1,7 +1,7 @@
 import GroupCommit
 package import SyncModel
 
-/// Runs work on another thread that would block the other connections of an event loop.
+/// Runs work on another thread if it would block the other connections of an event loop.
 package enum BlockingWork {
     /// The size up to which a body is read within about a millisecond, in bytes.
     package static let quicklyRead = 65_536
@@ -36,7 +36,7 @@ package enum BlockingWork {
         return try result.get()
     }
 
-    /// Reads a body of a program, which can wait longer than a phone, while other work needs no core.
+    /// Reads the body of a program, which can wait longer than a device, while no other work needs the core.
     package static func readInBackground<Value: Sendable>(
         _ body: [UInt8],
         _ reader: @Sendable ([UInt8]) throws(Problem) -> Value

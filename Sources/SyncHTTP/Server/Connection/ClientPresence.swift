@@ -14,7 +14,8 @@ struct WaitEnded: Error {
 
 /// Runs waits on behalf of a client, for as long as the client is connected.
 enum ClientPresence {
-    /// Reads a value for which a client may wait. Does not wait if the client does not, or if its wait ended early.
+    /// Reads a value for which a client may wait. Does not wait if the client requested no wait, or if the wait ended
+    /// early.
     static func reading<Value: Sendable>(
         on exchange: Exchange,
         wait: Duration,
@@ -27,8 +28,8 @@ enum ClientPresence {
     /// Runs an operation that may take long; cancels it and returns nil if the client disconnects or the server shuts
     /// down.
     ///
-    /// - Throws: `overloaded` if the caller's organization already waits with its share of all connections; errors of
-    ///   the operation; or why the caller is not served any more.
+    /// - Throws: `overloaded` if waits already use the organization's share of all connections; errors of the
+    ///   operation; the reason why the caller is no longer served.
     static func whileWaited<Value: Sendable>(
         on exchange: Exchange,
         _ operation: @escaping @Sendable () async throws -> Value

@@ -16,7 +16,7 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
     typealias OutboundIn = HTTPResponsePart
     typealias OutboundOut = HTTPResponsePart
 
-    /// How long the receiving half stays open after a response that ends the connection.
+    /// The time for which the receiving half stays open after a response that ends the connection.
     private static let lingering = TimeAmount.seconds(2)
     /// Roughly, the bytes of large responses that the system may keep while the client does not read.
     private static let systemBytes: SocketOptionValue = 262_144
@@ -24,7 +24,7 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
     private var state: ConnectionState
     private var timer: (task: Scheduled<Void>, deadline: NIODeadline)?
     private var isReadHeld = false
-    /// The parser gave up, so a bare response without our fields is on its way.
+    /// Whether the parser has failed, so that a bare response without the gateway's fields is being sent.
     private var isMalformed = false
     private var isGone = false
     private var onGone: (@Sendable () -> Void)?
@@ -42,7 +42,7 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
         )
     }
 
-    /// Calls `action` as soon as it is known that the client has disconnected.
+    /// Calls `action` as soon as the client's disconnection is detected.
     ///
     /// Only the last action is called: a connection handles one request at a time.
     func whenGone(_ action: @escaping @Sendable () -> Void) {
@@ -62,10 +62,10 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
             let connection = try channel.pipeline.syncOperations.handler(type: ConnectionGuard.self)
             connection.hold?.release()
             connection.hold = hold
-            // bytes that the system keeps for a client that does not read are memory, too
+            // bytes that the system buffers for a client that does not read also use memory
             try channel.syncOptions?.setOption(.socketOption(.so_sndbuf), value: Self.systemBytes)
         } catch {
-            // the pipeline may have ended, and with it the client's connection
+            // the pipeline, and with it the client's connection, may have ended
             hold.release()
         }
     }
@@ -249,7 +249,7 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
 
     // MARK: - Deadlines
 
-    /// Makes sure that the timer fires no later than the next deadline; if early, it is scheduled again.
+    /// Ensures that the timer fires no later than the next deadline. If it fires earlier, it is scheduled again.
     private func scheduleTimer(_ context: ChannelHandlerContext) {
         guard let deadline = state.deadline else { return }
         if let timer {
@@ -273,7 +273,7 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
         }
     }
 
-    /// Bytes that the client has not accepted.
+    /// Returns the number of bytes that the client has not accepted.
     private func unsent(_ context: ChannelHandlerContext) -> Int {
         (try? context.channel.syncOptions?.getOption(.bufferedWritableBytes)) ?? 0
     }

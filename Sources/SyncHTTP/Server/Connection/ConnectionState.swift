@@ -1,22 +1,22 @@
 import NIOCore
 
-/// A connection's state and deadlines. Decides; ``ConnectionGuard`` acts.
+/// A connection's state and deadlines. It makes the decisions that ``ConnectionGuard`` executes.
 struct ConnectionState {
-    /// What to do about a deadline.
+    /// The action on a deadline.
     enum TimerAction: Equatable {
         case wait(until: NIODeadline)
-        /// The body is late: notify the reader.
+        /// The body is late: notify its reader.
         case refuseBody
         case close
         case nothing
     }
 
-    /// What to do after a response was written.
+    /// The action after a response was written.
     enum EndAction: Equatable {
         case keep
         case close
-        /// Close the sending half, and the rest a moment later: an immediate close would make the system discard a
-        /// response that the client, still sending, has not read.
+        /// Close the sending half now and the rest a moment later. An immediate close would make the system discard a
+        /// response that the client has not read while it is still sending.
         case closeAfterLingering
     }
 
@@ -28,9 +28,10 @@ struct ConnectionState {
 
     /// The number of requests whose head was read and whose response is not written to its end.
     private(set) var openRequests = 0
-    /// The time at which the body that is being read must be complete; with requests sent ahead, the last body's.
+    /// The time at which the body that is being read must be complete; if requests were sent ahead, this is the time of
+    /// the last body.
     private var bodyDeadline: NIODeadline?
-    /// The last request taken asks to close the connection.
+    /// Whether the last accepted request asks to close the connection.
     private var closesAfterLast = false
     /// Whether the data read now belong to an accepted request.
     private(set) var takesParts = true
@@ -39,7 +40,7 @@ struct ConnectionState {
     /// The number of bytes in the send buffer when the deadline was set.
     private var unsent = 0
     private var closesAfterResponse = false
-    /// The connection ends as soon as the client has read the written data.
+    /// Whether the connection ends as soon as the client has read the written data.
     private var isEnding = false
     private var isRefused = false
     private var isShuttingDown = false
@@ -66,11 +67,12 @@ struct ConnectionState {
         }
     }
 
-    /// While an earlier request is in progress, nothing is read, so the last body's time does not run.
+    /// The deadline of the body, if it applies. While an earlier request is in progress, nothing is read, so the time
+    /// of the last body does not run.
     private var runningBodyDeadline: NIODeadline? { openRequests == 1 ? bodyDeadline : nil }
 
-    /// A request is accepted only if it will be answered: data after the last request that the connection answers are
-    /// dropped.
+    /// Records a request's head. A request is accepted only if it will be answered; data after the last request that
+    /// the connection answers are dropped.
     mutating func readHead(closes: Bool, at now: NIODeadline) {
         takesParts = !closesAfterLast && !closesAfterResponse
         guard takesParts else { return }
@@ -85,8 +87,9 @@ struct ConnectionState {
 
     /// Every request in progress is answered before the connection ends.
     ///
-    /// A response whose request has not arrived in full ends it: the rest of the request is dropped.
-    /// - Returns: whether the response has to announce the end.
+    /// If a request has not arrived completely when its response is written, the connection ends, and the rest of the
+    /// request is dropped.
+    /// - Returns: whether the response must announce the end of the connection.
     mutating func writeHead() -> Bool {
         let isLast = openRequests <= 1
         if isLast, isRefused || isShuttingDown || closesAfterLast || bodyDeadline != nil {
@@ -109,7 +112,7 @@ struct ConnectionState {
         return bodyDeadline == nil && !isRefused ? .close : .closeAfterLingering
     }
 
-    /// - Parameter unsent: bytes that the client has not accepted.
+    /// - Parameter unsent: the number of bytes that the client has not accepted.
     mutating func becameWritable(_ isWritable: Bool, unsent: Int = 0, at now: NIODeadline) {
         self.unsent = unsent
         writeDeadline = isWritable && !isEnding ? nil : now + (isShuttingDown ? shutdownTimeout : writeTimeout)
@@ -117,7 +120,7 @@ struct ConnectionState {
 
     /// Accepts no further request, and gives the client as much time for the rest of the responses as for any response.
     ///
-    /// - Parameter unsent: bytes that the client has not accepted.
+    /// - Parameter unsent: the number of bytes that the client has not accepted.
     mutating func end(unsent: Int, at now: NIODeadline) {
         isEnding = true
         closesAfterLast = true
@@ -126,7 +129,8 @@ struct ConnectionState {
 
     /// Ends the time of a body that is being read.
     ///
-    /// - Returns: false if no body is being read; with requests sent ahead, the body's request is unknown.
+    /// - Returns: false if no body is being read; if requests were sent ahead, it is unknown to which request the body
+    ///   belongs.
     mutating func cutBody() -> Bool {
         guard runningBodyDeadline != nil else { return false }
         bodyDeadline = nil
@@ -141,7 +145,7 @@ struct ConnectionState {
         writeDeadline = writeDeadline.map { min($0, now + shutdownTimeout) }
     }
 
-    /// - Parameter unsent: bytes that the client has not accepted.
+    /// - Parameter unsent: the number of bytes that the client has not accepted.
     mutating func timerFired(at now: NIODeadline, unsent: Int = 0) -> TimerAction {
         if let writeDeadline, writeDeadline <= now {
             // a slow client is still connected

@@ -5,17 +5,17 @@ import NIOHTTPTypesHTTP1
 /// Checks heads as they were sent: later handlers see neither the version of a request nor its number of `Host` fields.
 ///
 /// It closes the connection of an HTTP/1.0 client after the response, which marks the end of the response for that
-/// client. It refuses requests without exactly one `Host` (RFC 9112, 3.2): a proxy that uses another one would send
-/// them elsewhere. It also refuses a transfer coding other than `chunked`, or any from an HTTP/1.0 client (6.1): the
-/// gateway would not decode it, and a proxy may read the request in another way.
+/// client. It refuses requests without exactly one `Host` (RFC 9112, 3.2): a proxy that evaluates another `Host` would
+/// send them elsewhere. It also refuses transfer codings other than `chunked`, and all transfer codings of HTTP/1.0
+/// clients (6.1): the gateway would not decode them, and a proxy may read the request differently.
 final class HeadCheck: ChannelInboundHandler, RemovableChannelHandler {
     typealias InboundIn = HTTPServerRequestPart
     typealias InboundOut = HTTPServerRequestPart
 
-    /// Bytes behind a refused request are not read as a request.
+    /// Whether a request was refused. The bytes after it are not read as a request.
     private var isRefused = false
 
-    /// Adds a check where heads are still as sent.
+    /// Adds a check at a place of the pipeline where heads are unchanged.
     static func check(on pipeline: ChannelPipeline) throws {
         let operations = pipeline.syncOperations
         let codec = try operations.handler(type: HTTP1ToHTTPServerCodec.self)
@@ -54,20 +54,20 @@ final class HeadCheck: ChannelInboundHandler, RemovableChannelHandler {
 
 /// Allocates the memory into which a connection's bytes are read.
 ///
-/// Its size is what the last reads have needed, up to 8 KiB. Each read gets a new buffer, so that a connection keeps
-/// only its first one between its requests. With thousands of connections that is the decisive amount.
+/// The size adapts to the last reads, up to 8 KiB. Each read gets a new buffer, so that a connection keeps only its
+/// first buffer between requests. With thousands of connections, this determines the memory usage.
 struct ReadBuffers: RecvByteBufferAllocator {
-    /// At first as much as a small request takes: one in several reads costs a timer and the way through a task.
+    /// The initial size fits a small request: a request that needs several reads costs a timer and a task.
     private var sizes = AdaptiveRecvByteBufferAllocator(minimum: 512, initial: 2_048, maximum: 8_192)
 
     func buffer(allocator: ByteBufferAllocator) -> ByteBuffer { sizes.buffer(allocator: allocator) }
 
-    /// - Returns: true, so that the channel does not use the last buffer again.
+    /// - Returns: true, so that the channel does not reuse the last buffer.
     mutating func record(actualReadBytes: Int) -> Bool {
         _ = sizes.record(actualReadBytes: actualReadBytes)
         return true
     }
 
-    /// Unsaid: the channel would keep a buffer of that size (`NIOPooledRecvBufferAllocator`).
+    /// Nil, because otherwise the channel would keep a buffer of this size (`NIOPooledRecvBufferAllocator`).
     func nextBufferSize() -> Int? { nil }
 }

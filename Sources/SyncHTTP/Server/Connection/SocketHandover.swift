@@ -4,10 +4,10 @@ import NIOCore
 import NIOPosix
 import SyncModel
 
-/// A connection's socket on its way to an owner that needs no HTTP any more.
+/// A connection's socket during its transfer to an owner that no longer uses HTTP.
 ///
-/// An HTTP connection holds its parser, its buffers and its task with all that the task's deepest call has needed:
-/// some 30 KB. A listener that is silent for hours should not cost that.
+/// An HTTP connection keeps its parser, its buffers, and its task with the memory of the task's deepest call: some 30
+/// KB. A listener that is idle for hours should not need this memory.
 package struct SocketHandover: Sendable {
     /// Continues with the socket, beginning with the head.
     package typealias Successor = @Sendable (SocketHandover) async throws -> Void
@@ -15,10 +15,10 @@ package struct SocketHandover: Sendable {
     /// A separate descriptor for the same connection. The new owner closes it.
     let descriptor: NIOBSDSocket.Handle
     let eventLoop: any EventLoop
-    /// The response's head, not written yet. The body ends with the connection (RFC 9112, 6.3).
+    /// The response's head, which is not written yet. The body ends with the connection (RFC 9112, 6.3).
     let head: [UInt8]
 
-    /// Takes over the socket of a connection that has nothing left to write, and closes the rest of it.
+    /// Takes over the socket of a connection that has nothing left to write, and closes the connection's other parts.
     ///
     /// - Throws: `IOError`, or `overloaded` if an earlier response is still being sent.
     init(of channel: any Channel, head: HTTPResponse) async throws {
@@ -32,7 +32,7 @@ package struct SocketHandover: Sendable {
                 of: NIOBSDSocket.Handle.self
             ) { fcntl($0, F_DUPFD_CLOEXEC, 0) }
             guard let copy, copy >= 0 else { throw IOError(errnoCode: errno, reason: "the socket can't be copied") }
-            // immediately, before the channel's sending half is closed, which would be the copy's too
+            // immediately, before the channel's sending half is closed, which would also close the copy's sending half
             channel.close(promise: nil)
             return copy
         }.get()

@@ -4,11 +4,11 @@ import SyncModel
 
 /// Permits web pages of other origins to send requests and read responses (WHATWG Fetch, the CORS protocol).
 ///
-/// Never with credentials, that is cookies: a token is sent in `Authorization`, which no other page can set.
+/// Credentials, that is cookies, are never permitted: a token is sent in `Authorization`, which no other page can set.
 package struct CrossOrigin: Sendable {
     let origins: AllowedOrigins
 
-    /// How long a browser may cache the response to a preflight, in seconds: the maximum of any browser.
+    /// The time for which a browser may cache the response to a preflight, in seconds: the maximum of any browser.
     private static let maximumAge = "7200"
     /// The fields that requests may have in addition to those that the protocol always permits.
     private static let requestFields = [
@@ -22,9 +22,9 @@ package struct CrossOrigin: Sendable {
     ].map(\.rawName).joined(separator: ", ")
 
     /// Responds to `OPTIONS`: to a browser's preflight with the permitted requests, to other clients with the methods
-    /// of the path (RFC 9110, 9.3.7). It requires no token, because browsers do not send one here.
+    /// of the path (RFC 9110, 9.3.7). It requires no token, because browsers do not send a token in a preflight.
     ///
-    /// - Parameter methods: of the path, as in `Allow`.
+    /// - Parameter methods: the methods of the path, as in `Allow`.
     func options(_ methods: String, _ exchange: Exchange) -> Answer {
         let headers = exchange.request.headers
         var answer = Answer(.noContent)
@@ -40,7 +40,7 @@ package struct CrossOrigin: Sendable {
 
     /// Adds the headers that permit a page of an allowed origin to read the response.
     ///
-    /// Refusals get them too, because a page could not distinguish one from a network failure.
+    /// Refusals get them too, because otherwise a page could not distinguish a refusal from a network failure.
     func mark(_ answer: inout Answer, for headers: HTTPFields) {
         answer.headers.append(HTTPField(name: .vary, value: HTTPField.Name.origin.rawName))
         guard let origin = headers[.origin], origins.allows(origin) else { return }
@@ -52,21 +52,22 @@ package struct CrossOrigin: Sendable {
 /// The origins of web pages that may read responses (WHATWG Fetch, the CORS protocol): `https://app.example.org`, or
 /// every subdomain at any depth of `https://*.example.org`.
 ///
-/// An origin is no authorization: a client other than a browser can send any origin. A token decides what is allowed.
+/// An origin is not an authorization, because clients other than browsers can send any origin. The token determines the
+/// permissions.
 package struct AllowedOrigins: Sendable, Equatable {
     package static let maximum = 100
 
-    /// A pattern of subdomains: what an origin begins and ends with.
+    /// A pattern of subdomains: the beginning and the end of an origin.
     private struct Pattern: Sendable, Equatable {
         @Exact private(set) var scheme: String
-        /// With its leading point, and a port if there is one.
+        /// The end of the origin, with its leading point and the port, if there is one.
         @Exact private(set) var suffix: String
     }
 
     private var exact: Set<ByteExactString> = []
     private var patterns: [Pattern] = []
 
-    /// - Parameter text: origins with white space between.
+    /// - Parameter text: origins, separated by white space.
     /// - Returns: nil unless the text is a list of up to ``maximum`` origins and patterns.
     package init?(parsing text: String) {
         let entries = text.split(whereSeparator: \.isWhitespace)
@@ -83,7 +84,7 @@ package struct AllowedOrigins: Sendable, Equatable {
 
     /// Whether a page of this origin may read responses.
     ///
-    /// - Parameter origin: as a browser sends it in `Origin`: in lower case, without a default port.
+    /// - Parameter origin: the origin in the form of `Origin`: in lower case, without a default port.
     func allows(_ origin: String) -> Bool {
         if exact.contains(origin) { return true }
         if patterns.isEmpty { return false }
@@ -92,10 +93,10 @@ package struct AllowedOrigins: Sendable, Equatable {
     }
 }
 
-/// An origin in its serialized form (RFC 6454, 6.2): scheme, host and a port that is not the scheme's own.
+/// An origin in its serialized form (RFC 6454, 6.2): scheme, host and any port that is not the scheme's default.
 private struct Origin {
     let scheme: String
-    /// Host and port; `*` in place of the first label in a pattern.
+    /// The host and port; in a pattern, `*` replaces the first label.
     let authority: Substring
 
     var isPattern: Bool { authority.hasPrefix("*.") }
@@ -129,7 +130,8 @@ private struct Origin {
         return host.split(separator: ".", omittingEmptySubsequences: false).allSatisfy(isLabel)
     }
 
-    /// `*.example.org`: a `*` for a whole top-level domain would admit every owner of a domain there.
+    /// Whether a host is a pattern such as `*.example.org`. A `*` for a whole top-level domain is not allowed, because
+    /// it would admit every domain below it.
     private static func isPattern(_ host: Substring) -> Bool {
         let rest = host.dropFirst(2)
         return isHost(rest) && (rest.contains(".") || rest == "localhost")

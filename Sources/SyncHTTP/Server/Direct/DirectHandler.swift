@@ -5,10 +5,10 @@ import NIOHTTPTypes
 import SyncModel
 import Telemetry
 
-/// Answers requests directly that have arrived in one piece, if their routes can; passes all others on to the
-/// connection's task. Runs on the connection's event loop.
+/// Answers a request directly if it has arrived in one piece and its route supports that. Passes all other requests to
+/// the connection's task. Runs on the connection's event loop.
 ///
-/// The way through the task, with its streams in and out, costs as much as all else that HTTP needs for a small push.
+/// For a small push, the task and its two streams would cost as much as the rest of HTTP.
 final class DirectHandler: ChannelDuplexHandler, RemovableChannelHandler {
     typealias InboundIn = HTTPRequestPart
     typealias InboundOut = HTTPRequestPart
@@ -23,7 +23,7 @@ final class DirectHandler: ChannelDuplexHandler, RemovableChannelHandler {
         self.responder = responder
     }
 
-    /// Adds a handler in front of the connection's task, and behind all that keeps its limits.
+    /// Adds a handler before the connection's task, and after all handlers that enforce limits.
     static func add(to pipeline: ChannelPipeline, _ responder: Responder) throws {
         let operations = pipeline.syncOperations
         let limits = try operations.handler(type: HTTPConnectionStateHandler.self)
@@ -82,7 +82,7 @@ final class DirectHandler: ChannelDuplexHandler, RemovableChannelHandler {
 
     // MARK: - Answers
 
-    /// Whether a request will be answered directly. A client that does not read has to wait for its task.
+    /// Whether a request will be answered directly. Requests of a client that does not read are left to the task.
     private func answers(_ head: HTTPRequest, _ body: ByteBuffer?, _ context: ChannelHandlerContext) -> Bool {
         guard context.channel.isWritable else { return false }
         let handler = NIOLoopBound(self, eventLoop: context.eventLoop)
@@ -118,17 +118,17 @@ final class DirectHandler: ChannelDuplexHandler, RemovableChannelHandler {
     }
 }
 
-/// A request that has arrived as a whole, as direct endpoints get it.
+/// A request that has arrived completely, as direct endpoints receive it.
 package struct DirectExchange: Sendable {
     let head: HTTPRequest
     let body: [UInt8]
     let eventLoop: any EventLoop
-    /// Names the request in log lines.
+    /// Identifies the request in log lines.
     let context: LogContext
     /// Receives the response, once, on the event loop, after the endpoint has returned.
     let reply: @Sendable (Result<Answer, any Error>) -> Void
 
-    /// The room for its response.
+    /// The memory reservation of the response.
     let hold: ResponseMemoryLease
     /// The caller's user, once authenticated.
     var user = LaneKey.nobody
@@ -138,20 +138,20 @@ package struct DirectExchange: Sendable {
 
 // MARK: - DirectState
 
-/// Decides which of a connection's requests may be answered directly; ``DirectHandler`` acts.
+/// Decides which of a connection's requests can be answered directly. ``DirectHandler`` executes the decisions.
 ///
-/// Responses are sent in the order of their requests. So while a request is answered directly, the following ones wait.
-/// While a request that was passed on has no response, the following ones are passed on, too.
+/// Responses are sent in the order of their requests. So while a request is answered directly, the following requests
+/// wait. While a request that was passed on has no response, the following requests are also passed on.
 struct DirectState {
-    /// What to do about a part of a request.
+    /// The action on a part of a request.
     enum Action {
         case nothing
         case pass([HTTPRequestPart])
-        /// A request is complete: answer it, or else pass it on.
+        /// A request is complete: answer it directly, or pass it on.
         case answer(HTTPRequest, ByteBuffer?)
     }
 
-    /// Data that wait behind a request that is answered directly.
+    /// Data that arrived after a request that is being answered directly.
     enum Waiting {
         case part(HTTPRequestPart)
         case error(any Error)
@@ -161,13 +161,13 @@ struct DirectState {
 
     private enum Phase {
         case passing
-        /// The head was read, and perhaps the body.
+        /// The head, and possibly the body, was read.
         case gathering(HTTPRequest, ByteBuffer?)
         case answering
     }
 
     private var phase = Phase.passing
-    /// Requests that were passed on and have no response yet.
+    /// The number of requests that were passed on and have no response yet.
     private var passedOn = 0
     private var waiting: [Waiting] = []
 
@@ -195,9 +195,9 @@ struct DirectState {
         }
     }
 
-    /// The end of the arrived data: a request that is not complete is passed on.
+    /// Records the end of the arrived data: an incomplete request is passed on.
     ///
-    /// - Returns: its parts.
+    /// - Returns: the parts of that request.
     mutating func giveUp() -> [HTTPRequestPart] {
         guard case .gathering(let head, let body) = phase else { return [] }
         phase = .passing
@@ -205,26 +205,26 @@ struct DirectState {
         return [.head(head)] + (body.map { [.body($0)] } ?? [])
     }
 
-    /// The request that is complete is passed on after all.
+    /// Records that the complete request is passed on.
     mutating func refuse() {
         phase = .passing
         passedOn += 1
     }
 
-    /// Whether an event waits, too, as it does behind a request that is answered directly.
+    /// Whether an event must wait because a request is being answered directly.
     mutating func holds(_ event: Waiting) -> Bool {
         guard case .answering = phase else { return false }
         waiting.append(event)
         return true
     }
 
-    /// A request that was passed on has its response.
+    /// Records the response to a request that was passed on.
     mutating func passedOnAnswered() {
-        // a connection that did not speak HTTP is answered without a request
+        // the response to data that were not HTTP has no request
         passedOn = max(0, passedOn - 1)
     }
 
-    /// The direct response was written.
+    /// Records that the direct response was written.
     ///
     /// - Returns: the data that waited for it.
     mutating func answered() -> [Waiting] {

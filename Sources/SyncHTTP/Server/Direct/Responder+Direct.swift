@@ -4,10 +4,10 @@ import NIOCore
 import Telemetry
 
 extension Responder {
-    /// Begins to answer a request without a task, if its route can do that now.
+    /// Begins to answer a request without a task, if the request's route currently supports that.
     ///
-    /// - Parameter write: receives the response, on the channel's event loop, after this has returned.
-    /// - Returns: false if the route can't; then nothing has happened.
+    /// - Parameter write: receives the response on the channel's event loop, after this method has returned.
+    /// - Returns: false if the route does not support it; in this case nothing has happened.
     func respondsDirectly(
         to head: HTTPRequest,
         _ body: ByteBuffer?,

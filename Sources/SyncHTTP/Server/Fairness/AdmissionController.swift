@@ -4,8 +4,9 @@ import Synchronization
 
 /// A memory budget for which requests may wait a limited time: organizations take turns (``FairSemaphore``).
 ///
-/// A decoded push takes about five times the memory of its body. Decoding more than keeps the committers busy has no
-/// benefit, so the rest wait as bytes: this bounds the memory under load, and not the number of clients.
+/// A decoded push takes about five times the memory of its body. It has no benefit to decode more pushes than the
+/// committers can process, so further pushes wait as bytes. This limits the memory under load, not the number of
+/// clients.
 package final class AdmissionController: Sendable {
     private struct State {
         package var semaphore: FairSemaphore

@@ -14,19 +14,19 @@ package final class Budgets: Sendable {
     /// The number of bytes that can be verified within a few dozen milliseconds.
     private static let verifyingBytes = 4_194_304
 
-    /// Bytes of bodies, from the first byte until their requests are done.
+    /// The bytes of bodies, from the first byte until their requests are done.
     package let bodies: FairBudget
-    /// Bytes of bodies whose senders are not known yet.
+    /// The bytes of bodies whose senders are not known yet.
     package let unverified: UnverifiedBodies
-    /// Bytes of bodies whose signatures are being verified.
+    /// The bytes of bodies whose signatures are being verified.
     package let verifying: AdmissionController
-    /// Bytes of bodies that are being decoded, or wait decoded for their commit.
+    /// The bytes of bodies that are being decoded, or that are decoded and wait for their commit.
     package let decoding: AdmissionController
-    /// Bytes of responses, from before they are made until the client has read them.
+    /// The bytes of responses, from before they are made until the client has read them.
     package let answers: AdmissionController
-    /// Turns to read a page.
+    /// The turns to read a page.
     package let pages: AdmissionController
-    /// Requests that wait for an event.
+    /// The requests that wait for an event.
     package let waits: FairBudget
     package let slowClients = SlowClientMetrics()
 
@@ -94,7 +94,7 @@ package final class FairBudget: Sendable {
         guard tryAcquire(amount, for: user, excluding: own) else { throw overload.problem() }
     }
 
-    /// Reserves an amount if the budget allows it, without counting a refusal: the caller itself tries again.
+    /// Reserves an amount if the budget allows it, without counting a refusal: the caller retries.
     package func tryAcquire(_ amount: Int, for user: LaneKey, excluding own: Int = 0) -> Bool {
         let isTaken = shares.withLock { shares in
             guard shares.mayTake(amount, for: user, excluding: own) else { return false }
@@ -120,7 +120,7 @@ package final class FairBudget: Sendable {
 
 /// Counts a budget's refusals, and makes the problem for clients whose organization has used its share.
 package struct Overload: Sendable {
-    /// Its name in metrics.
+    /// The kind's name in metrics.
     package enum Kind: String {
         case bodies, unverified, verifying, decoding, answers, pages, waits, listeners
     }

@@ -97,7 +97,7 @@ package final class UnverifiedBodies: Sendable {
 package struct UnverifiedBodyLimits: Sendable {
     /// The maximum number of bytes of all bodies.
     package var bytes = 16_777_216
-    /// Bytes of each body that are not counted: a connection holds more anyway.
+    /// The bytes of each body that are not counted, because a connection needs more memory anyway.
     package var free = 8_192
     /// The time limit for the arrival of a body.
     package var timeout: Duration = .seconds(15)
@@ -120,9 +120,9 @@ package struct UnverifiedBodyLimits: Sendable {
 /// part of the budget. If a part is used up, the body that has been arriving for longest is cut off, even if it is the
 /// body that needs more.
 ///
-/// So a body keeps its reservation until others have brought as many bytes as its part of the budget. Any number of
-/// bodies that stop or trickle in displace only each other, and never a message that arrives at full speed. Size must
-/// not count: the largest of several recent bodies is often the one that arrives fastest.
+/// So a body keeps its reservation until other bodies have brought as many bytes as its part of the budget. Bodies that
+/// stop or arrive slowly displace only each other, whatever their number, and never a message that arrives at full
+/// speed. Size must not decide: the largest of several recent bodies is often the one that arrives fastest.
 package struct UnverifiedBodyBudget: Sendable {
     /// Identifies a body; later bodies have greater values.
     package typealias Ticket = Int

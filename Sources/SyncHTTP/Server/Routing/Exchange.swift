@@ -5,7 +5,7 @@ import JSONText
 package import NIOCore
 package import SyncModel
 
-/// A request with its context, as endpoints get it.
+/// A request with its context, as endpoints receive it.
 package struct Exchange: Sendable {
     package let request: Request
     package let requestID: String
@@ -13,7 +13,7 @@ package struct Exchange: Sendable {
     package let parameters: [Substring]
     package let channel: any Channel
 
-    /// The room for its response.
+    /// The memory reservation of the response.
     package let hold: ResponseMemoryLease
     /// Shared by all requests.
     package let budgets: Budgets
@@ -21,16 +21,16 @@ package struct Exchange: Sendable {
     package var user = LaneKey.nobody
     /// The operator's token of the request, once authenticated.
     package var operatorToken: OperatorToken?
-    /// When the operator's session ends, in seconds since 1970; nil if it has no end.
+    /// The end of the operator's session, in seconds since 1970; nil if it has no end.
     package var operatorUntil: Int64?
     /// Records the operator's accesses to user content.
     package var audit: OperatorAudit?
-    /// The details recorded of the act that the request is.
+    /// Records the details of the request's act.
     package var act: AuditRecorder?
 
-    /// Throws when the caller is not served any more; long waits call it now and then.
+    /// Throws an error if the caller is no longer served; long waits call it at intervals.
     package var isStillServed: @Sendable () async throws -> Void = {}
-    /// How often that is.
+    /// The interval at which waits call ``isStillServed``.
     package var checkInterval: Duration = .seconds(2)
 
     package var head: HTTPRequest { request.head }
@@ -48,7 +48,7 @@ package enum RequestID {
     package static let maximumLength = 128
     private static let ids = UUIDv4Generator()
 
-    /// The client's `X-Request-ID` if it is sane, otherwise a new UUID.
+    /// Returns the client's `X-Request-ID` if it is valid, otherwise a new UUID.
     package static func of(_ headers: HTTPFields) -> String {
         if let given = headers[.xRequestID], isSane(given) { return given }
         return make()
@@ -56,7 +56,8 @@ package enum RequestID {
 
     package static func make() -> String { ids.make().lowercased }
 
-    /// 1 to 128 letters, digits, dots, underscores and hyphens: nothing that could confuse a log or a header.
+    /// Whether a text has 1 to 128 letters, digits, dots, underscores and hyphens, none of which has a meaning in logs
+    /// or headers.
     package static func isSane(_ text: String) -> Bool {
         let bytes = text.utf8
         return !bytes.isEmpty && bytes.count <= maximumLength && bytes.allSatisfy(isAllowed)
@@ -103,7 +104,7 @@ package enum Accept {
         return range.hasSuffix("/*") && mediaType.hasPrefix(range.dropLast()) ? 2 : nil
     }
 
-    /// `q=0`, `q=0.`, `q=0.000`
+    /// Whether a parameter is `q=0`, `q=0.` or `q=0.000`.
     private static func isZeroQuality(_ parameter: String) -> Bool {
         guard parameter.hasPrefix("q=0") else { return false }
         return parameter.utf8.dropFirst(3).allSatisfy { $0 == UInt8(ascii: ".") || $0 == UInt8(ascii: "0") }

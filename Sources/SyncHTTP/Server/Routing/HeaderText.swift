@@ -1,5 +1,5 @@
 extension Substring.UTF8View {
-    /// Without the spaces and tabs around it.
+    /// The text without the spaces and tabs around it.
     package var trimmed: Substring.UTF8View {
         var view = self
         while let first = view.first, first.isBlank { view.removeFirst() }
@@ -7,7 +7,7 @@ extension Substring.UTF8View {
         return view
     }
 
-    /// In ASCII lower case.
+    /// The text with ASCII letters in lower case.
     package var lowercased: String {
         Substring(self).lowercased()
     }

@@ -1,25 +1,25 @@
 package import HTTPTypes
 import SyncModel
 
-/// Finds the route of a request. Literal paths are looked up, templates tried in sequence: there are few.
+/// Finds the route of a request. Literal paths are looked up. Templates are tried in sequence, because there are few.
 package struct RouteTable: Sendable {
     /// The result of a look-up.
     package enum Match: Sendable {
         case route(Route, parameters: [Substring])
-        /// The path exists, but not with this method; its methods.
+        /// The path exists, but not with this method; the value names its methods.
         case otherMethods(String)
         case nothing
     }
 
     private var literal: [ByteExactString: Resource] = [:]
     private var templates: [Resource] = []
-    /// By the paths that they are below.
+    /// The pages, by the path below which they are.
     private var trees: [ByteExactString: Route] = [:]
 
-    /// Adds a method to a path. Segments of the template like `{id}` match any one segment.
+    /// Adds a method to a path. A segment such as `{id}` in the template matches any single segment.
     ///
-    /// A path without `{` wins over a matching template, so add `/a/b` and `/a/{id}` in any order. Of two matching
-    /// templates the first one wins, so add `/a/{id}/b` before `/a/{id}/{other}`.
+    /// A path without `{` takes precedence over a matching template, so `/a/b` and `/a/{id}` can be added in any order.
+    /// Of two matching templates the first takes precedence, so add `/a/{id}/b` before `/a/{id}/{other}`.
     package mutating func add(
         _ method: HTTPRequest.Method,
         _ template: String,
@@ -44,9 +44,9 @@ package struct RouteTable: Sendable {
         }
     }
 
-    /// Adds pages: a path and all below it that no other route has.
+    /// Adds pages: a path, and all paths below it without another route.
     ///
-    /// The rest of the path is the endpoint's one parameter, empty for the path itself. These paths are no part of the
+    /// The rest of the path is the endpoint's one parameter, empty for the path itself. These paths are not part of the
     /// API, so ``names`` leaves them out.
     package mutating func addPages(at path: String, _ endpoint: @escaping Route.Endpoint) {
         trees[path] = Route(
@@ -64,20 +64,20 @@ package struct RouteTable: Sendable {
         for index in templates.indices { templates[index].addOptions(crossOrigin) }
     }
 
-    /// Every route as `METHOD /path/{of}/its/template`, in no order.
+    /// Every route as `METHOD /path/{of}/its/template`, in no particular order.
     package var names: [String] {
         (Array(literal.values) + templates).flatMap { resource in
             resource.routes.map { "\($0.method.rawValue) \(resource.template)" }
         }
     }
 
-    /// The route that may answer a request directly. Its path must be literal, and without a query.
+    /// Returns the route that can answer a request directly. Its path must be literal and have no query.
     package func direct(_ method: HTTPRequest.Method, _ path: String) -> Route? {
         guard method == .post, let resource = literal[path] else { return nil }
         return resource.routes.first { $0.method == method && $0.directEndpoint != nil }
     }
 
-    /// The route for a method and path. `HEAD` is served by `GET`.
+    /// Returns the route for a method and path. `GET` also serves `HEAD`.
     package func match(_ method: HTTPRequest.Method, _ path: String) -> Match {
         if let resource = literal[path] { return resource.match(method, parameters: []) }
         for resource in templates {
@@ -103,7 +103,7 @@ private struct Resource: Sendable {
         segments = template.split(separator: "/", omittingEmptySubsequences: false)
     }
 
-    /// The values of the template's `{…}`, or nil if the path does not match.
+    /// Returns the values of the template's `{…}`; nil if the path does not match.
     package func parameters(of path: String) -> [Substring]? {
         let given = path.split(separator: "/", omittingEmptySubsequences: false)
         guard given.count == segments.count else { return nil }
@@ -147,7 +147,8 @@ private struct Resource: Sendable {
 /// One method of one path.
 package struct Route: Sendable {
     package typealias Endpoint = @Sendable (Exchange) async throws -> Answer
-    /// Begins to answer a request without waiting; returns false if it cannot, and then nothing has happened.
+    /// Begins to answer a request without waiting. Returns false if that is not possible; in this case nothing has
+    /// happened.
     package typealias DirectEndpoint = @Sendable (DirectExchange) -> Bool
 
     package let method: HTTPRequest.Method

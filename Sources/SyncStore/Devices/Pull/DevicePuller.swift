@@ -4,15 +4,15 @@ import Metrics
 import Postgres
 package import SyncModel
 
-/// Shows the feed in a device's local ids (specification 002 in docs/spec).
+/// Returns the feed in a device's local ids (specification 002 in docs/spec).
 ///
 /// Entities that the device has not seen yet get the next free numbers.
 ///
-/// Such an assignment is tentative. The page's cursor names it; pulling from there confirms it, and a pull that repeats
-/// the old cursor gets a new assignment. The feed is read before the device's numbers: a push commits both together, so
-/// every entity on the page that the device created has its number.
+/// Such an assignment is tentative. The page's cursor names the assignment. A pull from that cursor confirms it, and a
+/// pull that repeats the previous cursor gets a new assignment. The feed is read before the device's numbers: a push
+/// commits both together, so every entity on the page that the device created has its number.
 package struct DevicePuller: Sendable {
-    /// Counts numbers assigned to devices.
+    /// The counter of numbers assigned to devices.
     package static let assigned = "sluice_local_ids_assigned_total"
 
     let feed: FeedReader
@@ -56,15 +56,15 @@ package struct DevicePuller: Sendable {
         }
     }
 
-    /// A page of changes in a device's local ids.
+    /// Returns a page of changes in a device's local ids.
     ///
     /// - Parameters:
     ///   - device: any id; an unknown device is registered when it gets its first number.
-    ///   - wait: how long to wait for a change, if the page is empty.
-    ///   - room: memory to acquire for the read rows.
+    ///   - wait: the time to wait for a change if the page is empty.
+    ///   - room: the memory budget from which the read rows are reserved.
     /// - Throws: `invalid_request` for an invalid cursor, and for counters of types without local ids;
-    ///   `validation_failed` (rule `device_limit`) for one device too many; `cursor_expired`, also where a page's
-    ///   assignments are no longer known; `validation_failed` where a type has no numbers left.
+    ///   `validation_failed` (rule `device_limit`) if a new device exceeds the maximum; `cursor_expired`, also if a
+    ///   page's assignments are no longer known; `validation_failed` if a type has no numbers left.
     package func pull(
         _ request: PullRequest,
         device: UUID,
@@ -111,7 +111,7 @@ package struct DevicePuller: Sendable {
         throw Problem.overloaded("the device has several pulls in progress")
     }
 
-    /// Nil if another pull of the device was faster.
+    /// Returns nil if a concurrent pull of the device stored its page first.
     private func fetchOnce(_ call: Call, after cursor: FeedCursor?) async throws -> FeedPage? {
         let others = [UnconfirmedAssignments.find(of: call.device)]
         let (reading, found) = try await feed.read(call.feed, after: cursor, excluding: others)
@@ -119,7 +119,7 @@ package struct DevicePuller: Sendable {
         var standing = known.standing(of: cursor)
         switch reading {
         case .expired(let isOfThisEpoch):
-            // a device keeps its numbers, even if it starts the feed again
+            // a device keeps its numbers even if it reads the feed from the beginning again
             if isOfThisEpoch { _ = try await confirm(standing, cursor, call.device) }
             throw expired(call.device)
         case .page(let page):
@@ -180,7 +180,8 @@ package struct DevicePuller: Sendable {
             next.page = page
         } else if !assignments.isEmpty {
             next.page = known.nextNumber
-            // its first numbers: a device with numbers is registered, and a user may have only so many devices
+            // the device's first numbers: a device with numbers is already registered, and this one may exceed the
+            // user's maximum number of devices
             if known.pages.isEmpty {
                 _ = try await devices.register(
                     call.device.id,
@@ -200,10 +201,10 @@ package struct DevicePuller: Sendable {
         return pulled.page(next: next)
     }
 
-    /// The organization's types.
+    /// Returns the organization's types.
     ///
-    /// An id space is fixed once a type is in use, as every type with an entity is. A type not known as in use may be
-    /// outdated in the cache, if another replica has used it.
+    /// An id space is fixed once a type is in use, and every type with an entity is in use. A cached type that is not
+    /// in use can be outdated, because another replica may have used it.
     private func types(of page: FeedPage, in organization: UUID) async throws -> [ByteExactString: EntityType] {
         let types = try await catalog.entry(organization).types
         if PulledPage.types(page).allSatisfy({ types[$0]?.isInUse == true }) { return types }
@@ -213,7 +214,7 @@ package struct DevicePuller: Sendable {
 
     // MARK: - Numbers
 
-    /// Reads all numbers of a device, or as many as the cache keeps.
+    /// Reads all numbers of a device, up to the maximum that the cache keeps.
     private func load(_ numbers: DeviceNumbers, of device: DeviceKey) async throws {
         let rows = try await pool.run([
             PullStatements.allNumbers(
@@ -232,9 +233,10 @@ package struct DevicePuller: Sendable {
         cache.trim()
     }
 
-    /// Finds the device's numbers, and assigns those that are missing.
+    /// Finds the device's numbers, and assigns the missing numbers.
     ///
-    /// - Parameter rivals: read only if numbers are assigned.
+    /// - Parameter rivals: returns the assignments of other outstanding pages; it is called only if numbers are
+    ///   assigned.
     private func number(
         _ planner: inout PullPlanner,
         of device: DeviceKey,
@@ -282,7 +284,7 @@ package struct DevicePuller: Sendable {
 }
 
 extension PullPlanner {
-    /// The parameters that ask for the numbers of some of the page's entities, counted through all types.
+    /// Returns the parameters that select a range of the page's entities, counted over all types.
     fileprivate func numbered(_ device: Parameters, _ part: Range<Int>) -> Parameters {
         var parameters = device
         var (names, first, last, ids): ([String], [Int32], [Int32], [String]) = ([], [], [], [])

@@ -4,25 +4,25 @@ import Postgres
 import SyncModel
 import Synchronization
 
-/// Caches the numbers of devices that pull page after page.
+/// Caches the numbers of devices that pull many pages in sequence.
 ///
-/// A database look-up costs microseconds for each id, a page of the feed names thousands, and a device's number never
-/// changes.
+/// A database look-up costs microseconds for each id, and a page of the feed names thousands of ids. A device's number
+/// never changes.
 ///
-/// Correctness does not depend on the cache: an id that is missing is looked up. Numbers are deleted with the
-/// tombstones of their entities, which raises the feed's horizon; so entries of another horizon or epoch are dropped,
-/// and all entries after some minutes.
+/// Correctness does not depend on the cache: a missing id is looked up. Retention deletes numbers together with the
+/// tombstones of their entities, which raises the feed's horizon. Therefore entries of another horizon or epoch are
+/// dropped, and all entries are dropped after some minutes.
 final class NumberCache: Sendable {
-    /// The maximum number of ids cached for all devices, about fifty bytes each.
+    /// The maximum number of cached ids of all devices. Each id needs about fifty bytes.
     ///
-    /// If it is exceeded, the devices that pulled longest ago are dropped.
+    /// Beyond this number, the devices with the oldest pulls are dropped.
     static let limit = 500_000
-    /// Ids cached for one device.
+    /// The maximum number of cached ids of one device.
     static let deviceLimit = 200_000
-    /// How long the ids of a device are cached, in seconds.
+    /// The time for which a device's ids are cached, in seconds.
     static let lifetime: Double = 300
 
-    /// The feed state that a page was read in.
+    /// The state of the feed in which a page was read.
     struct Stamp: Sendable, Hashable {
         let epoch: Int64
         let horizon: Int64
@@ -48,7 +48,7 @@ final class NumberCache: Sendable {
         self.now = now
     }
 
-    /// The known numbers of a device; empty for one that has not pulled for a while.
+    /// Returns the known numbers of a device; empty if the device has not pulled recently.
     func numbers(of device: DeviceKey, at stamp: Stamp) -> DeviceNumbers {
         let moment = now()
         return state.withLock { state in
@@ -65,10 +65,10 @@ final class NumberCache: Sendable {
         }
     }
 
-    /// Drops devices until few enough ids are cached. To be called after ids were added.
+    /// Drops devices until the number of cached ids is within the limit. Call it after ids were added.
     func trim() {
         state.withLock { state in
-            // summing up on every pull would cost too much
+            // counting all ids on every pull would cost too much
             state.trims += 1
             guard state.trims % 64 == 1 else { return }
             var count = state.devices.values.reduce(0) { $0 + $1.numbers.count + DeviceNumbers.overhead }
@@ -84,10 +84,10 @@ final class NumberCache: Sendable {
 
 /// The known numbers of one device.
 final class DeviceNumbers: Sendable {
-    /// The memory of a device without its ids, counted in ids.
+    /// The memory of a device without its ids, expressed as a number of ids.
     static let overhead = 20
 
-    /// Numbers of entities of one type.
+    /// The numbers of the entities of one type.
     ///
     /// Most ids are UUIDs, and are stored without their text.
     struct OfType {
@@ -142,9 +142,9 @@ final class DeviceNumbers: Sendable {
         }
     }
 
-    /// Whether it is cheaper to read all of the device's numbers together.
+    /// Whether it is cheaper to read all of the device's numbers in one query.
     ///
-    /// It is if the device pulls page after page, and many numbers are unknown.
+    /// This is the case if the device pulls pages in sequence and many numbers are unknown.
     func isWorthLoading(missing: Int) -> Bool {
         state.withLock { !$0.isLoaded && $0.count > 0 && missing >= 256 }
     }

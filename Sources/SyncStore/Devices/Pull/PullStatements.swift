@@ -1,11 +1,11 @@
 import Postgres
 
-/// The statements of a pull. All are set-based, and each look-up is a lateral subquery with a fence: for each type by
-/// an index, in one partition. A test EXPLAINs them.
+/// The statements of a pull. All are set-based. Each look-up is a lateral subquery with an optimization fence, which
+/// uses an index in one partition for each type. A test EXPLAINs the statements.
 enum PullStatements {
-    /// The device's numbers of entities, as two arrays: places of ids, and numbers.
+    /// The device's numbers of entities, as two arrays: the positions of ids in the request, and the numbers.
     ///
-    /// The ids of all types are in sequence.
+    /// The ids of all types are counted in one sequence.
     static let numbers = Statement(
         "pull_numbers",
         ["organization", "user", "device", "entity_types", "firsts", "lasts", "ids"],
@@ -40,9 +40,9 @@ enum PullStatements {
         """
     )
 
-    /// Numbers in use, also by creates that have not taken effect.
+    /// The numbers in use, including numbers of creates that have not taken effect.
     ///
-    /// A count from a base on, and the highest.
+    /// The result is a count from a base on, and the highest number.
     static let taken = Statement(
         "pull_taken",
         ["organization", "user", "device", "entity_types", "bases", "counts"],
@@ -67,7 +67,7 @@ enum PullStatements {
         """
     )
 
-    /// The outstanding pages of a device, and the last confirmed one.
+    /// The outstanding pages of a device, and its last confirmed page.
     static let pages = Statement(
         "pull_pages",
         ["organization", "user", "device"],
@@ -82,7 +82,7 @@ enum PullStatements {
 
     /// The assignments of the outstanding pages.
     ///
-    /// Each has the device's state in which it was made.
+    /// Each assignment has the device's state in which it was made.
     static let rivals = Statement(
         "pull_rivals",
         ["organization", "user", "device"],
@@ -96,9 +96,9 @@ enum PullStatements {
 
     /// Stores a page's assignments.
     ///
-    /// Holds the organization's row, as creating a lane does: a purged organization takes no new rows. Neither does a
-    /// device that moved with a joined user, and its row is held for that. No row in the result: either does not exist
-    /// any more, or another pull was faster.
+    /// Locks the organization's row, as the creation of a lane does, because a purged organization accepts no new rows.
+    /// It also locks the device's row, because a device that moved with a joined user accepts no new rows. If it
+    /// returns no row, the organization or the device no longer exists, or a concurrent pull stored its page first.
     static let keepPage = Statement(
         "pull_keep_page",
         [
@@ -152,7 +152,7 @@ enum PullStatements {
 
     /// Locks a device's pages, and the organization's row.
     ///
-    /// A purged organization takes no new rows.
+    /// A purged organization accepts no new rows.
     static let lockPages = Statement(
         "pull_lock_pages",
         ["organization", "user", "device"],
@@ -168,12 +168,13 @@ enum PullStatements {
 
     /// Confirms a page's assignments.
     ///
-    /// A number that the device already has, or has given to its own entity, takes precedence over a page's assignment.
+    /// A number that the device already has, or has assigned to its own entity, takes precedence over a page's
+    /// assignment.
     static let confirm = confirming("pull_confirm", as: "server_id", onConflict: "")
 
-    /// Numbers of entities for which the device has another number as well.
+    /// Confirms numbers of entities for which the device already has another number.
     ///
-    /// It created the entity that the page assigned a number to: both numbers lead there.
+    /// The device created an entity to which the page also assigned a number. Both numbers identify this entity.
     static let confirmSecond = confirming(
         "pull_confirm_second",
         as: "same_as",

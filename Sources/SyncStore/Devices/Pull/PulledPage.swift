@@ -3,7 +3,7 @@ import SyncModel
 
 /// A page of the feed while it is translated into a device's local ids.
 struct PulledPage: Sendable {
-    /// The device's number of an entity: known, or still to be found by the planner.
+    /// The device's number of an entity: already known, or to be determined by the planner.
     fileprivate enum Name {
         case known(Int64)
         case named(PullPlanner.Name)
@@ -24,7 +24,7 @@ struct PulledPage: Sendable {
         }
     }
 
-    /// An id in a relation, and the entity that it names.
+    /// An id in a relation, and the entity to which it refers.
     fileprivate struct Target {
         let value: JSONValue
         let name: Name
@@ -32,15 +32,15 @@ struct PulledPage: Sendable {
 
     fileprivate struct Change {
         let name: Name?
-        /// The document as written; already translated if all its ids are known.
+        /// The document as stored, or already translated if all its ids are known.
         var document: [UInt8]?
         /// Set if the document contains ids to translate.
         var parsed: JSONValue?
         var targets: [Target] = []
     }
 
-    /// The number of entities without a known number that a page names, at which it ends: bounds the numbers that one
-    /// page assigns. The last change may exceed it.
+    /// The number of named entities without a known number at which a page ends. It limits the numbers that one page
+    /// assigns. The last change of a page can exceed it.
     static let nameLimit = 10_000
 
     private var page: FeedPage
@@ -49,14 +49,14 @@ struct PulledPage: Sendable {
 
     /// The facts about one of a page's types.
     ///
-    /// Made once, because most changes of a page are of one type.
+    /// It is computed once for each type, because most changes of a page have the same type.
     fileprivate struct TypeView {
         struct Relation {
             /// The member's name in UTF-8.
             let member: [UInt8]
             let entityType: String
             let known: DeviceNumbers.OfType?
-            /// The highest known number that was shown.
+            /// The highest known number on the page.
             var shown: Int64?
         }
 
@@ -64,9 +64,9 @@ struct PulledPage: Sendable {
         /// Whether entities of the type have numbers.
         let isNumbered: Bool
         let known: DeviceNumbers.OfType?
-        /// The highest known number that was shown.
+        /// The highest known number on the page.
         var shown: Int64?
-        /// Those that lead to types with local ids.
+        /// The relations that lead to types with local ids.
         var relations: [Relation]
 
         init(_ name: String, _ type: EntityType?, _ known: [ByteExactString: DeviceNumbers.OfType]) {
@@ -82,7 +82,7 @@ struct PulledPage: Sendable {
             }
         }
 
-        /// Passes the highest number shown on to the planner.
+        /// Passes the highest known number on the page to the planner.
         func apply(_ planner: inout PullPlanner) {
             if let shown { planner.show(shown, of: name) }
             for relation in relations {
@@ -91,9 +91,9 @@ struct PulledPage: Sendable {
         }
     }
 
-    /// Opens and reads the changes. Only documents of types with relations to types with local ids are parsed.
+    /// Decrypts and reads the changes. It parses only documents of types that have relations to types with local ids.
     ///
-    /// - Parameter known: the device's numbers; the planner finds those of the other entities.
+    /// - Parameter known: the device's known numbers; the planner determines the numbers of other entities.
     init(
         _ page: FeedPage,
         _ types: [ByteExactString: EntityType],
@@ -155,7 +155,7 @@ struct PulledPage: Sendable {
 
     static func types(_ page: FeedPage) -> Set<ByteExactString> { Set(page.changes.lazy.map(\.entityType)) }
 
-    /// The page as the device gets it, in its local ids.
+    /// Returns the page in the device's local ids.
     ///
     /// - Parameter next: the cursor of the next pull.
     func page(next: FeedCursor) -> FeedPage {
@@ -172,8 +172,8 @@ struct PulledPage: Sendable {
 }
 
 extension PulledPage.Change {
-    /// Numbers and strings in relations are permanent ids; other values lead nowhere. A document whose ids are all
-    /// known is translated immediately.
+    /// Numbers and strings in relations are permanent ids; other values refer to no entity. A document whose ids are
+    /// all known is translated immediately.
     fileprivate mutating func read(
         _ root: JSONValue,
         _ view: inout PulledPage.TypeView,
@@ -223,9 +223,9 @@ extension PulledPage.Change {
     }
 }
 
-/// Documents of a page, parsed together as the elements of one array.
+/// The documents of a page, parsed together as the elements of one array.
 ///
-/// Parsing them one by one would cost several times as much.
+/// Parsing each document separately would cost several times as much.
 private struct DocumentTexts {
     private var text: [UInt8] = [UInt8(ascii: "[")]
     private var places: [Int] = []

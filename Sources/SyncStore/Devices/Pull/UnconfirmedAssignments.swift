@@ -2,22 +2,22 @@ import JSONText
 import Postgres
 import SyncModel
 
-/// Assignments of pulls that their devices have not confirmed.
+/// The assignments of pulls that the devices have not confirmed.
 struct UnconfirmedAssignments: Sendable {
-    /// Outstanding pages kept per device.
+    /// The maximum number of outstanding pages of a device.
     ///
-    /// This is the number of consecutive pulls that can be lost, each in another state.
+    /// This is the number of consecutive pulls, each in another state, whose responses can be lost.
     static let limit: Int64 = 8
-    /// Attempts at a page while other pulls of the device make pages.
+    /// The number of attempts to store a page while concurrent pulls of the device store pages.
     static let attempts = 5
-    /// The maximum count of numbers that one statement makes permanent.
+    /// The maximum number of local ids that one statement makes permanent.
     static let confirmedAtOnce = 10_000
 
     let pool: Pool
 
     /// The known pages of a device.
     struct Known: Sendable {
-        /// Whether each is outstanding; one that is not is the last confirmed.
+        /// The pages, each with whether it is outstanding. A page that is not outstanding is the last confirmed page.
         var pages: [(page: Int64, isOutstanding: Bool)]
 
         var nextNumber: Int64 { (pages.map(\.page).max() ?? 0) + 1 }
@@ -25,7 +25,7 @@ struct UnconfirmedAssignments: Sendable {
 
         func standing(of cursor: FeedCursor?) -> PageState { PageState(of: cursor?.page ?? 0, among: pages) }
 
-        /// The state after a page is confirmed.
+        /// Returns the state after a page was confirmed.
         static func confirmed(_ page: Int64) -> Known { Known(pages: [(page, false)]) }
     }
 
@@ -49,7 +49,7 @@ struct UnconfirmedAssignments: Sendable {
 
     /// Makes a page's assignments permanent.
     ///
-    /// - Returns: the state in which the page was found, because another pull may have been faster.
+    /// - Returns: the state in which the page was found, because a concurrent pull may already have confirmed it.
     func confirm(_ page: Int64, of device: DeviceKey) async throws -> PageState {
         let key = Parameters(of: device, page)
         return try await pool.transaction { connection in
@@ -79,13 +79,13 @@ struct UnconfirmedAssignments: Sendable {
     /// A page to be stored.
     struct New {
         let number: Int64
-        /// The page from whose cursor it was pulled; 0 for none.
+        /// The page from whose cursor the new page was pulled; 0 without such a page.
         let base: Int64
         let counters: [ByteExactString: Int64]
         let assignments: [PullPlanner.Assignment]
     }
 
-    /// The unconfirmed pages that a new page must not contradict.
+    /// Returns the unconfirmed pages with which a new page must not conflict.
     func rivals(_ base: Int64, _ counters: [ByteExactString: Int64], of device: DeviceKey) async throws
         -> UnconfirmedPages
     {
@@ -134,11 +134,11 @@ struct UnconfirmedAssignments: Sendable {
         return String(decoding: writer.bytes, as: UTF8.self)
     }
 
-    /// Stores a page's assignments until it is confirmed, or too many newer pages come.
+    /// Stores a page's assignments until the page is confirmed or too many newer pages are stored.
     ///
-    /// - Returns: whether its number was free. If not, another pull was faster, and this page has to be made again
-    ///   after reading that pull's page.
-    /// - Throws: `organization_unknown` if it was deleted a moment ago.
+    /// - Returns: whether the page's number was free. If it was not, a concurrent pull stored its page first, and this
+    ///   page must be made again after that page was read.
+    /// - Throws: `organization_unknown` if the organization was just deleted.
     func keep(_ new: New, superseding superseded: [Int64], of device: DeviceKey) async throws -> Bool {
         let organization = Parameters(of: device.lane.organization)
         let results = try await pool.run([
@@ -170,8 +170,8 @@ struct UnconfirmedAssignments: Sendable {
             }
             return false
         }
-        // cut off before this, a push that uses an id which two pages assigned differently is refused, and the device
-        // pulls again
+        // if the process ends before this, a push that uses an id which two pages assigned differently is refused, and
+        // the device pulls again
         if !superseded.isEmpty {
             _ = try await pool.run([
                 PullStatements.supersede(

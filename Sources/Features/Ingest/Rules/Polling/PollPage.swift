@@ -18,7 +18,7 @@ package struct PollPage: Sendable {
     var end: End
     /// The greatest of the times of change of the page's items.
     var greatest: SinceValue?
-    /// A digest of the items' text; nil for a page without items.
+    /// A hash of the items' text; nil for a page without items.
     var content: String?
 
     init(events: MappedEvents?, items: Int, request: UpstreamFetch, response: FetchedResponse, end: End) {

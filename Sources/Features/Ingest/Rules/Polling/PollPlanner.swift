@@ -6,8 +6,8 @@ package import SyncModel
 ///
 /// Pure and total: every response of an upstream results in events, an error, or an end.
 ///
-/// A **pass** reads all pages. Only its end advances the starting point of the next request, so an interruption omits
-/// nothing. Pages are requested in sequence, and an interrupted pass resumes at its last page.
+/// A **pass** reads all pages. Only the end of a pass advances the starting point of later passes, so an interruption
+/// omits nothing. Pages are requested in sequence, and an interrupted pass resumes at its last page.
 package struct PollPlanner: Sendable {
     /// The maximum number of pages of a pass.
     package static let passPages = 100_000
@@ -206,7 +206,7 @@ package struct PollPlanner: Sendable {
     ) -> Step {
         var state = state
         let isWhole = state.pass == nil
-        // the place of a pass' first page is never requested
+        // without an earlier state, this place is a placeholder that is never requested
         var pass = state.pass ?? PollState.Pass(place: .number(0), beganAt: askedAt)
         pass.pages += 1
         if let found = page.greatest { pass.greatest = isToken ? found : found.max(pass.greatest) }
@@ -240,7 +240,7 @@ package struct PollPlanner: Sendable {
     private func end(_ pass: PollState.Pass, of state: inout PollState, now: Timestamp) {
         state.pass = nil
         guard let since = settings.since else { return }
-        // a change on a page that was already read is not skipped
+        // this keeps changes on pages that were already read
         if let greatest = pass.greatest?.noLater(than: pass.beganAt) {
             state.since = isToken ? greatest : greatest.max(state.since)
         } else if pass.items > 0 {

@@ -30,7 +30,7 @@ package struct PollState: Sendable, Hashable {
         var pages = 0
         var greatest: SinceValue?
         var items = 0
-        /// The number of refused events among these.
+        /// The number of refused events on these pages.
         var refused = 0
         var places: RepetitionDetector?
         var contents: RepetitionDetector?
@@ -234,7 +234,7 @@ package enum PollSchedule {
 // MARK: - RepetitionDetector
 
 /// Detects a cycle in a sequence, with one stored value (R. Brent, "An improved Monte Carlo factorization algorithm").
-/// It needs at most three times the length of the part before the cycle and of the cycle.
+/// It needs at most three times the combined length of the cycle and the part before it.
 struct RepetitionDetector: Sendable, Hashable {
     @Exact private var mark: String
     /// The number of values until the next one is stored.
