@@ -92,6 +92,7 @@ const TYPE = [
 	['on_erase', 'When their owner is erased', [['delete', 'they are deleted'], ['blank_owner', 'they are kept without an owner']]],
 	['default_priority', 'Priority', 'whole', '0 to 1,000'],
 	['relations', 'Relations', 'pairs', 'One a line: member, a space, entity type.'],
+	['on_delete', 'When a related entity is deleted', 'pairs', 'One a line: relation, a space, restrict, cascade, set_null or ignore.'],
 ]
 
 async function types(view, place, it) {

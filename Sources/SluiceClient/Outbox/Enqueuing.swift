@@ -113,10 +113,12 @@ struct Enqueuing {
         return document
     }
 
-    /// Whether the server or a write of this phone has deleted the entity.
+    /// Whether the server or a write of this phone has deleted the entity, or its create was discarded.
+    ///
+    /// The app may still show the row if one of its foreign keys forbids the deletion.
     private func wasDeleted(_ name: EntityName) throws -> Bool {
         if try ServerSnapshot.of(name, db)?.isDeleted ?? false { return true }
-        return try identities.mapping(name)?.status == .resolved
+        return try identities.mapping(name) != nil
     }
 
     private func makeMapping(_ entity: EntitySync, _ name: EntityName) throws {

@@ -12,7 +12,8 @@ public struct FailedWrite: Sendable, Hashable, Identifiable {
     public enum Reason: String, Sendable {
         /// The upstream refused the write permanently, or could not be reached in the allowed attempts.
         case failed
-        /// Another writer changed the entity first; ``theirs`` is the other version.
+        /// Another writer changed the entity first; ``theirs`` is the other version. Or the write would leave a reference
+        /// to a deleted entity, as the `errors` of ``problem`` show.
         case conflict
         /// The gateway did not accept the write.
         case rejected

@@ -21,7 +21,9 @@ public enum SluiceError: LocalizedError, Sendable, Hashable, CustomStringConvert
     case otherAccount
     /// The user has signed out of this database. Create a client for the next user.
     case signedOut
-    /// The row was deleted on this phone or by another user.
+    /// The row was deleted on this phone or by another user, or its create was discarded.
+    ///
+    /// The app may still show the row if one of its foreign keys forbids the deletion.
     case deleted(entityType: String, key: String)
 
     public var errorDescription: String? { description }

@@ -118,6 +118,8 @@ public struct Relation: Sendable, Hashable {
     @Exact public private(set) var entityType: String
     /// That type's id space; nil while the type is not registered.
     public var idSpace: IDSpace?
+    /// What happens when such an entity is deleted.
+    public var onDelete: DeletionRule
 
     /// Whether a relation may have that name.
     ///
@@ -127,18 +129,30 @@ public struct Relation: Sendable, Hashable {
         return !bytes.isEmpty && bytes.count <= maximumNameBytes && bytes.allSatisfy { $0 >= 0x20 && $0 != 0x7f }
     }
 
-    public init(member: String, entityType: String, idSpace: IDSpace?) {
+    public init(member: String, entityType: String, idSpace: IDSpace?, onDelete: DeletionRule = .restrict) {
         self.member = member
         self.entityType = entityType
         self.idSpace = idSpace
+        self.onDelete = onDelete
     }
 }
 
 extension EntityType {
     /// Reads the stored form: `{"folderId":"folder"}`, checked when it was written.
-    public static func relations(stored json: JSONValue) -> [Relation] {
+    ///
+    /// - Parameter rules: the rules of relations that do not have the default, `{"folderId":"cascade"}`.
+    public static func relations(stored json: JSONValue, rules: JSONValue? = nil) -> [Relation] {
         (json.members?.map { $0 } ?? []).compactMap { name, value in
-            value.string.map { Relation(member: name.string, entityType: $0, idSpace: nil) }
+            let member = name.string
+            let rule = rules?.members?.first { $0.name.equals(member) }?.value.string
+            return value.string.map {
+                Relation(
+                    member: member,
+                    entityType: $0,
+                    idSpace: nil,
+                    onDelete: rule.flatMap(DeletionRule.init(rawValue:)) ?? .restrict
+                )
+            }
         }
     }
 

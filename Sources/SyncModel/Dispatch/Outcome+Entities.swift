@@ -25,6 +25,7 @@ extension Dispatch {
             conflictResolution: mutation.resolution ?? mutation.conflictResolution
         )
         write.restores = mutation.resolution == .clientWins && ConflictState(error: mutation.error)?.isDeleted == true
+        entities.deletionRoom = EntityRelations.limit
         let result = BuiltInStore.apply(write, type: mutation.entity.type, index: nil, to: &entities)
         var outcome = Outcome(result.status, .init(result.status), of: self)
         outcome.attemptCount = mutation.attemptCount

@@ -38,6 +38,24 @@ public enum LaneStep: Sendable {
     }
 }
 
+extension LaneStep {
+    /// The entities to which the step makes its entity refer.
+    ///
+    /// - Parameter relations: the enforced ones of the organization.
+    public func targets(_ relations: EntityRelations) -> Set<EntityKey> {
+        guard case .apply(let dispatch) = self, case .builtIn(let payload) = dispatch.destination,
+            dispatch.mutation.operation != .delete
+        else { return [] }
+        return Set(relations.references(in: payload, of: dispatch.type.name).map(\.target))
+    }
+
+    /// Whether the step deletes an entity of the built-in store.
+    public var isDeletion: Bool {
+        guard case .apply(let dispatch) = self else { return false }
+        return dispatch.mutation.operation == .delete
+    }
+}
+
 /// The next action of a lane's worker.
 public enum LaneAction: Sendable {
     /// Run this mutation, which is committed as in flight.

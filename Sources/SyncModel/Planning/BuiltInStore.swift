@@ -188,10 +188,13 @@ extension BuiltInStore {
         to entities: inout EntityTable
     ) -> Result {
         let key = EntityKey(type: type, id: write.id.text)
-        switch decide(write, on: entities[key]) {
+        let (outcome, effects, broken) = decideWithRelations(write, key, entities)
+        switch outcome {
         case .unchanged(let state):
             return Result(status: .succeeded, serverID: write.id, version: state?.version, responseStatus: 204)
         case .applied(let state, let resolution, let current):
+            entities.deletionRoom -= effects.count
+            for effect in effects { entities.write(effect.key, effect.state) }
             entities.write(key, state)
             return Result(
                 status: .succeeded,
@@ -208,15 +211,15 @@ extension BuiltInStore {
                 version: current?.version,
                 resolution: .serverWins,
                 responseStatus: 409,
-                error: conflict(write, key, current, &shown).json
+                error: conflict(write, key, current, &shown, broken, index).json
             )
         case .conflict(let current):
             return Result(
                 status: .conflict,
                 serverID: write.operation == .create && write.type.idSpace.isServerGiven ? nil : write.id,
                 responseStatus: 409,
-                error: conflict(write, key, current, &shown).json,
-                lastError: detail(of: write, current)
+                error: conflict(write, key, current, &shown, broken, index).json,
+                lastError: broken?.detail ?? detail(of: write, current)
             )
         case .refused(let status, let detail):
             var problem = Problem(.upstreamRejected, detail)
@@ -233,13 +236,46 @@ extension BuiltInStore {
         }
     }
 
+    /// The outcome of a write, and the writes of other entities that go before it.
+    ///
+    /// No strategy overrides a relation (product rule 19): the write is a conflict, or gives way by `server_wins`.
+    private static func decideWithRelations(
+        _ write: Write,
+        _ key: EntityKey,
+        _ entities: EntityTable
+    ) -> (Outcome, effects: [(key: EntityKey, state: EntityState)], BrokenRelation?) {
+        let stored = entities[key]
+        let outcome = decide(write, on: stored)
+        guard !entities.relations.isEmpty, case .applied = outcome else { return (outcome, [], nil) }
+        do throws(BrokenRelation) {
+            guard write.operation != .delete else {
+                let room = entities.deletionRoom
+                let effects = try DeletionPlanner.effects(ofDeleting: key, by: write.writer, in: entities, room: room)
+                return (outcome, effects, nil)
+            }
+            try entities.checkTargets(of: write, on: key)
+            return (outcome, [], nil)
+        } catch {
+            let givesWay = write.conflictResolution == .serverWins && stored != nil
+            return (givesWay ? .adopted(current: stored) : .conflict(current: stored), [], error)
+        }
+    }
+
     private static func conflict(
         _ write: Write,
         _ key: EntityKey,
         _ current: EntityState?,
-        _ shown: inout Set<EntityKey>
+        _ shown: inout Set<EntityKey>,
+        _ broken: BrokenRelation? = nil,
+        _ index: Int? = nil
     ) -> Problem {
-        var problem = Problem(.conflict, detail(of: write, current))
+        var problem = Problem(.conflict, broken?.detail ?? detail(of: write, current))
+        if let broken {
+            let pointer = (index.map { "/mutations/\($0)" } ?? "") + (broken.pointer.isEmpty ? "" : "/payload")
+            problem.errors = [
+                ProblemDetail(pointer: pointer + broken.pointer, rule: broken.rule, detail: broken.detail)
+            ]
+        }
         guard let current else { return problem }
         problem.isCurrentOmitted = current.isLarge && !shown.insert(key).inserted
         problem.current = current.json(type: key.type, id: write.id, isOutline: problem.isCurrentOmitted)

@@ -20,6 +20,8 @@ public struct EntityState: Sendable {
     ///
     /// 0 if the document was read, or does not exist.
     public var unreadBytes = 0
+    /// Whether the document was not read because other entities only refer to the entity.
+    public var isTarget = false
     /// The bytes of the document, whether it was read or not.
     var documentBytes: Int { document?.count ?? unreadBytes }
     /// The creator.
@@ -36,6 +38,10 @@ public struct EntityState: Sendable {
     ///
     /// Nil for built-in types, and if the upstream sent no ETag.
     public var etag: String?
+    /// The references to store with a written entity; nil of types without enforced relations.
+    public fileprivate(set) var references: Set<EntityReference>?
+    /// Whether other references may be stored.
+    public fileprivate(set) var replacesReferences = false
 
     public init(
         isIntegerID: Bool,
@@ -110,6 +116,14 @@ public struct EntityTable: Sendable {
     private(set) var largestDocument = 0
     /// Whether any document was not read because of the read limit.
     private(set) var hasUnread = false
+    /// The organization's enforced relations.
+    public var relations = EntityRelations()
+    /// Entities that deletions may still delete or change in this push or turn.
+    var deletionRoom = EntityRelations.limit
+    /// Entities that refer to those that may be deleted, as stored.
+    private var storedReferrers: [EntityKey: FoundReferrers] = [:]
+    /// Entities that refer to others since the table was read.
+    private var newReferrers: [EntityKey: Set<EntityKey>] = [:]
 
     public init() {}
 
@@ -128,13 +142,15 @@ public struct EntityTable: Sendable {
 
     public mutating func write(_ key: EntityKey, _ state: EntityState) {
         writeCount += 1
-        set(key, state, lastWrite: writeCount)
+        set(key, withReferences(state, of: key), lastWrite: writeCount)
     }
 
     /// Replaces the text of an entity's document. This alone does not count as a write.
     mutating func setDocument(_ document: [UInt8], of key: EntityKey) {
         guard let place = places[key] else { return }
-        slots[place].state.document = document
+        var state = slots[place].state
+        state.document = document
+        slots[place].state = withReferences(state, of: key)
     }
 
     private mutating func set(_ key: EntityKey, _ state: EntityState, lastWrite: Int?) {
@@ -146,6 +162,32 @@ public struct EntityTable: Sendable {
         } else {
             slots.append(slot)
         }
+    }
+
+    // MARK: - References
+
+    /// Adds what refers to an entity, as stored; the entities themselves are loaded as all others.
+    public mutating func load(_ referrers: FoundReferrers, of key: EntityKey) { storedReferrers[key] = referrers }
+
+    /// The entities that may refer to another; nil where they are too many.
+    func referrers(of key: EntityKey) -> Set<EntityKey>? {
+        let stored = storedReferrers[key] ?? FoundReferrers()
+        return stored.isCut ? nil : stored.entities.union(newReferrers[key] ?? [])
+    }
+
+    /// The state with the references to store.
+    private mutating func withReferences(_ state: EntityState, of key: EntityKey) -> EntityState {
+        guard !relations.of(key.type).isEmpty else { return state }
+        var next = state
+        let references = relations.references(in: state.document, of: key.type)
+        for reference in references { newReferrers[reference.target, default: []].insert(key) }
+        let before = self[key]
+        // usually an update does not change them
+        let isSame =
+            before?.document != nil && relations.references(in: before?.document, of: key.type) == references
+        next.references = references
+        next.replacesReferences = !isSame || before?.replacesReferences == true
+        return next
     }
 
     /// The writes of the group, in the order of execution, one for each entity.

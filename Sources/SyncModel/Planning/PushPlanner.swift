@@ -98,6 +98,7 @@ public struct PushPlanner {
         self.snapshot = snapshot
         self.context = context
         self.entities = entities
+        self.entities.deletionRoom = EntityRelations.limit
         records = Array(repeating: nil, count: push.entries.count)
         createdIDs = Array(repeating: nil, count: push.entries.count)
         plan.lane = snapshot.lane

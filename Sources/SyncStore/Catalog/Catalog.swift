@@ -29,6 +29,8 @@ package final class Catalog: Sendable {
         /// time.
         package var organization: Organization?
         var types: [ByteExactString: EntityType]
+        /// The enforced relations of the organization's types.
+        var relations = EntityRelations()
         /// The place of the organization's rows.
         var place: Placement
         /// Seals and opens the organization's stored values.
@@ -267,6 +269,7 @@ package final class Catalog: Sendable {
             read = Entry(
                 organization: organization,
                 types: types,
+                relations: EntityRelations(types),
                 place: rows.place ?? .partition(Self.spread(id)),
                 seal: seal,
                 joins: try UserJoins(rows.joins),

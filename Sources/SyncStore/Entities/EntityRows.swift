@@ -59,16 +59,25 @@ package enum EntityRows {
     /// Loads the rows of ``EntityStatements/lockBounded`` and its siblings.
     ///
     /// They leave out documents that do not fit.
-    static func loadBounded(_ rows: Rows, into tables: inout [UUID: EntityTable], _ seals: SealTable) throws {
+    ///
+    /// - Parameter hasTargets: whether the rows show which entities are only referred to.
+    static func loadBounded(
+        _ rows: Rows,
+        hasTargets: Bool = false,
+        into tables: inout [UUID: EntityTable],
+        _ seals: SealTable
+    ) throws {
         var lacking = LackingKeys()
         for var row in rows {
             let found = try lacking.collect { () throws -> (of: Key, state: EntityState) in
                 var (of, state) = try read(&row, seals)
                 let bytes: Int = try row.read("bytes")
+                if hasTargets { state.isTarget = try row.read("is_target") }
                 if state.document == nil, !state.isUnreadable, !state.isDeleted { state.unreadBytes = bytes }
                 return (of, state)
             }
             guard let (of, state) = found else { continue }
+            if state.isTarget, tables[of.organization]?[of.key] != nil { continue }
             tables[of.organization, default: EntityTable()].load(of.key, state)
         }
         try lacking.check()
@@ -99,6 +108,20 @@ package enum EntityRows {
 
     /// The query that locks entities by their server ids.
     package static func lock(_ entities: [Key]) -> Query { query(EntityStatements.lockEntities, entities) }
+
+    /// The query that locks entities, and those to which they refer.
+    ///
+    /// Load its rows by ``loadBounded(_:hasTargets:into:_:)``.
+    static func lock(_ entities: [Key], referringTo targets: [Key]) -> Query {
+        var parameters = Parameters()
+        for keys in [entities, targets] {
+            self.keys.add(keys, to: &parameters)
+            PushEntityRow.mapped.add([], to: &parameters)
+            PushEntityRow.own.add([], to: &parameters)
+        }
+        parameters.add(Int64.max)
+        return Query(EntityStatements.lockRelated, parameters)
+    }
 
     /// The query that reads entities by their server ids, without waiting for row locks.
     package static func find(at entities: [Key]) -> Query { query(EntityStatements.lookAtEntities, entities) }
@@ -153,7 +176,7 @@ package enum EntityRows {
         for rows in chunks(known) {
             queries.append(EntityRow.columns.query(EntityStatements.changeEntities, rows, at: now))
         }
-        return queries
+        return queries + ReferenceRows.write(rows)
     }
 
     /// The maximum bytes of documents that one statement writes. The last document can exceed it.

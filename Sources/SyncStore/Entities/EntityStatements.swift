@@ -39,13 +39,29 @@ enum EntityStatements {
         bounded(reading(fence: "OFFSET 0", namedByDevices))
     )
 
+    /// Locks entities that are written, and those to which they refer.
+    ///
+    /// Of the latter no document is read. All are in one order, so that no two groups wait for each other.
+    static let lockRelated = Statement(
+        "group_lock_related_entities",
+        relatedNames + ["bytes"],
+        bounded(related(fence: "FOR UPDATE"), more: ", q.is_target")
+    )
+
+    /// Reads the same without waiting for row locks.
+    static let lookAtRelated = Statement(
+        "group_look_at_related_entities",
+        relatedNames + ["bytes"],
+        bounded(related(fence: "OFFSET 0"), more: ", q.is_target")
+    )
+
     /// The statement with documents up to a number of bytes, its last parameter.
     ///
     /// The documents are in key order. Their sizes are known without sending them.
-    private static func bounded(_ sql: String) -> String {
+    private static func bounded(_ sql: String, more: String = "") -> String {
         let document = "CASE WHEN q.bytes_to - q.bytes < :bytes::int8 THEN q.document END"
         return """
-            SELECT \(EntityRows.list(of: "q", document: document)), q.bytes
+            SELECT \(EntityRows.list(of: "q", document: document)), q.bytes\(more)
             FROM (
                 SELECT p.*, (sum(p.bytes) OVER (ORDER BY p.organization_id, p.entity_type, p.id))::int8 AS bytes_to
                 FROM (
@@ -63,6 +79,11 @@ enum EntityStatements {
     private static let mapped = PushEntityRow.mapped.inputs(prefixed: "mapped_")
     private static let own = PushEntityRow.own.inputs(prefixed: "own_")
     private static let names = direct.inputs + mapped.inputs
+    private static let targets = EntityRows.keys.inputs(prefixed: "target_")
+    private static let mappedTargets = PushEntityRow.mapped.inputs(prefixed: "target_mapped_")
+    private static let ownTargets = PushEntityRow.own.inputs(prefixed: "target_own_")
+    private static let relatedNames =
+        names + own.inputs + targets.inputs + mappedTargets.inputs + ownTargets.inputs
 
     private static let namedByDevices = """
         UNION
@@ -102,6 +123,61 @@ enum EntityStatements {
             WHERE x.organization_id = k.organization_id AND x.entity_type = k.entity_type AND x.id = k.id
             \(fence)
         ) e
+        """
+    }
+
+    private static func related(fence: String) -> String {
+        """
+        SELECT e.*, k.is_target
+        FROM (
+            SELECT n.organization_id, n.entity_type, n.id, bool_and(n.is_target) AS is_target
+            FROM (
+                \(keys(direct, mapped, own, areTargets: false))
+                UNION ALL
+                \(keys(targets, mappedTargets, ownTargets, areTargets: true))
+            ) n
+            GROUP BY n.organization_id, n.entity_type, n.id
+            ORDER BY 1, 2, 3
+        ) k
+        CROSS JOIN LATERAL (
+            SELECT \(EntityRows.list(of: "x", document: "CASE WHEN NOT k.is_target THEN x.document END"))
+            FROM entities x
+            WHERE x.organization_id = k.organization_id AND x.entity_type = k.entity_type AND x.id = k.id
+            \(fence)
+        ) e
+        """
+    }
+
+    /// The keys of entities that are named by server ids, client ids and local ids.
+    private static func keys(
+        _ direct: Columns<EntityRows.Key>,
+        _ mapped: Columns<PushEntityRow>,
+        _ own: Columns<PushEntityRow>,
+        areTargets: Bool
+    ) -> String {
+        """
+        SELECT d.organization_id, d.entity_type, d.id, \(areTargets) AS is_target
+                FROM \(direct.unnested(as: "d"))
+                UNION ALL
+                SELECT c.organization_id, c.entity_type, i.server_id, \(areTargets)
+                FROM \(mapped.unnested(as: "c"))
+                CROSS JOIN LATERAL (
+                    SELECT x.server_id FROM id_mappings x
+                    WHERE x.organization_id = c.organization_id AND x.user_id = c.user_id AND x.client_id = c.client_id
+                        AND x.entity_type = c.entity_type AND x.server_id IS NOT NULL
+                    OFFSET 0
+                ) i
+                UNION ALL
+                SELECT o.organization_id, o.entity_type, l.server_id, \(areTargets)
+                FROM \(own.unnested(as: "o"))
+                CROSS JOIN LATERAL (
+                    SELECT coalesce(x.server_id, x.same_as) AS server_id
+                    FROM local_ids x
+                    WHERE x.organization_id = o.organization_id AND x.user_id = o.user_id
+                        AND x.device_id = o.device_id AND x.entity_type = o.entity_type AND x.local_id = o.local_id
+                    OFFSET 0
+                ) l
+                WHERE l.server_id IS NOT NULL
         """
     }
 
@@ -165,8 +241,7 @@ enum EntityStatements {
         """
 
     static let all = [
-        lockEntities, lookAtEntities, lockBounded, lookAtBounded, lockOwnEntities, lookAtOwnEntities, raiseFeeds,
-        makeEntities,
-        changeEntities,
+        lockEntities, lookAtEntities, lockBounded, lookAtBounded, lockOwnEntities, lookAtOwnEntities, lockRelated,
+        lookAtRelated, raiseFeeds, makeEntities, changeEntities,
     ]
 }

@@ -271,6 +271,9 @@ struct IngestGroup {
     }
 
     mutating func read(_ results: [Rows]) throws {
+        for (organization, entry) in entries where !entry.relations.isEmpty {
+            states[organization, default: IngestState()].entities.relations = entry.relations
+        }
         for (reader, rows) in zip(readers, results.dropFirst()) { try reader(&self, rows) }
     }
 

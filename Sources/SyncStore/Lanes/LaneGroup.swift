@@ -69,12 +69,28 @@ struct LaneGroup {
 
     var lockQueries: [Query] {
         let keys = group.compactMap { job in job.request.step.entityKey.map { (job.lane.organization, $0) } }
-        return [.begin, LaneRows.lock(group.map(\.lane))] + (keys.isEmpty ? [] : [EntityRows.lock(keys)])
+        let targets = targets
+        let lock = targets.isEmpty ? EntityRows.lock(keys) : EntityRows.lock(keys, referringTo: targets)
+        return [.begin, LaneRows.lock(group.map(\.lane))] + (keys.isEmpty && targets.isEmpty ? [] : [lock])
+    }
+
+    /// The entities to which the steps make others refer.
+    private var targets: [EntityRows.Key] {
+        group.flatMap { job in
+            job.request.step.targets(relations(of: job)).map { (job.lane.organization, $0) }
+        }
     }
 
     mutating func readLocked(_ results: [Rows]) throws {
         let lanes = try LaneRows.lanes(results[1])
-        if results.count > 2 { try EntityRows.load(results[2], into: &entities, documentSeals) }
+        if results.count > 2, targets.isEmpty {
+            try EntityRows.load(results[2], into: &entities, documentSeals)
+        } else if results.count > 2 {
+            try EntityRows.loadBounded(results[2], hasTargets: true, into: &entities, documentSeals)
+        }
+        for (organization, entry) in entries where !entry.relations.isEmpty {
+            entities[organization, default: EntityTable()].relations = entry.relations
+        }
         for (index, job) in group.enumerated() {
             guard let lane = lanes[job.lane], let entry = entries[job.lane.organization] else { continue }
             plans[index] = LanePlan(
@@ -86,6 +102,30 @@ struct LaneGroup {
                 now: now
             )
         }
+    }
+
+    private func relations(of job: LaneJob) -> EntityRelations {
+        entries[job.lane.organization]?.relations ?? EntityRelations()
+    }
+
+    /// Reads what refers to the entities that the steps may delete.
+    mutating func readReferrers(on connection: Connection) async throws {
+        let deleting = Set(group.filter(\.request.step.isDeletion).map(\.lane.organization))
+        guard !deleting.isEmpty else { return }
+        let deletions = group.map { job in
+            let (step, relations) = (job.request.step, relations(of: job))
+            // a deletion deletes what came to refer to its entity in the same group, too
+            let key = step.entityKey.flatMap { key in
+                step.isDeletion || deleting.contains(job.lane.organization) && relations.link(key.type) ? key : nil
+            }
+            return ReferrerReader.Deletions(
+                organization: job.lane.organization,
+                relations: relations,
+                entities: [key].compactMap(\.self)
+            )
+        }
+        let reader = ReferrerReader(deletions, .locking, documentSeals, documentBytes: WorkBounds.groupDocuments)
+        try await reader.read(into: &entities, on: connection)
     }
 
     // MARK: - 2: lanes whose worker was lost

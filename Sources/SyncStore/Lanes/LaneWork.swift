@@ -71,6 +71,7 @@ struct LaneWork: GroupTransaction {
             ids.make(at: moment)
         }
         try steps.readLocked(await connection.run(steps.lockQueries))
+        try await steps.readReferrers(on: connection)
         let lost = steps.lostQueries
         if !lost.isEmpty { try steps.readLost(await connection.run(lost)) }
         steps.settle()

@@ -1,3 +1,4 @@
+import JSONText
 import Postgres
 import SyncModel
 
@@ -111,7 +112,39 @@ struct GroupReader {
             hasLane: group.map { _ in false }
         )
         for (step, rows) in zip(steps, results.dropFirst(opening.count)) { try step.read(rows, &snapshot) }
+        for input in group where !input.relations.isEmpty {
+            snapshot.entities[input.lane.organization, default: EntityTable()].relations = input.relations
+        }
         return snapshot
+    }
+
+    /// Reads what refers to the entities that the pushes may delete.
+    func referrers(_ snapshot: GroupSnapshot) -> ReferrerReader {
+        // usually no organization has relations
+        if group.allSatisfy(\.relations.isEmpty) { return ReferrerReader([], access, seals, documentBytes: 0) }
+        let deletions = zip(group, snapshot.pushes).map { input, push in
+            let names = input.push.entries.compactMap(\.mutation).filter { mutation in
+                mutation.operation == .delete && input.relations.lead(to: mutation.entity.type)
+            }
+            return (input, push, names)
+        }
+        let deleting = Set(deletions.lazy.filter { !$0.2.isEmpty }.map(\.0.lane.organization))
+        return ReferrerReader(
+            deletions.map { input, push, deleted in
+                // a deletion deletes what came to refer to its entity in the same group, too
+                let others =
+                    deleting.contains(input.lane.organization)
+                    ? input.push.entries.compactMap(\.mutation).filter { input.relations.link($0.entity.type) } : []
+                return ReferrerReader.Deletions(
+                    organization: input.lane.organization,
+                    relations: input.relations,
+                    entities: Array(Set((deleted + others).flatMap { push.keys(of: $0.entity) }))
+                )
+            },
+            access,
+            seals,
+            documentBytes: documentBytes
+        )
     }
 
     // MARK: - Lanes and devices
@@ -210,16 +243,21 @@ struct GroupReader {
         var entities = EntityLookUps()
         for (index, job) in group.enumerated() {
             for mutation in job.push.entries.compactMap(\.mutation) {
+                for target in job.targets(of: mutation) {
+                    entities.add(target: PushEntityRow(push: index, device: job.device, entity: target))
+                }
                 guard mutation.namesKnownEntity else { continue }
                 entities.add(PushEntityRow(push: index, device: job.device, entity: mutation.entity))
             }
         }
+        if let open = entities.open { steps.append((open, Self.readOpen)) }
         guard !entities.isEmpty else { return }
-        steps.append((entities.open, Self.readOpen))
         steps.append(
             (
                 entities.query(access, documentBytes: documentBytes),
-                { [seals] rows, snapshot in try EntityRows.loadBounded(rows, into: &snapshot.entities, seals) }
+                { [seals, hasTargets = entities.hasTargets] rows, snapshot in
+                    try EntityRows.loadBounded(rows, hasTargets: hasTargets, into: &snapshot.entities, seals)
+                }
             )
         )
     }
@@ -230,6 +268,38 @@ struct GroupReader {
             snapshot.pushes[push].open.append(
                 OpenMutation(id: try row.read("id"), entity: try row.entity(), position: try row.read("position"))
             )
+        }
+    }
+}
+
+extension PushInput {
+    /// The entities to which a mutation's payload refers by enforced relations.
+    ///
+    /// A UUID may be a client id or a server id.
+    func targets(of mutation: Mutation) -> [EntityName] {
+        let own = relations.of(mutation.entity.type)
+        guard !own.isEmpty, mutation.operation != .delete, let payload = mutation.payload else { return [] }
+        return payload.values(in: own).prefix(EntityRelations.limit).flatMap { value -> [EntityName] in
+            let type = value.relation.entityType
+            var names: [EntityName] = []
+            if value.relation.idSpace == .device, let number = value.value.int64 {
+                let id = LocalID(entityType: type, number: number)
+                names.append(EntityName(type: type, client: id.name(on: push.deviceID)))
+            } else if value.relation.idSpace == .mapped, let id = value.value.uuid {
+                names.append(EntityName(type: type, client: .id(id)))
+            }
+            if let id = ServerID(json: value.value) { names.append(EntityName(type: type, client: nil, serverID: id)) }
+            return names
+        }
+    }
+}
+
+extension PushSnapshot {
+    /// The keys under which an entity may be stored.
+    fileprivate func keys(of entity: EntityName) -> [EntityKey] {
+        let mapped = (entity.clientID.flatMap { mappings[$0] } ?? []).filter { $0.entityType == entity.type }
+        return (mapped.map(\.serverID) + [entity.serverID]).compactMap { id in
+            id.map { EntityKey(type: entity.type, id: $0.text) }
         }
     }
 }

@@ -58,8 +58,17 @@ struct LocalIDReader: Sendable {
         var entities = EntityLookUps()
         for (index, job) in group.enumerated() {
             guard let looked = unassigned[index].map({ Set($0.values) }) else { continue }
-            for mutation in job.push.entries.compactMap(\.mutation) {
+            for entry in job.push.entries {
+                guard let mutation = entry.mutation else { continue }
                 let entity = mutation.entity
+                for reference in job.localIDs.references(of: entry.index) where looked.contains(reference.clientID) {
+                    let type = reference.id.entityType
+                    guard job.relations.lead(to: type),
+                        let id = snapshot.pushes[index].mappings[reference.clientID]?.first?.serverID
+                    else { continue }
+                    let target = EntityName(type: type, client: nil, serverID: id)
+                    entities.add(target: PushEntityRow(push: index, device: job.device, entity: target))
+                }
                 guard mutation.operation != .create, entity.serverID == nil, let clientID = entity.clientID,
                     looked.contains(clientID), let id = snapshot.pushes[index].mappings[clientID]?.first?.serverID
                 else { continue }
@@ -67,11 +76,17 @@ struct LocalIDReader: Sendable {
             }
         }
         guard !entities.isEmpty else { return }
-        let results = try await connection.run([
-            entities.open, entities.query(access, documentBytes: documentBytes),
-        ])
-        try GroupReader.readOpen(results[0], &snapshot)
-        try EntityRows.loadBounded(results[1], into: &snapshot.entities, seals)
+        let open = entities.open
+        let results = try await connection.run(
+            [entities.query(access, documentBytes: documentBytes)] + (open.map { [$0] } ?? [])
+        )
+        try EntityRows.loadBounded(
+            results[0],
+            hasTargets: entities.hasTargets,
+            into: &snapshot.entities,
+            seals
+        )
+        if open != nil { try GroupReader.readOpen(results[1], &snapshot) }
     }
 
     /// Returns the query for pages that may have assigned the ids without an entity.

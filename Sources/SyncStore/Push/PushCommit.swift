@@ -122,13 +122,13 @@ struct PushJob: GroupJob {
     var lane: LaneKey { LaneKey(organization: organization.id, user: user) }
     var device: DeviceKey { DeviceKey(lane: lane, id: push.deviceID) }
 
-    /// - Parameter type: the organization's entity types, by name.
-    func input(_ type: (String) -> EntityType?) -> PushInput {
+    func input(_ entry: Catalog.Entry) -> PushInput {
         PushInput(
             push: push,
             lane: lane,
             quota: organization.settings.mutationQuota,
-            localIDs: PushLocalIDs(push, type: type)
+            localIDs: PushLocalIDs(push) { entry.types[$0] },
+            relations: entry.relations
         )
     }
 
@@ -173,6 +173,8 @@ struct PushInput {
     let quota: Quota?
     /// The local ids that the push names.
     let localIDs: PushLocalIDs
+    /// The organization's enforced relations.
+    let relations: EntityRelations
 
     var device: DeviceKey { DeviceKey(lane: lane, id: push.deviceID) }
 }

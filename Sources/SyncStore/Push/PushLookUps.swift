@@ -64,16 +64,21 @@ struct PushLookUps {
     }
 }
 
-/// The look-ups of entities that a group writes.
+/// The look-ups of entities that a group writes, and of those to which it makes entities refer.
 struct EntityLookUps {
     private var rows: [PushEntityRow] = []
+    private var targets: Set<PushEntityRow> = []
 
-    var isEmpty: Bool { rows.isEmpty }
+    var isEmpty: Bool { rows.isEmpty && targets.isEmpty }
 
     mutating func add(_ row: PushEntityRow) { rows.append(row) }
 
-    /// The query for the latest open mutation on each entity.
-    var open: Query {
+    /// Adds an entity that is only referred to.
+    mutating func add(target row: PushEntityRow) { targets.insert(row) }
+
+    /// The query for the latest open mutation on each entity that is written; nil if none is written.
+    var open: Query? {
+        if rows.isEmpty { return nil }
         // one push can write one entity five hundred times
         let rows = rows.count > 1 ? Array(Set(rows)) : rows
         return rows.contains(where: \.needsNumber)
@@ -81,23 +86,35 @@ struct EntityLookUps {
             : PushEntityRow.open.query(GroupStatements.open, rows)
     }
 
+    /// Whether the rows show which entities are only referred to.
+    var hasTargets: Bool { !targets.isEmpty }
+
     /// Reads the entities, with or without locks.
     ///
     /// - Parameter documentBytes: the maximum bytes of documents to read; other documents are left out.
     func query(_ access: GroupReader.Access, documentBytes: Int) -> Query {
+        var parameters = Parameters()
+        let isLocking = access == .locking
+        let own = rows.filter(\.needsNumber)
+        Self.add(rows, hasOwn: hasTargets || !own.isEmpty, to: &parameters)
+        if hasTargets { Self.add(Array(targets), hasOwn: true, to: &parameters) }
+        parameters.add(documentBytes)
+        if hasTargets {
+            return Query(isLocking ? EntityStatements.lockRelated : EntityStatements.lookAtRelated, parameters)
+        }
+        guard !own.isEmpty else {
+            return Query(isLocking ? EntityStatements.lockBounded : EntityStatements.lookAtBounded, parameters)
+        }
+        return Query(isLocking ? EntityStatements.lockOwnEntities : EntityStatements.lookAtOwnEntities, parameters)
+    }
+
+    /// Adds the names of entities by their kind.
+    private static func add(_ rows: [PushEntityRow], hasOwn: Bool, to parameters: inout Parameters) {
         let direct = rows.compactMap { row in
             row.entity.serverID.map { (row.device.lane.organization, EntityKey(type: row.entity.type, id: $0.text)) }
         }
-        let own = rows.filter(\.needsNumber)
-        var parameters = EntityRows.keys.parameters(direct)
+        EntityRows.keys.add(direct, to: &parameters)
         PushEntityRow.mapped.add(rows.filter { $0.entity.serverID == nil && !$0.needsNumber }, to: &parameters)
-        let isLocking = access == .locking
-        guard !own.isEmpty else {
-            parameters.add(documentBytes)
-            return Query(isLocking ? EntityStatements.lockBounded : EntityStatements.lookAtBounded, parameters)
-        }
-        PushEntityRow.own.add(own, to: &parameters)
-        parameters.add(documentBytes)
-        return Query(isLocking ? EntityStatements.lockOwnEntities : EntityStatements.lookAtOwnEntities, parameters)
+        if hasOwn { PushEntityRow.own.add(rows.filter(\.needsNumber), to: &parameters) }
     }
 }

@@ -21,9 +21,10 @@ package struct PushPreviewer: Sendable {
         user: UUID,
         isStrict: Bool
     ) async throws(Problem) -> PushPreview {
+        let entry = try await catalog.entry(organization.id)
         var context = PushPlanner.Context(
             organization: organization,
-            types: try await catalog.entry(organization.id).types,
+            types: entry.types,
             user: user,
             isStrict: isStrict,
             now: now(),
@@ -38,7 +39,8 @@ package struct PushPreviewer: Sendable {
             push: push,
             lane: LaneKey(organization: organization.id, user: user),
             quota: organization.settings.mutationQuota,
-            localIDs: PushLocalIDs(push) { types[$0] }
+            localIDs: PushLocalIDs(push) { types[$0] },
+            relations: entry.relations
         )
         let (snapshot, entities) = try await read(input)
         do throws(PushRefusal) {
@@ -86,6 +88,7 @@ package struct PushPreviewer: Sendable {
                 documentBytes: WorkBounds.preview,
                 on: connection
             )
+            try await reader.referrers(snapshot).read(into: &snapshot.entities, on: connection)
             let comparisons = reader.comparisons(&snapshot)
             let organization = Parameters(of: input.lane.organization)
             let last = [Query(PullStatements.organization, organization), .rollback]

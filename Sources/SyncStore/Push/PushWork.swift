@@ -62,6 +62,7 @@ struct PushWork: GroupTransaction {
         )
         var comparisons = reader.comparisons(&snapshot)
         try reader.add(await connection.run(comparisons.map(\.query)), of: comparisons, to: &snapshot)
+        try await reader.referrers(snapshot).read(into: &snapshot.entities, on: connection)
         var plan = GroupPlan(group, contexts: contexts, snapshot: snapshot, isCertain: context.looksUpAll)
         if !plan.incomplete.isEmpty {
             let pushes = plan.incomplete
@@ -155,7 +156,7 @@ struct PushWork: GroupTransaction {
             )
             context.deviceLimit = deviceLimit
             context.isBatched = isBatched
-            batch.add(job, context, job.input { entry.types[$0] })
+            batch.add(job, context, job.input(entry))
         }
         return batch
     }

@@ -7,7 +7,10 @@ package import SyncModel
 package enum EntityTypeRow {
     /// For a table that is called `t`.
     package static let list =
-        "t.name, t.id_space, t.visibility, t.default_priority, t.is_forwarded, t.is_in_use, t.relations, t.on_erase"
+        """
+        t.name, t.id_space, t.visibility, t.default_priority, t.is_forwarded, t.is_in_use, t.relations, t.on_delete,
+            t.on_erase
+        """
 
     /// Reads the columns of ``list``.
     ///
@@ -21,7 +24,10 @@ package enum EntityTypeRow {
             isForwarded: try row.read("is_forwarded"),
             isInUse: try row.read("is_in_use")
         )
-        type.relations = EntityType.relations(stored: try JSONTree(parsing: row.read("relations")).root)
+        type.relations = EntityType.relations(
+            stored: try JSONTree(parsing: row.read("relations")).root,
+            rules: try JSONTree(parsing: row.read("on_delete")).root
+        )
         type.onErase = OnErase(rawValue: try row.read("on_erase")) ?? .delete
         return type
     }

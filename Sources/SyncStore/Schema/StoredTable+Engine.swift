@@ -184,6 +184,8 @@ extension StoredTable {
             .sealed(.documents(.entities))
             .plain("id_is_integer", "feed_position", "run_base", "source_version", "source_at", "source_at_fraction")
             .aging(.steps([.tombstones])),
+        StoredTable("entity_references", key: ["to_type", "to_id", "entity_type", "id", "member"])
+            .aging(.steps([.tombstones])),
     ]
 
     private static let ofEvents = [
@@ -232,7 +234,7 @@ extension StoredTable {
         StoredTable("feeds", key: [], purge: .last).plain("last_position", "horizon", "epoch"),
         StoredTable("entity_types", key: ["name"], purge: .last, isShown: true)
             .plain("id_space", "visibility", "default_priority", "is_in_use", "is_forwarded", "on_erase")
-            .open("relations"),
+            .open("relations", "on_delete"),
         StoredTable("request_quotas", key: [], purge: .last).plain("missing", "as_of"),
         StoredTable("external_ids", key: ["issuer", "external_id"], purge: .last).plain("created_at"),
         StoredTable("upstreams", key: [], purge: .last)

@@ -74,6 +74,28 @@ import Testing
         #expect(SluiceError.signedOut.localizedDescription.contains("signed out"))
     }
 
+    /// The app's own foreign keys keep such a row visible.
+    @Test func `a row that the phone created is known as deleted, however that happened`() throws {
+        let phone = try OfflinePhone()
+        let (kari, ola) = (Contact(name: "Kari"), Contact(name: "Ola"))
+        try phone.create(kari)
+        try phone.write { db, client in try client.delete(kari, in: db) }
+        let refused = try phone.create(ola)
+        try phone.write { db, client in try client.discard(refused, in: db) }
+        for contact in [kari, ola] {
+            #expect(throws: SluiceError.deleted(entityType: "contact", key: contact.id.wire)) {
+                try phone.pool.write { try phone.client.enqueue(.update(contact), in: $0) }
+            }
+            #expect(throws: SluiceError.deleted(entityType: "contact", key: contact.id.wire)) {
+                try phone.pool.write { try phone.client.enqueue(.delete(contact), in: $0) }
+            }
+        }
+        let unknown = Contact(name: "Per")
+        #expect(throws: SluiceError.unknownEntity(entityType: "contact", key: unknown.id.wire)) {
+            try phone.pool.write { try phone.client.enqueue(.update(unknown), in: $0) }
+        }
+    }
+
     @Test func `a blocker has its scope`() {
         #expect(SyncStatus.Blocker.queue(reason: "conflict", mutations: []).scope == .user)
         #expect(SyncStatus.Blocker.token("expired").scope == .device)

@@ -90,12 +90,14 @@ struct RuleHistory {
                 #"{"on_conflict":"\#(conflict)","on_failure":"\#(failure)","conflict_resolution":"\#(strategy.rawValue)"}"#
             let plain = try await world.replicas.base.organization(settings)
             try await DispatcherHarness.setUpstream(plain.id, world.replicas.base, 64, "/id")
-            try await world.replicas.base.makeBuiltIn(.note, in: plain.id)
+            let rule = generator.pick(DeletionRule.allCases)
+            try await world.replicas.base.makeBuiltIn(.note, in: plain.id, rule)
             let organization = try await world.replicas.base.known(plain.id)
             let model = RuleModel(
                 haltsOnConflict: conflict == "halt",
                 haltsOnFailure: failure == "halt",
-                strategy: strategy
+                strategy: strategy,
+                deletionRule: rule
             )
             tenants.append(RuleTenant(organization: organization, model: model, people: people))
         }
@@ -151,13 +153,15 @@ extension SeededRandom {
 }
 
 extension Gateway {
-    /// Makes a type built-in.
-    fileprivate func makeBuiltIn(_ type: RuleType, in organization: UUID) async throws {
+    /// Makes a type built-in, with a relation to itself.
+    fileprivate func makeBuiltIn(_ type: RuleType, in organization: UUID, _ rule: DeletionRule) async throws {
         let connection = try await database.connect()
         try await connection.execute(
             script: """
-                INSERT INTO entity_types (organization_id, name, id_space, visibility, default_priority, is_forwarded)
-                VALUES ('\(organization)', '\(type.rawValue)', 'mapped', 'organization', 0, false)
+                INSERT INTO entity_types (
+                    organization_id, name, id_space, visibility, default_priority, is_forwarded, relations, on_delete)
+                VALUES ('\(organization)', '\(type.rawValue)', 'mapped', 'organization', 0, false,
+                    '{"ref":"\(type.rawValue)"}', '{"ref":"\(rule.rawValue)"}')
                 """
         )
         connection.close()

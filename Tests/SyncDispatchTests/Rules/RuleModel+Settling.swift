@@ -185,6 +185,8 @@ extension RuleModel {
         try require(mutation, [.conflict])
         let isCreate = mutation.entry.operation == .create
         let entity = isCreate ? mutation.named ?? mutation.serverID : mutation.serverID
+        // the content of a note is examined before the operation
+        if isCreate, !mutation.entry.type.isForwarded { _ = try dependencies(of: mutation, mutation.payload, user) }
         if isCreate, entity == nil || !mutation.entry.type.isForwarded {
             throw Refusal(code: "status_transition_must_be_valid")
         }

@@ -11,6 +11,11 @@ extension RuleModel {
         mutation.nextTry = nil
         find(mutation, user)
         guard entry.operation != .create else {
+            if refersToDeleted(mutation, user, over: nil) {
+                mutation.code = "conflict"
+                mutation.resolution = nil
+                return end(mutation, .conflict, of: &user)
+            }
             create(mutation, writer, of: &user)
             return succeed(mutation, of: &user)
         }
@@ -44,9 +49,65 @@ extension RuleModel {
             case .clientWins: mutation.resolution = .clientWins
             }
         }
+        guard keepsRelations(mutation, id, user, over: stored.document, by: writer) else {
+            mutation.code = "conflict"
+            guard strategy != .serverWins else {
+                mutation.resolution = .serverWins
+                mutation.version = stored.version
+                end(mutation, .discarded, of: &user)
+                return release(mutation, in: &user)
+            }
+            mutation.resolution = nil
+            mutation.metDeletion = isGone
+            return end(mutation, .conflict, of: &user)
+        }
         write(id, document(mutation, user, over: stored.document), by: writer)
         mutation.version = notes[id]?.version
         succeed(mutation, of: &user)
+    }
+
+    // MARK: - Relations (product rule 19)
+
+    /// Whether a payload refers to a deleted note to which its note did not refer before.
+    private func refersToDeleted(_ mutation: Accepted, _ user: User, over stored: [String: String]?) -> Bool {
+        guard deletionRule != .ignore, let value = mutation.payload?.first(where: { $0.name == "ref" })?.value else {
+            return false
+        }
+        let target = permanent(value, of: mutation, user)
+        guard let note = notes[target], note.document == nil else { return false }
+        return target != mutation.serverID && target != stored?["ref"]
+    }
+
+    /// Applies the rule to notes that refer to a deleted one.
+    ///
+    /// - Returns: false, with nothing changed, if the mutation would break the relation.
+    private mutating func keepsRelations(
+        _ mutation: Accepted,
+        _ id: String,
+        _ user: User,
+        over stored: [String: String]?,
+        by writer: Entity.Writer
+    ) -> Bool {
+        guard mutation.entry.operation == .delete else { return !refersToDeleted(mutation, user, over: stored) }
+        func referrers(of id: String) -> [String] { notes.filter { $0 != id && $1.document?["ref"] == id }.map(\.key) }
+        switch deletionRule {
+        case .ignore: return true
+        case .restrict: return referrers(of: id).isEmpty
+        case .setNull:
+            for other in referrers(of: id) {
+                write(other, notes[other]?.document?.merging(["ref": "null"]) { $1 }, by: writer)
+            }
+            return true
+        case .cascade:
+            var deleted = [id]
+            var next = 0
+            while next < deleted.count {
+                deleted += referrers(of: deleted[next]).filter { !deleted.contains($0) }
+                next += 1
+            }
+            for other in deleted.dropFirst() { write(other, nil, by: writer) }
+            return true
+        }
     }
 
     /// Creates a note. The gateway generates its id; a placeholder is used until the gateway returns the id.

@@ -165,6 +165,8 @@ struct RuleModel {
     let haltsOnConflict: Bool
     let haltsOnFailure: Bool
     let strategy: ConflictResolution
+    /// The rule for the deletion of a note to which others refer by `ref`.
+    let deletionRule: DeletionRule
     /// The clock.
     var now = Timestamp(microseconds: 0)
     var users: [UUID: User] = [:]

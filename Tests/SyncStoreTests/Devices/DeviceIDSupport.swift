@@ -11,10 +11,16 @@ import TestSupport
 
 extension Gateway {
     /// Declares an entity type, as an operator does.
-    func declare(_ name: String, _ idSpace: String, relations: String = "{}", in organization: Organization)
-        async throws
-    {
-        let body = #"{"id_space":"\#(idSpace)","relations":\#(relations),"visibility":"organization"}"#
+    func declare(
+        _ name: String,
+        _ idSpace: String,
+        relations: String = "{}",
+        onDelete: String = "{}",
+        in organization: Organization
+    ) async throws {
+        let body =
+            #"{"id_space":"\#(idSpace)","relations":\#(relations),"on_delete":\#(onDelete),"#
+            + #""visibility":"organization"}"#
         _ = try await store.administration.putEntityType(
             name,
             in: organization.id,
@@ -46,12 +52,29 @@ extension Phone {
 }
 
 /// An organization with folders and tasks of device ids, contacts of client ids and tags of shared ids.
+///
+/// Entities may refer to deleted ones.
 func folderOrganization(_ gateway: Gateway, _ settings: String = "{}") async throws -> Organization {
     let organization = try await gateway.organization(settings)
-    try await gateway.declare("folder", "device", relations: #"{"parentId":"folder"}"#, in: organization)
-    let relations = #"{"folderId":"folder","related":"task","contactId":"contact","tagIds":"tag","gone":"nothing"}"#
-    try await gateway.declare("task", "device", relations: relations, in: organization)
-    try await gateway.declare("note", "mapped", relations: #"{"taskId":"task"}"#, in: organization)
-    try await gateway.declare("tag", "shared", in: organization)
+    func declare(_ name: String, _ idSpace: String, _ relations: [String: String]) async throws {
+        func object(_ values: [String: String]) -> String {
+            "{" + values.map { #""\#($0)":"\#($1)""# }.joined(separator: ",") + "}"
+        }
+        let ignored = relations.mapValues { _ in "ignore" }
+        try await gateway.declare(
+            name,
+            idSpace,
+            relations: object(relations),
+            onDelete: object(ignored),
+            in: organization
+        )
+    }
+    try await declare("folder", "device", ["parentId": "folder"])
+    let ofTasks = [
+        "folderId": "folder", "related": "task", "contactId": "contact", "tagIds": "tag", "gone": "nothing",
+    ]
+    try await declare("task", "device", ofTasks)
+    try await declare("note", "mapped", ["taskId": "task"])
+    try await declare("tag", "shared", [:])
     return try await gateway.known(organization.id)
 }

@@ -134,7 +134,7 @@ extension PrivateEntityTests.Fixture {
 
 extension Phone {
     /// The results of a preview.
-    fileprivate func preview(_ entries: [Entry]) async throws -> JSONValue {
+    func preview(_ entries: [Entry]) async throws -> JSONValue {
         let list = entries.map(\.json).joined(separator: ",")
         let body = #"{"device_id":"\#(device.lowercased)","mutations":[\#(list)]}"#
         let push = try PushRequest(body: Array(body.utf8), limits: IntakeLimits())

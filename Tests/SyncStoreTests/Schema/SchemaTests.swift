@@ -61,6 +61,7 @@ import Testing
             GroupStatements.mappings,
             EntityStatements.lockEntities, EntityStatements.lookAtEntities, GroupStatements.open,
             EntityStatements.lockBounded, EntityStatements.lookAtBounded, EntityStatements.lockOwnEntities,
+            EntityStatements.lockRelated,
             QuotaStatements.mutations,
         ]
         for statement in hot {

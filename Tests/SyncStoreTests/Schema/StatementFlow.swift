@@ -33,6 +33,7 @@ struct StatementFlow {
             GroupStatements.writing,
             LocalIDStatements.all,
             EntityStatements.all,
+            ReferenceRows.all,
             LaneRows.statements,
             QuotaStatements.all
         ),

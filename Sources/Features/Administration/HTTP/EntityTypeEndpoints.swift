@@ -59,6 +59,14 @@ extension EntityTypeUpdate {
                 }
             }
         }
+        BodyMember("on_delete", read: readRules).written { type, writer in
+            writer.object { writer in
+                for relation in type.relations {
+                    writer.name(relation.member)
+                    writer.string(relation.onDelete.rawValue)
+                }
+            }
+        }
         BodyMember("visibility", .choice(), into: \.visibility).shown(\.visibility.rawValue)
         BodyMember("default_priority", .integer(0...1_000), into: \.defaultPriority)
             .shown { Int64($0.defaultPriority) }
@@ -74,6 +82,34 @@ extension EntityTypeUpdate {
     /// - Throws: `invalid_json`, `invalid_request`; `validation_failed` with pointers.
     package init(body: [UInt8]) throws(Problem) {
         self = try Self.table.read(body, into: Self())
+    }
+
+    /// Rules may be of relations that the type does not have.
+    @Sendable
+    private static func readRules(
+        _ value: JSONValue,
+        _ place: MemberPlace,
+        _ update: inout Self,
+        _ report: inout MemberReport
+    ) {
+        guard let members = value.members else {
+            let form = #"an object of relations and their rules: {"folderId":"cascade"}"#
+            return report.refuse(place.pointer, Rule.range, "on_delete must be \(form)")
+        }
+        guard members.reduce(0, { count, _ in count + 1 }) <= Relation.limit else {
+            return report.refuse(place.pointer, Rule.range, "a type may have at most \(Relation.limit) relations")
+        }
+        let choices = DeletionRule.allCases.map(\.rawValue).joined(separator: ", ")
+        for (name, rule) in members {
+            let pointer = JSONPointer(place.pointer).appending(member: name.string).text
+            if !Relation.isValidMember(name.string) {
+                let bounds = "1 to \(Relation.maximumNameBytes) bytes without control characters"
+                report.refuse(pointer, Rule.range, "a relation is a member of the type's documents, \(bounds)")
+            } else if rule.string.flatMap(DeletionRule.init(rawValue:)) == nil {
+                report.refuse(pointer, Rule.range, "the rule of a relation must be one of \(choices)")
+            }
+        }
+        update.onDelete = Array(value.raw)
     }
 
     /// Relations may lead to types that are not registered yet.

@@ -98,12 +98,13 @@ extension Administration {
         "entity_types_make",
         [
             "organization", "name", "id_space", "visibility", "default_priority", "is_forwarded", "relations",
-            "on_erase",
+            "on_delete", "on_erase",
         ],
         """
         INSERT INTO entity_types AS t (
-            organization_id, name, id_space, visibility, default_priority, is_forwarded, relations, on_erase)
-        VALUES (:organization, :name, :id_space, :visibility, :default_priority, :is_forwarded, coalesce(:relations::jsonb, '{}'), coalesce(:on_erase, 'delete'))
+            organization_id, name, id_space, visibility, default_priority, is_forwarded, relations, on_delete, on_erase)
+        VALUES (:organization, :name, :id_space, :visibility, :default_priority, :is_forwarded, coalesce(:relations::jsonb, '{}'),
+            coalesce(:on_delete::jsonb, '{}'), coalesce(:on_erase, 'delete'))
         ON CONFLICT (organization_id, name) DO NOTHING
         """
     )
@@ -114,13 +115,14 @@ extension Administration {
         "entity_types_change",
         [
             "organization", "name", "id_space", "visibility", "default_priority", "is_forwarded", "relations",
-            "on_erase",
+            "on_delete", "on_erase",
         ],
         """
         UPDATE entity_types AS t
         SET id_space = coalesce(:id_space, t.id_space), visibility = coalesce(:visibility, t.visibility),
             default_priority = coalesce(:default_priority, t.default_priority), is_forwarded = coalesce(:is_forwarded, t.is_forwarded),
-            relations = coalesce(:relations::jsonb, t.relations), on_erase = coalesce(:on_erase, t.on_erase)
+            relations = coalesce(:relations::jsonb, t.relations), on_delete = coalesce(:on_delete::jsonb, t.on_delete),
+            on_erase = coalesce(:on_erase, t.on_erase)
         WHERE t.organization_id = :organization AND t.name = :name
             AND (NOT t.is_in_use OR coalesce(:id_space, t.id_space) = t.id_space
                 AND coalesce(:relations::jsonb, t.relations) @> t.relations)
@@ -143,6 +145,7 @@ extension EntityTypeUpdate {
             defaultPriority ?? first.defaultPriority,
             first.isForwarded,
             PostgresJSONB(relations),
+            PostgresJSONB(onDelete),
             onErase?.rawValue
         )
         return parameters
@@ -158,6 +161,7 @@ extension EntityTypeUpdate {
             defaultPriority,
             isForwarded,
             PostgresJSONB(relations),
+            PostgresJSONB(onDelete),
             onErase?.rawValue
         )
         return parameters
@@ -173,7 +177,10 @@ extension EntityTypeUpdate {
             return Problem(.idSpaceIsImmutable, pointer: "/id_space", rule: "id_space_is_immutable", detail)
         }
         let wanted = try relations.map { EntityType.relations(stored: try JSONTree(parsing: $0).root) } ?? []
-        guard let lost = type.relations.first(where: { !wanted.contains($0) }) else { return overtaken }
+        func isKept(_ relation: Relation) -> Bool {
+            wanted.contains { $0.member == relation.member && $0.entityType == relation.entityType }
+        }
+        guard let lost = type.relations.first(where: { !isKept($0) }) else { return overtaken }
         let detail =
             "'\(type.name)' has mutations or entities, whose '\(lost.member)' contains ids of '\(lost.entityType)': "
             + "keep the relation, and use another member for another purpose"
@@ -191,6 +198,8 @@ package struct EntityTypeUpdate: Sendable {
     package var isForwarded: Bool?
     /// All relations as JSON text.
     package var relations: [UInt8]?
+    /// The rules of all relations that do not have the default, as JSON text.
+    package var onDelete: [UInt8]?
     package var onErase: OnErase?
 
     package init() {}

@@ -100,7 +100,9 @@ struct TombstoneRetention: Retention {
         if !mapped.isEmpty {
             _ = try await connection.run(Row.mapping.query(Self.keepMappingsStatement, mapped, at: cutoffs.now))
         }
-        try await localIDs.drop(of: entities.sorted { ($0.type, $0.id) < ($1.type, $1.id) }, on: connection)
+        let dropped = entities.sorted { ($0.type, $0.id) < ($1.type, $1.id) }
+        try await localIDs.drop(of: dropped, on: connection)
+        _ = try await connection.run(ReferenceRows.drop(of: dropped.map { (organization, $0) }))
         _ = try await connection.run(Self.horizonStatement(organization: organization, position: last))
         return gone.count
     }

@@ -98,10 +98,16 @@ final class Fleet {
         }
     }
 
+    /// Entities may refer to deleted ones.
     private static let registrations = [
-        ("customer", ""), ("meeting", #","relations":{"customer_id":"customer"}"#), ("shelf", #","id_space":"device""#),
-        ("item", #","id_space":"device","relations":{"shelf_id":"shelf"}"#),
-        ("memo", #","id_space":"shared","relations":{"customer_id":"customer","shelf_id":"shelf"}"#),
+        ("customer", ""), ("shelf", #","id_space":"device""#),
+        ("meeting", #","relations":{"customer_id":"customer"},"on_delete":{"customer_id":"ignore"}"#),
+        ("item", #","id_space":"device","relations":{"shelf_id":"shelf"},"on_delete":{"shelf_id":"ignore"}"#),
+        (
+            "memo",
+            #","id_space":"shared","relations":{"customer_id":"customer","shelf_id":"shelf"},"#
+                + #""on_delete":{"customer_id":"ignore","shelf_id":"ignore"}"#
+        ),
     ]
 
     /// Removes the phones' files.
