@@ -11,12 +11,11 @@ struct DemoUpstreamCommand: AsyncParsableCommand {
         commandName: "sluice-demo-upstream",
         abstract: "A small REST API over documents in memory: the upstream of sluice dev --demo-upstream.",
         discussion: """
-            EXAMPLE
+            EXAMPLES
               sluice-demo-upstream --port 9000
 
-            Prints its address, then a line for each request. A line of input, the address of
-            a gateway and a service token, makes it report changes to the gateway. Ends with
-            its input.
+            Prints its address, then a line for each request. A line of input, the address of a gateway and a service \
+            token, makes it report changes to the gateway. Ends with its input.
             """,
         version: Version.current
     )

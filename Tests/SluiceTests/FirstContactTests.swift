@@ -88,7 +88,7 @@ import Testing
     }
 
     @Test func `shows the value of an option without a token`() {
-        let message = #"Error: The value 'alice' is invalid for '--user <uuid>': "alice" is not a UUID"#
+        let message = #"Error: The value 'alice' is invalid for '--user <user>': "alice" is not a UUID"#
         #expect(TerminalMessage.of(message, about: ["token", "--user", "alice"]) == message)
         #expect(TerminalMessage.of(message, about: ["token", "make", "--user=alice"]) == message)
         let secret = "eyJhbGciOiJIUzI1NiJ9"

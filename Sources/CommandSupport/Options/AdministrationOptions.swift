@@ -145,6 +145,16 @@ package struct AdministrationOptions: ParsableArguments {
         }
     }
 
+    /// Asks for an id as the confirmation of a deletion; without a terminal or with `--json`, ends the command.
+    package func requireConfirmation(_ consequence: String, of id: UUID) throws {
+        guard !json, isatty(STDIN_FILENO) == 1 else { throw Terminal.failure("\(consequence); confirm with --yes") }
+        Terminal.printError(consequence)
+        Terminal.draw("Type the id to confirm: ")
+        guard readLine().flatMap({ UUID(parsing: $0) }) == id else {
+            throw Terminal.failure("not confirmed; nothing was deleted")
+        }
+    }
+
     /// Prints the result: as JSON if requested, otherwise as text.
     package func output(_ json: [UInt8], _ userMessage: String) {
         Terminal.output(self.json ? String(decoding: json, as: UTF8.self) : userMessage)

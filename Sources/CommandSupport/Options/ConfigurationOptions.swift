@@ -37,6 +37,13 @@ package struct ConfigurationOptions: ParsableArguments {
     }
 }
 
+extension ArgumentHelp {
+    /// An organization as an argument or as the value of an option.
+    package static let organization = ArgumentHelp("The organization's UUID.", valueName: "organization")
+    /// A user as an argument or as the value of an option.
+    package static let user = ArgumentHelp("The user's UUID.", valueName: "user")
+}
+
 /// Reads a UUID off the command line, in either case.
 package func uuidArgument(_ text: String) throws -> UUID {
     guard let id = UUID(parsing: text) else {

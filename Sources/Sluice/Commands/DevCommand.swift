@@ -16,25 +16,31 @@ struct DevCommand: AsyncParsableCommand {
               sluice dev --demo-upstream
               sluice dev --port 9080 --operations-port 9081 --directory /tmp/trial
 
-            Creates a private PostgreSQL cluster in .sluice (on a Unix socket, so that it
-            does not conflict with other servers), migrates it, creates an organization
-            "Demo" with a user, starts the gateway, and prints a token and commands to
-            paste. Requires only PostgreSQL's server programs. If started as root, it runs
-            PostgreSQL as the user postgres or nobody.
+            Use it to try Sluice, or to develop an app. It creates a private PostgreSQL cluster in .sluice (on a Unix \
+            socket, so that it does not conflict with other servers), migrates it, creates an organization "Demo" \
+            with a user, starts the gateway, and prints a token and commands to paste. Requires only PostgreSQL's \
+            server programs. If started as root, it runs PostgreSQL as the user postgres or nobody.
 
-            --demo-upstream adds an organization "Demo upstream", whose mutations are
-            replayed to a small REST API (the program sluice-demo-upstream). Printed commands
-            demonstrate a replay, a retry, a conflict and a colleague's edit. Each request to
-            the API is shown on one line. A second user has a failure and a conflict from the start,
-            to be settled in the console; its address and token are printed. Both start
-            over with each start.
+            --demo-upstream adds an organization "Demo upstream", whose mutations are replayed to a small REST API \
+            (the program sluice-demo-upstream). Printed commands demonstrate a replay, a retry, a conflict and a \
+            colleague's edit. Each request to the API is shown on one line. A second user has a failure and a \
+            conflict from the start, to be settled in the console; its address and token are printed. Both start over \
+            with each start.
 
-            SLUICE_ variables of limits and logging take effect as with serve. The database,
-            addresses, keys and operator token are private.
+            SLUICE_ variables of limits and logging take effect as with serve. The database, addresses, keys and \
+            operator token are private.
 
-            Press Ctrl-C to stop the gateway and the database. The next start uses the same
-            data. Delete the folder to start over.
+            Press Ctrl-C to stop the gateway and the database. The next start uses the same data. Delete the folder \
+            to start over.
             """
+                + HelpText.exitCodes(
+                    [
+                        0: "Stopped by a signal.",
+                        1: "Failed; for example, a port is in use, or PostgreSQL is not installed.",
+                        78: "The configuration is invalid.",
+                    ],
+                    usesDatabase: false
+                )
     )
 
     @Option(help: ArgumentHelp("Folder of secrets and data.", valueName: "folder"), completion: .directory)
@@ -43,13 +49,15 @@ struct DevCommand: AsyncParsableCommand {
     @Option(help: "Port of the API on 127.0.0.1; 0 selects a free port.")
     var port = 8_080
 
-    @Option(help: "Port of health, metrics and /admin on 127.0.0.1; 0 selects a free port.")
+    @Option(
+        help: ArgumentHelp("Port of health, metrics and /admin on 127.0.0.1; 0 selects a free port.", valueName: "port")
+    )
     var operationsPort = 8_081
 
     @Flag(help: "Also run a small REST API to which mutations are replayed.")
     var demoUpstream = false
 
-    @Option(help: "Port of that REST API on 127.0.0.1; 0 selects a free port.")
+    @Option(help: ArgumentHelp("Port of that REST API on 127.0.0.1; 0 selects a free port.", valueName: "port"))
     var demoUpstreamPort = 0
 
     func validate() throws {

@@ -12,12 +12,18 @@ struct DoctorCommand: AsyncParsableCommand {
               sluice doctor
               sluice doctor --json | jq '.checks[] | select(.status != "ok")'
 
-            Each line is ok, a warning (it works, but should be reviewed) or failed (it does
-            not work), with advice. Exits with 1 if a check failed. Changes nothing. Key sets
-            and upstreams are requested over the network without credentials, for at most 5
-            seconds each. Databases that sources follow are opened with their own
-            credentials.
+            Run it after a change of the configuration, and if something does not work. Each line is ok, a warning \
+            (it works, but should be reviewed) or failed (it does not work), with advice. Changes nothing. Key sets \
+            and upstreams are requested over the network without credentials, for at most 5 seconds each. Databases \
+            that sources follow are opened with their own credentials.
             """
+                + HelpText.exitCodes(
+                    [
+                        0: "No check failed; there may be warnings.",
+                        1: "A check failed, also if the configuration is invalid or the database is unreachable.",
+                    ],
+                    usesDatabase: false
+                )
     )
 
     @Flag(help: "Print JSON.")

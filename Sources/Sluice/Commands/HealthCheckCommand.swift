@@ -12,12 +12,21 @@ struct HealthCheckCommand: AsyncParsableCommand {
         abstract: "Check whether the running gateway is alive or ready.",
         discussion: """
             EXAMPLES
-              sluice healthcheck            requests /livez: is the process running?
-              sluice healthcheck --ready    requests /readyz: can it serve requests?
+              sluice healthcheck
+              sluice healthcheck --ready
 
-            Sends the request to SLUICE_OPERATIONS_ADDRESS. Exits with 0 if the response is
-            200; otherwise prints the reason and exits with 1.
+            For health checks of containers and for load balancers, without an HTTP client. Sends a request to \
+            SLUICE_OPERATIONS_ADDRESS: to /livez (is the process running?), or with --ready to /readyz (can it serve \
+            requests?). Prints alive or ready; otherwise, standard error has the reason.
             """
+                + HelpText.exitCodes(
+                    [
+                        0: "The gateway responded with 200.",
+                        1: "The gateway is not alive or not ready, or did not respond.",
+                        78: "The configuration is invalid.",
+                    ],
+                    usesDatabase: false
+                )
     )
 
     @Flag(help: "Check whether it can serve requests, not only whether it runs.")

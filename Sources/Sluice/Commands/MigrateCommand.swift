@@ -14,24 +14,33 @@ struct MigrateCommand: AsyncParsableCommand {
               sluice migrate --roles
               sluice migrate --citus --shards 4
 
-            Each migration is one transaction; if it fails, it is rolled back. Migrations can
-            run while gateways serve requests: they wait for a lock for at most one second
-            and retry for ten minutes, so that other transactions are not blocked for long.
-            Concurrent runs take turns. A schema of a newer version is not changed.
+            Run it before the first start, and before the gateways of a new version start. Prints each migration that \
+            it applies. Each migration is one transaction; if it fails, it is rolled back. Migrations can run while \
+            gateways serve requests: they wait for a lock for at most one second and retry for ten minutes, so that \
+            other transactions are not blocked for long. Concurrent runs take turns. A schema of a newer version is \
+            not changed.
 
-            --roles creates the roles sluice_gateway, for gateways that own no tables, and
-            sluice_reader, for tenants' analysts, with row-level security on every table. If
-            the roles do not exist, the right to create roles is required. Later runs update
-            their privileges.
+            --roles creates the roles sluice_gateway, for gateways that own no tables, and sluice_reader, for \
+            tenants' analysts, with row-level security on every table. If the roles do not exist, the right to create \
+            roles is required. Later runs update their privileges.
 
-            --citus distributes the tables of an empty database over the servers of a Citus
-            cluster, by organization. Connect to its coordinator. Later runs distribute new
-            tables without the flag. A database with rows is not distributed; docs/citus.md
-            describes how to move its organizations.
+            --citus distributes the tables of an empty database over the servers of a Citus cluster, by organization. \
+            Connect to its coordinator. Later runs distribute new tables without the flag. A database with rows is \
+            not distributed.
             """
+                + HelpText.exitCodes([
+                    0: "The schema is up to date.",
+                    1: "A migration failed; standard error has the reason.",
+                    78: "The configuration is invalid, or a pooler in front of the database shares sessions.",
+                ])
     )
 
-    @Option(help: "Partitions of each large table, 1 to 1024. Only takes effect when the tables are created.")
+    @Option(
+        help: ArgumentHelp(
+            "Partitions of each large table, 1 to 1024. Only takes effect when the tables are created.",
+            valueName: "number"
+        )
+    )
     var partitions = Schema.defaultPartitions
 
     @Flag(help: "Only print what would be applied.")
@@ -46,7 +55,7 @@ struct MigrateCommand: AsyncParsableCommand {
     @Option(
         help: ArgumentHelp(
             "With --citus: shards of each table, 2 to 4 per server. Only for new tables. (default: 2 per server)",
-            valueName: "shards"
+            valueName: "number"
         )
     )
     var shards: Int?
@@ -143,7 +152,8 @@ struct MigrateCommand: AsyncParsableCommand {
             "a server of the cluster has a local table: \(userMessage); drop it there, in this database, and run this again"
         case .noServer: "no server of the cluster accepts shards: register one with citus_add_node"
         case .inUse(let table):
-            "table \(table) has rows: a database in use is not distributed; see docs/citus.md to move to a cluster"
+            "table \(table) has rows: a database in use is not distributed; create a new one with --citus, stop the "
+                + "gateways, and copy the rows with pg_dump --data-only --load-via-partition-root"
         }
     }
 

@@ -12,24 +12,36 @@ struct ServeCommand: AsyncParsableCommand {
         discussion: """
             EXAMPLES
               SLUICE_JWT_SECRET_FILE=/run/secrets/jwt sluice serve
-              SLUICE_JWT_KEYS_FILE=/etc/sluice/jwks.json sluice serve
               SLUICE_JWT_JWKS_URL=https://id.example/.well-known/jwks.json sluice serve
               sluice serve --config /etc/sluice.json
 
-            SIGTERM and SIGINT stop the gateway within 15 seconds, after the work in
-            progress; a second Ctrl-C stops it immediately. If the database cannot be
-            reached, the gateway starts, responds with 503, and recovers automatically. If
-            the schema is outdated, it does not start.
+            Requires a database that `sluice migrate` has prepared, and keys of tokens. `sluice doctor` checks both. \
+            Prints log lines to standard output.
+
+            SIGTERM and SIGINT stop the gateway within 15 seconds, after the work in progress; a second Ctrl-C stops \
+            it immediately. If the database cannot be reached, the gateway starts, responds with 503, and recovers \
+            automatically. If the schema is outdated, it does not start.
 
             SETTINGS
-              Set environment variables, or members of the configuration file with the same
-              name in lower case without SLUICE_: {"max_mutations": 500}. The environment
-              takes precedence over the file, and the file over the default. A secret can
-              also be read from a file whose path is in the variable with the suffix _FILE
-              (in a configuration file: _file). An empty variable counts as unset.
+              Set environment variables, or members of the configuration file with the same name in lower case \
+            without SLUICE_: {"max_mutations": 500}. The environment takes precedence over the file, and the file \
+            over the default. A secret can also be read from a file whose path is in the variable with the suffix \
+            _FILE (in a configuration file: _file). An empty variable counts as unset.
+
+              A lane is one user's ordered queue of mutations in an organization. An upstream is an organization's \
+            REST API to which mutations are replayed. Events are changes that were made outside of Sluice and \
+            reported to it.
 
             \(Settings.help)
             """
+                + HelpText.exitCodes(
+                    [
+                        0: "Stopped by a signal.",
+                        1: "Failed; the log has the reason.",
+                        78: "The configuration is invalid, or a pooler in front of the database shares sessions.",
+                    ],
+                    usesDatabase: false
+                )
     )
 
     @OptionGroup var options: ConfigurationOptions

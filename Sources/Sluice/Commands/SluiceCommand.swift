@@ -10,12 +10,19 @@ struct SluiceCommand: AsyncParsableCommand {
         abstract: "A sync gateway for offline-first apps, on PostgreSQL.",
         discussion: """
             EXAMPLES
-            \(examples)
+              sluice dev
+              SLUICE_DATABASE_URL=postgresql://owner@db/sluice sluice migrate
+              SLUICE_JWT_SECRET_FILE=/run/secrets/jwt sluice serve
+              sluice doctor
 
-            EXIT CODES
-              0 success, 1 failure, 64 usage error, 69 database unreachable,
-              75 already running, 78 configuration error
-            """,
+            `sluice dev` starts everything for a trial. In production, run `sluice migrate`, then `sluice serve`, \
+            whose help describes all settings. The help of each command describes its exit codes.
+            """
+                + HelpText.exitCodes([
+                    69: "The database is unreachable.",
+                    75: "Try again later: another process does this already, gateways run, or requests are in flight.",
+                    78: "The configuration is invalid.",
+                ]),
         version: Version.current,
         subcommands: subcommands
     )
@@ -36,33 +43,6 @@ struct SluiceCommand: AsyncParsableCommand {
         return (own + Assembly.features.flatMap { $0.commands }).sorted { place($0) < place($1) }
     }()
 
-    private static let purposes: KeyValuePairs = [
-        "dev": "start a gateway with a private database and a demo organization",
-        "migrate": "create or upgrade the database schema",
-        "serve": "run the gateway",
-        "doctor": "check configuration, database, keys, upstreams and clocks",
-        "users": "list, add, export, erase and join users",
-        "import": "import entities from a file",
-        "export": "export an organization's entities to a file",
-        "token": "create a token, or explain why a token is rejected",
-        "tokens": "manage tokens of programs that report external edits",
-        "sources": "receive external edits without a separate program",
-        "webhooks": "receive webhooks in a terminal",
-        "retention": "delete expired data, or preview what would be deleted",
-        "after-restore": "repair a database after restoring a backup",
-        "audit": "list the actions of operators",
-    ]
-
-    /// A line for each of these commands that exists.
-    private static var examples: String {
-        let names = Set(subcommands.compactMap { $0.configuration.commandName })
-        var lines: [String] = []
-        for (name, purpose) in purposes where names.contains(name) {
-            lines.append("  sluice " + name + String(repeating: " ", count: 15 - name.utf8.count) + purpose)
-        }
-        return lines.joined(separator: "\n")
-    }
-
     static func main() async {
         let arguments = Array(CommandLine.arguments.dropFirst())
         do {
@@ -76,13 +56,18 @@ struct SluiceCommand: AsyncParsableCommand {
             }
             try Terminal.requireOutput()
         } catch {
-            let message = fullMessage(for: error)
-            var shown = TerminalMessage.of(message, about: arguments)
-            guard exitCode(for: error) == .validationFailure else { exit(withError: error) }
-            if let command = CommandSuggestion.of(arguments) { shown += "\nDid you mean: \(command)" }
-            guard shown != message else { exit(withError: error) }
-            Terminal.printError(shown, from: "")
-            exit(withError: ExitCode.validationFailure)
+            let message = HelpText.wrapped(from: fullMessage(for: error, columns: HelpText.unlimited))
+            switch exitCode(for: error) {
+            case .success where !message.isEmpty:
+                Terminal.output(message)
+                exit(withError: ExitCode.success)
+            case .validationFailure where !message.isEmpty:
+                var shown = TerminalMessage.of(message, about: arguments)
+                if let command = CommandSuggestion.of(arguments) { shown += "\nDid you mean: \(command)" }
+                Terminal.printError(shown, from: "")
+                exit(withError: ExitCode.validationFailure)
+            default: exit(withError: error)
+            }
         }
     }
 }

@@ -13,10 +13,12 @@ struct TokenCommand: AsyncParsableCommand {
         abstract: "Create a token, or explain why a token is rejected.",
         discussion: """
             EXAMPLES
-              sluice token --organization 0192f0c1-2345-7abc-8def-0123456789ab \\
-                           --user 0192f0c2-2345-7abc-8def-0123456789ab
+              sluice token --organization 0192f0c1-2345-7abc-8def-0123456789ab --user \
+            0192f0c2-2345-7abc-8def-0123456789ab
               sluice token --operator
               pbpaste | sluice token explain -
+
+            These are the tokens of users and operators. For tokens of programs, see `sluice tokens`.
             """,
         subcommands: [MakeTokenCommand.self, ExplainTokenCommand.self],
         defaultSubcommand: MakeTokenCommand.self
@@ -32,28 +34,32 @@ struct MakeTokenCommand: AsyncParsableCommand {
         usage: "sluice token make [<options>]",
         discussion: """
             EXAMPLES
-              sluice token make --organization 0192f0c1-2345-7abc-8def-0123456789ab \\
-                --user 0192f0c2-2345-7abc-8def-0123456789ab
-              TOKEN=$(sluice token make --organization ID --user ID --ttl 600)
-
-              sluice token make --operator
+              sluice token make --organization 0192f0c1-2345-7abc-8def-0123456789ab --user \
+            0192f0c2-2345-7abc-8def-0123456789ab --ttl 600
               sluice token make --operator --name anna --scope settle
 
-            Use users' tokens for tests and trials. The tokens of an app are issued by its
-            identity provider.
+            Use users' tokens for tests and trials; they require SLUICE_JWT_SECRET. The tokens of an app are issued \
+            by its identity provider.
 
-            --operator prints a new random token of 256 bits, which is stored nowhere, and a
-            line for the configuration, which contains its hash. To replace a token, configure
-            both hashes for a while, separated by a space. The name identifies the operator in
-            the audit log. The scope limits what the token permits: reading (read), also
-            settling failed mutations (settle), or everything (admin).
+            --operator prints a new random token of 256 bits, which is stored nowhere, and a line for the \
+            configuration, which contains its hash. To replace a token, configure both hashes for a while, separated \
+            by a space. The name identifies the operator in the audit log. The scope limits what the token permits: \
+            reading (read), also settling failed mutations (settle), or everything (admin).
             """
+                + HelpText.exitCodes(
+                    [
+                        0: "The token is printed.",
+                        1: "The output could not be written completely.",
+                        78: "The configuration is invalid, or SLUICE_JWT_SECRET is not set.",
+                    ],
+                    usesDatabase: false
+                )
     )
 
-    @Option(help: ArgumentHelp("The organization's UUID.", valueName: "uuid"), transform: uuidArgument)
+    @Option(help: .organization, transform: uuidArgument)
     var organization: UUID?
 
-    @Option(help: ArgumentHelp("The user's UUID.", valueName: "uuid"), transform: uuidArgument)
+    @Option(help: .user, transform: uuidArgument)
     var user: UUID?
 
     @Option(help: ArgumentHelp("Lifetime, from 1 to 31536000; default: 3600.", valueName: "seconds"))
@@ -143,20 +149,21 @@ struct ExplainTokenCommand: AsyncParsableCommand {
               sluice token explain - --json < token.txt
               sluice token explain - --organization acme < token.txt
 
-            Uses the gateway's settings, the issuer's keys and the database, and changes
-            nothing: an unknown user is not registered. Read the token from standard input to
-            keep it out of the shell's history. The signature is never shown, and all values
-            are escaped. Of claims that the settings do not use, only the names are shown.
-
-            Exits with 0 if a request with the token would be served, with 1 if it would be
-            rejected, and with 69 if the database cannot be reached.
+            Uses the gateway's settings, the issuer's keys and the database, and changes nothing: an unknown user is \
+            not registered. Read the token from standard input to keep it out of the shell's history. Prints one line \
+            per check, with the setting to change. The signature is never shown, and all values are escaped. Of \
+            claims that the settings do not use, only the names are shown.
             """
+                + HelpText.exitCodes([
+                    0: "A request with the token would be served.",
+                    1: "A request with the token would be rejected.",
+                ])
     )
 
     @Argument(help: "The token, or - for standard input.")
     var token: String
 
-    @Option(help: ArgumentHelp("Organization to choose, as in X-Sluice-Organization.", valueName: "name"))
+    @Option(help: ArgumentHelp("Organization to select, as in X-Sluice-Organization.", valueName: "organization"))
     var organization: String?
 
     @Flag(help: "Print JSON.")

@@ -9,21 +9,26 @@ struct AfterRestoreCommand: AsyncParsableCommand {
         commandName: "after-restore",
         abstract: "Repair a database after restoring a backup, before gateways start.",
         discussion: """
-            Invalidates all cursors of changes, events and mappings, because cursors issued
-            after the backup may refer to data that the backup does not contain. Requests
-            with an older cursor receive 410, and clients start over. Releases the leases of
-            lanes. Repeats erasures of users that the restored database records; gateways
-            run them after they start. Lists the sources that follow a database's log: if a
-            replication slot is ahead of the restored position, its source stops until it is
-            run from the beginning.
-
             EXAMPLES
-              sluice after-restore
               pg_restore -d sluice sluice.dump && sluice migrate && sluice after-restore
+              sluice after-restore --json
 
-            Exits with 75 while gateways are connected. The command can be run again, but
-            then all clients start over again.
+            Run it after each restore of the database, before gateways start. It prints what it repaired:
+
+            - Cursors of changes, events and mappings become invalid, because a cursor issued after the backup may \
+            refer to data that the backup does not contain. Requests with an older cursor receive 410, and clients \
+            start over.
+            - Leases are released, so that gateways process each user's queue of mutations (a lane) immediately.
+            - Erasures of users that the restored database records are repeated. Gateways run them after they start.
+            - Sources that follow a database's log are listed. If a replication slot is ahead of the restored \
+            position, its source stops until `sluice sources run --from-beginning`.
+
+            The command can be run again, but then all clients start over again.
             """
+                + HelpText.exitCodes([
+                    0: "The database is repaired.",
+                    75: "Try again later: gateways are connected. Stop them, or use --force. Nothing was changed.",
+                ])
     )
 
     @Flag(help: "Run even if other programs named sluice are connected.")

@@ -16,8 +16,8 @@ struct ExternalIDsCommand: AsyncParsableCommand {
               sluice organizations external-ids list 0192f0c1-2345-7abc-8def-0123456789ab
               sluice organizations external-ids remove 0192f0c1-2345-7abc-8def-0123456789ab org_9ybsU1dN
 
-            A name of an issuer identifies one organization. An organization has at most 100
-            names.
+            Required if tokens identify an organization by another name than its UUID. A name of an issuer identifies \
+            one organization. An organization has at most 100 names.
             """,
         subcommands: [AddExternalIDCommand.self, RemoveExternalIDCommand.self, ListExternalIDsCommand.self]
     )
@@ -25,7 +25,7 @@ struct ExternalIDsCommand: AsyncParsableCommand {
 
 /// An organization and its name at an issuer.
 struct ExternalIDArguments: ParsableArguments {
-    @Argument(help: "The organization's UUID.", transform: uuidArgument)
+    @Argument(help: .organization, transform: uuidArgument)
     var id: UUID
 
     @Argument(help: "The issuer's name for it, compared byte by byte.", transform: externalName)
@@ -63,10 +63,14 @@ struct AddExternalIDCommand: AsyncParsableCommand {
         commandName: "add",
         abstract: "Add a name to an organization.",
         discussion: """
-            EXAMPLE
-              sluice organizations external-ids add 0192f0c1-2345-7abc-8def-0123456789ab \\
-                org_9ybsU1dN --issuer https://acme.eu.auth0.com/
-            """
+            EXAMPLES
+              sluice organizations external-ids add 0192f0c1-2345-7abc-8def-0123456789ab org_9ybsU1dN
+              sluice organizations external-ids add 0192f0c1-2345-7abc-8def-0123456789ab org_9ybsU1dN --issuer \
+            https://acme.eu.auth0.com/
+
+            Prints the name that was added; with --json, the organization. A name that the organization already has \
+            is not added twice.
+            """ + HelpText.exitCodes([1: "The organization does not exist, or another organization has the name."])
     )
 
     @OptionGroup var arguments: ExternalIDArguments
@@ -83,11 +87,14 @@ struct RemoveExternalIDCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "remove",
         abstract: "Remove a name from an organization.",
-        usage: "sluice organizations external-ids remove <id> <name> [<options>]",
+        usage: "sluice organizations external-ids remove <organization> <name> [<options>]",
         discussion: """
-            EXAMPLE
+            EXAMPLES
               sluice organizations external-ids remove 0192f0c1-2345-7abc-8def-0123456789ab org_9ybsU1dN
-            """
+
+            Tokens with this name are rejected within 5 seconds. Prints the name that was removed; with --json, the \
+            organization.
+            """ + HelpText.exitCodes([1: "The organization does not exist or does not have the name."])
     )
 
     @OptionGroup var arguments: ExternalIDArguments
@@ -106,12 +113,14 @@ struct ListExternalIDsCommand: AsyncParsableCommand {
         commandName: "list",
         abstract: "List an organization's names.",
         discussion: """
-            EXAMPLE
+            EXAMPLES
               sluice organizations external-ids list 0192f0c1-2345-7abc-8def-0123456789ab
-            """
+
+            Prints one line per name: the issuer and the name.
+            """ + HelpText.exitCodes([1: "The organization does not exist."])
     )
 
-    @Argument(help: "The organization's UUID.", transform: uuidArgument)
+    @Argument(help: .organization, transform: uuidArgument)
     var id: UUID
 
     @OptionGroup var options: AdministrationOptions

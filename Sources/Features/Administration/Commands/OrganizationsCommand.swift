@@ -14,13 +14,11 @@ struct OrganizationsCommand: AsyncParsableCommand {
         discussion: """
             EXAMPLES
               sluice organizations create "Acme Ltd"
-              sluice organizations list --json
+              sluice organizations list
               sluice organizations suspend 0192f0c1-2345-7abc-8def-0123456789ab
-              sluice organizations external-ids add 0192f0c1-2345-7abc-8def-0123456789ab org_1
-              sluice organizations purge 0192f0c1-2345-7abc-8def-0123456789ab --yes
 
-            The commands change the database of SLUICE_DATABASE_URL. Gateways apply a change
-            within 5 seconds.
+            An organization is a tenant, with its own users and data. The commands change the database of \
+            SLUICE_DATABASE_URL. Gateways apply a change within 5 seconds.
             """,
         subcommands: [
             CreateOrganizationCommand.self, ListOrganizationsCommand.self, SuspendOrganizationCommand.self,
@@ -39,12 +37,12 @@ struct CreateOrganizationCommand: AsyncParsableCommand {
         discussion: """
             EXAMPLES
               sluice organizations create "Acme Ltd"
-              sluice organizations create "Acme Ltd" --json \\
-                --id 0192f0c1-2345-7abc-8def-0123456789ab
+              sluice organizations create "Acme Ltd" --id 0192f0c1-2345-7abc-8def-0123456789ab --json
 
-            Names need not be unique, but a duplicate is usually a mistake. To create a second
-            organization with the same name, pass --force.
-            """
+            Prints the organization's UUID, which tokens and the other commands use; with --json, the organization. \
+            Names need not be unique, but a duplicate is usually a mistake. To create a second organization with the \
+            same name, use --force.
+            """ + HelpText.exitCodes([1: "An organization with this name or UUID already exists."])
     )
 
     @Argument(help: "Name of the organization, 1 to 200 characters.")
@@ -84,8 +82,11 @@ struct ListOrganizationsCommand: AsyncParsableCommand {
         discussion: """
             EXAMPLES
               sluice organizations list
-              sluice organizations list --json      one organization a line
-            """
+              sluice organizations list --json | jq -r .id
+
+            Prints one line per organization: its UUID, its status and its name; with --json, one JSON object per \
+            line.
+            """ + HelpText.exitCodes([:])
     )
 
     @OptionGroup var options: AdministrationOptions
@@ -109,9 +110,13 @@ struct ListOrganizationsCommand: AsyncParsableCommand {
 // MARK: - SuspendOrganizationCommand
 
 struct SuspendOrganizationCommand: AsyncParsableCommand {
-    static let configuration = statusCommand("suspend", "Reject an organization's requests. Its data is kept.")
+    static let configuration = statusCommand(
+        "suspend",
+        "Reject an organization's requests. Its data is kept.",
+        "Use it to stop a tenant that causes problems, or before a purge. Nothing is sent to its upstreams either."
+    )
 
-    @Argument(help: "The organization's UUID.", transform: uuidArgument)
+    @Argument(help: .organization, transform: uuidArgument)
     var id: UUID
 
     @OptionGroup var options: AdministrationOptions
@@ -120,9 +125,13 @@ struct SuspendOrganizationCommand: AsyncParsableCommand {
 }
 
 struct ActivateOrganizationCommand: AsyncParsableCommand {
-    static let configuration = statusCommand("activate", "Resume a suspended organization.")
+    static let configuration = statusCommand(
+        "activate",
+        "Resume a suspended organization.",
+        "The organization's requests are served again, and gateways continue with its mutations."
+    )
 
-    @Argument(help: "The organization's UUID.", transform: uuidArgument)
+    @Argument(help: .organization, transform: uuidArgument)
     var id: UUID
 
     @OptionGroup var options: AdministrationOptions
@@ -130,14 +139,16 @@ struct ActivateOrganizationCommand: AsyncParsableCommand {
     func run() async throws { try await options.put(id, into: .active) }
 }
 
-private func statusCommand(_ name: String, _ abstract: String) -> CommandConfiguration {
+private func statusCommand(_ name: String, _ abstract: String, _ explanation: String) -> CommandConfiguration {
     CommandConfiguration(
         commandName: name,
         abstract: abstract,
         discussion: """
-            EXAMPLE
+            EXAMPLES
               sluice organizations \(name) 0192f0c1-2345-7abc-8def-0123456789ab
-            """
+
+            \(explanation) Prints the new status; with --json, the organization.
+            """ + HelpText.exitCodes([1: "The organization does not exist, or is being purged."])
     )
 }
 
@@ -165,15 +176,20 @@ struct PurgeOrganizationCommand: AsyncParsableCommand {
               sluice organizations purge 0192f0c1-2345-7abc-8def-0123456789ab
               sluice organizations purge 0192f0c1-2345-7abc-8def-0123456789ab --yes
 
-            Without --yes, it counts what would be deleted, deletes nothing, and exits with
-            1. If a purge was interrupted, run the command again to continue.
+            Without --yes, the command counts what it would delete. On a terminal, it then asks for the \
+            organization's UUID as confirmation; elsewhere, and with --json, it deletes nothing and exits with 1. If \
+            a purge was interrupted, run the command again to continue.
             """
+                + HelpText.exitCodes([
+                    0: "The organization is purged.",
+                    1: "Nothing was deleted: the organization does not exist, or the deletion was not confirmed.",
+                ])
     )
 
-    @Argument(help: "The organization's UUID.", transform: uuidArgument)
+    @Argument(help: .organization, transform: uuidArgument)
     var id: UUID
 
-    @Flag(help: "Delete. Without this option, only print what would be deleted.")
+    @Flag(help: "Delete without confirmation.")
     var yes = false
 
     @OptionGroup var options: AdministrationOptions
@@ -181,14 +197,7 @@ struct PurgeOrganizationCommand: AsyncParsableCommand {
     private typealias Extent = [(table: String, rows: Int64)]
 
     func run() async throws {
-        guard yes else {
-            let found = try await options.run { administration throws(Problem) -> (name: String, extent: Extent)? in
-                guard let organization = try await administration.organization(id) else { return nil }
-                return (organization.name, try await administration.extent(of: id))
-            }
-            guard let found else { throw AdministrationOptions.unknown(id) }
-            throw refusal(found.name, found.extent)
-        }
+        if !yes { try await requireConfirmation() }
         try await options.run(CommandAct("deleteOrganization", of: id), orElse: .noOrganization(id)) {
             administration throws(Problem) -> Void? in
             try await administration.purge(id) ? () : nil
@@ -199,7 +208,13 @@ struct PurgeOrganizationCommand: AsyncParsableCommand {
         }
     }
 
-    private func refusal(_ name: String, _ extent: Extent) -> any Error {
+    /// Shows what would be deleted, and ends the command unless the operator confirms it.
+    private func requireConfirmation() async throws {
+        let found = try await options.run { administration throws(Problem) -> (name: String, extent: Extent)? in
+            guard let organization = try await administration.organization(id) else { return nil }
+            return (organization.name, try await administration.extent(of: id))
+        }
+        guard let (name, extent) = found else { throw AdministrationOptions.unknown(id) }
         if options.json {
             let json = AdministrationOptions.body {
                 $0.member("id", id)
@@ -220,8 +235,9 @@ struct PurgeOrganizationCommand: AsyncParsableCommand {
             return "\(isCut ? "at least " : "")\(rows) \(table.replacing("_", with: " "))"
         }
         let data = counts.isEmpty ? "no data" : counts.joined(separator: ", ")
-        return Terminal.failure(
-            "this deletes \"\(TerminalText.of(name))\" (\(id.lowercased)) and all of its data: \(data); confirm with --yes"
+        try options.requireConfirmation(
+            "this permanently deletes \"\(TerminalText.of(name))\" (\(id.lowercased)) and all of its data: \(data)",
+            of: id
         )
     }
 }

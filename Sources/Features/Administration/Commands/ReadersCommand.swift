@@ -11,13 +11,13 @@ struct ReadersCommand: AsyncParsableCommand {
         abstract: "Allow database roles to read one organization's rows with SQL.",
         discussion: """
             EXAMPLES
-              psql -c "CREATE ROLE acme_analyst LOGIN PASSWORD '…'"
+              psql -c "CREATE ROLE acme_analyst LOGIN PASSWORD 'change-me'"
               sluice organizations readers add 0192f0c1-2345-7abc-8def-0123456789ab acme_analyst
               sluice organizations readers list 0192f0c1-2345-7abc-8def-0123456789ab
               sluice organizations readers remove 0192f0c1-2345-7abc-8def-0123456789ab acme_analyst
 
-            The role can only read the rows of that organization. SET and SET ROLE do not
-            extend its access. Run `sluice migrate --roles` once before.
+            For an organization's analysts, who query its data in PostgreSQL. The role can only read the rows of that \
+            organization. SET and SET ROLE do not extend its access. Run `sluice migrate --roles` once before.
             """,
         subcommands: [AddReaderCommand.self, RemoveReaderCommand.self, ListReadersCommand.self]
     )
@@ -25,7 +25,7 @@ struct ReadersCommand: AsyncParsableCommand {
 
 /// The arguments for an organization whose rows a role reads.
 struct ReaderArguments: ParsableArguments {
-    @Argument(help: "The organization's UUID.", transform: uuidArgument)
+    @Argument(help: .organization, transform: uuidArgument)
     var id: UUID
 
     @Argument(help: "The login role.")
@@ -39,13 +39,16 @@ struct AddReaderCommand: AsyncParsableCommand {
         commandName: "add",
         abstract: "Allow a login role to read an organization's rows.",
         discussion: """
-            EXAMPLE
+            EXAMPLES
               sluice organizations readers add 0192f0c1-2345-7abc-8def-0123456789ab acme_analyst
 
-            The role must exist. It can read one organization only. Superusers, roles that
-            bypass row-level security, the owner of the tables and roles of gateways are
-            rejected.
+            The role must exist. It can read one organization only. Superusers, roles that bypass row-level security, \
+            the owner of the tables and roles of gateways are rejected.
             """
+                + HelpText.exitCodes([
+                    0: "The role can read the organization's rows.",
+                    1: "The organization or the role does not exist, or the role is rejected.",
+                ])
     )
 
     @OptionGroup var reader: ReaderArguments
@@ -69,9 +72,15 @@ struct RemoveReaderCommand: AsyncParsableCommand {
         commandName: "remove",
         abstract: "Revoke a role's access immediately, including its open connections.",
         discussion: """
-            EXAMPLE
+            EXAMPLES
               sluice organizations readers remove 0192f0c1-2345-7abc-8def-0123456789ab acme_analyst
+
+            The role itself remains. To delete it, run DROP ROLE afterwards.
             """
+                + HelpText.exitCodes([
+                    0: "The role can no longer read the organization's rows.",
+                    1: "The role does not read this organization.",
+                ])
     )
 
     @OptionGroup var reader: ReaderArguments
@@ -96,12 +105,14 @@ struct ListReadersCommand: AsyncParsableCommand {
         commandName: "list",
         abstract: "List the roles that read an organization's rows.",
         discussion: """
-            EXAMPLE
+            EXAMPLES
               sluice organizations readers list 0192f0c1-2345-7abc-8def-0123456789ab
-            """
+
+            Prints one role per line. A warning on standard error names each role that lost its access on this server.
+            """ + HelpText.exitCodes([1: "The organization does not exist."])
     )
 
-    @Argument(help: "The organization's UUID.", transform: uuidArgument)
+    @Argument(help: .organization, transform: uuidArgument)
     var id: UUID
 
     @OptionGroup var options: AdministrationOptions

@@ -10,21 +10,20 @@ struct KeysCommand: AsyncParsableCommand {
         commandName: "keys",
         abstract: "Manage master keys and data keys of encryption at rest.",
         discussion: """
-            With SLUICE_MASTER_KEY_FILE, the payloads, documents, responses and credentials
-            of each organization are encrypted with its data key. A master key wraps the data
-            keys. Each line of the file is a master key, NAME:64 HEX DIGITS. The first key
-            wraps; all of them unwrap. If the first line is -, no key wraps: encrypted values
-            are still decrypted, but no organization gets a first data key.
-
             EXAMPLES
               sluice keys create main >> /etc/sluice/master-keys
-              sluice keys list                       data keys and their master keys
-              sluice keys seal                       encrypt what is stored as plaintext
-              sluice keys rewrap                     after adding a new first master key
+              sluice keys list
+              sluice keys seal
               sluice keys renew --organization 0192f0c1-2345-7abc-8def-0123456789ab
 
-            All commands except create use the database of SLUICE_DATABASE_URL while gateways
-            run. They can be interrupted and run again.
+            With SLUICE_MASTER_KEY_FILE, the payloads, documents, responses and credentials of each organization are \
+            encrypted with its data key. A master key wraps the data keys. Each line of the file is a master key, \
+            NAME:64 HEX DIGITS. The first key wraps; all of them unwrap. If the first line is -, no key wraps: \
+            encrypted values are still decrypted, but no organization gets a first data key.
+
+            After the first master key was added, `seal` encrypts existing data. After a master key was replaced, \
+            `rewrap` makes the old one unnecessary. All commands except create use the database of \
+            SLUICE_DATABASE_URL while gateways run. They can be interrupted and run again.
             """,
         subcommands: [
             CreateMasterKeyCommand.self, ListKeysCommand.self, RewrapKeysCommand.self, RenewKeyCommand.self,
@@ -39,12 +38,19 @@ struct CreateMasterKeyCommand: AsyncParsableCommand {
         abstract: "Print a new master key as a line for SLUICE_MASTER_KEY_FILE.",
         discussion: """
             EXAMPLES
-              sluice keys create main > /etc/sluice/master-keys
-              sluice keys create 2027-01
+              sluice keys create main >> /etc/sluice/master-keys
 
-            The key is stored nowhere else. Without it, all encrypted data is lost: keep a
-            copy, separate from the backups of the database.
+            The key is stored nowhere else. Without it, all encrypted data is lost: keep a copy, separate from the \
+            backups of the database. Append the line with >>, because > would delete the keys that the file already \
+            contains.
             """
+                + HelpText.exitCodes(
+                    [
+                        0: "The key is printed.",
+                        1: "The output could not be written completely: discard it.",
+                    ],
+                    usesDatabase: false
+                )
     )
 
     @Argument(help: "Name of the key: a to z, digits, - and _; at most 32 characters.")
@@ -68,11 +74,11 @@ struct ListKeysCommand: AsyncParsableCommand {
         discussion: """
             EXAMPLES
               sluice keys list
-              sluice keys list --json                one data key per line
+              sluice keys list --json
 
-            An organization's highest number encrypts. A master key is shown by its name and
-            a check value; keys are never shown.
-            """
+            Prints one line per data key; with --json, one JSON object per line. An organization's highest number \
+            encrypts. A master key is shown by its name and a check value; keys are never shown.
+            """ + HelpText.exitCodes([:])
     )
 
     @OptionGroup var options: AdministrationOptions
@@ -108,16 +114,21 @@ struct RenewKeyCommand: AsyncParsableCommand {
         commandName: "renew",
         abstract: "Create a new data key for an organization.",
         discussion: """
-            EXAMPLE
-              sluice keys renew --organization 0192f0c1-2345-7abc-8def-0123456789ab
-              sluice keys seal  --organization 0192f0c1-2345-7abc-8def-0123456789ab
+            EXAMPLES
+              sluice keys renew --organization 0192f0c1-2345-7abc-8def-0123456789ab && sluice keys seal \
+            --organization 0192f0c1-2345-7abc-8def-0123456789ab
 
-            All gateways encrypt new data with it within 5 seconds. `sluice keys seal`
-            re-encrypts existing data, then drops the old key.
+            Use it if an organization's data key may have become known, or if your policy requires new keys. All \
+            gateways encrypt new data with the new key within 5 seconds. `sluice keys seal` re-encrypts existing \
+            data, then drops the old key. Prints the new key's number.
             """
+                + HelpText.exitCodes([
+                    1: "The organization does not exist.",
+                    78: "The configuration is invalid, or no master key wraps data keys.",
+                ])
     )
 
-    @Option(help: "The organization's UUID.", transform: uuidArgument)
+    @Option(help: .organization, transform: uuidArgument)
     var organization: UUID
 
     @OptionGroup var options: AdministrationOptions
@@ -142,14 +153,17 @@ struct RewrapKeysCommand: AsyncParsableCommand {
         commandName: "rewrap",
         abstract: "Wrap every data key with the first master key, so that the others can be removed.",
         discussion: """
-            EXAMPLE
+            EXAMPLES
               sluice keys rewrap
 
-            To rotate the master key without downtime: add the new key as the LAST line and
-            restart all gateways; move it to the first line and restart all gateways; run
-            this command; remove the old line and restart all gateways. Only the rows of the
-            data keys are written.
+            To rotate the master key without downtime: add the new key as the LAST line and restart all gateways; \
+            move it to the first line and restart all gateways; run this command; remove the old line and restart all \
+            gateways. Only the rows of the data keys are written. Prints the number of rewrapped keys.
             """
+                + HelpText.exitCodes([
+                    0: "Only the first master key is needed now.",
+                    78: "The configuration is invalid, or a master key is missing. Do not remove any key.",
+                ])
     )
 
     @OptionGroup var options: AdministrationOptions

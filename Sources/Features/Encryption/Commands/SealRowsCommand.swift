@@ -12,23 +12,27 @@ struct SealRowsCommand: AsyncParsableCommand {
         abstract: "Encrypt data that is stored as plaintext or with an older data key.",
         discussion: """
             EXAMPLES
-              sluice keys seal                       all organizations
+              sluice keys seal
               sluice keys seal --organization 0192f0c1-2345-7abc-8def-0123456789ab
 
-            Decrypts all encrypted values to check them, encrypts the remaining ones row by
-            row while gateways run, and drops an organization's older data keys at its end.
-            Each row is locked in the same way as by every other writer. The command starts
-            one minute after the organization's newest data key was created, when every
-            gateway encrypts with it. Another run only checks the values that are encrypted
+            Run it after encryption was enabled, or after `sluice keys renew`. Without --organization, it processes \
+            all organizations. It decrypts all encrypted values to check them, encrypts the remaining ones row by row \
+            while gateways run, and drops an organization's older data keys at its end. Each row is locked in the \
+            same way as by every other writer. The command starts one minute after the organization's newest data key \
+            was created, when every gateway encrypts with it. Another run only checks the values that are encrypted \
             already.
 
-            Progress is written to standard error every few seconds. A value that cannot be
-            decrypted (it is damaged, or its key is missing) is left unchanged, and its data
-            key is kept. The first 20 of an organization are listed, and all are counted.
-            Everything else is encrypted, and the command exits with 1. A user whose key is
-            missing but may be restored gets no new key: until a run with the right key, new
-            data of this user is encrypted with the organization's key only.
+            Prints one line per organization, and progress to standard error every few seconds. A value that cannot \
+            be decrypted (it is damaged, or its key is missing) is left unchanged, and its data key is kept. The \
+            first 20 of an organization are listed, and all are counted. Everything else is encrypted. A user whose \
+            key is missing but may be restored gets no new key: until a run with the right key, new data of this user \
+            is encrypted with the organization's key only.
             """
+                + HelpText.exitCodes([
+                    0: "All data is encrypted.",
+                    1: "Some values cannot be decrypted, or the organization does not exist.",
+                    78: "The configuration is invalid, or a master key is missing.",
+                ])
     )
 
     @Option(help: "Only this organization (UUID).", transform: uuidArgument)

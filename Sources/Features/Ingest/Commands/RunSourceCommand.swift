@@ -16,10 +16,14 @@ struct RunSourceCommand: AsyncParsableCommand {
               sluice sources run 0192f0c1-2345-7abc-8def-0123456789ab crm --from-beginning
               sluice sources run 0192f0c1-2345-7abc-8def-0123456789ab crm --from 2026-11-20T07:00:00Z
 
-            For sources of kind poller and postgres. A gateway begins within two seconds,
-            even during the pause after a failure. Data that was applied before is not
-            applied again.
+            Use it after a failure was corrected, or if changes are missing. For sources of kind poller and postgres. \
+            A gateway begins within two seconds, even during the pause after a failure. Data that was applied before \
+            is not applied again. Prints the source's state; `sluice sources show` shows the progress.
             """
+                + HelpText.exitCodes([
+                    0: "The run is scheduled.",
+                    1: "The source does not exist, is of kind webhook, or cannot start there.",
+                ])
     )
 
     @OptionGroup var source: SourceArguments
@@ -27,7 +31,7 @@ struct RunSourceCommand: AsyncParsableCommand {
     @Flag(help: "Fetch everything again.")
     var fromBeginning = false
 
-    @Option(help: ArgumentHelp("Start of a poller, in the form of its updated_since.", valueName: "since"))
+    @Option(help: ArgumentHelp("Start of a poller, in the form of its updated_since.", valueName: "start"))
     var from: String?
 
     @OptionGroup var options: AdministrationOptions
@@ -73,12 +77,12 @@ struct TestSourceCommand: AsyncParsableCommand {
         discussion: """
             EXAMPLES
               sluice sources test 0192f0c1-2345-7abc-8def-0123456789ab crm message.json
-              curl -sS https://api.example.com/changes | \\
-                sluice sources test 0192f0c1-2345-7abc-8def-0123456789ab crm -
+              curl -sS https://api.example.com/changes | sluice sources test 0192f0c1-2345-7abc-8def-0123456789ab crm \
+            -
 
-            The file contains a webhook body or a response of the API. Exits with 1 if one of
-            its events would be rejected.
-            """
+            Use it to check a source's mapping rules. The file contains a webhook body or a response of the API. \
+            Prints each event, or why it would be rejected.
+            """ + HelpText.exitCodes([1: "The source does not exist, or one of the events would be rejected."])
     )
 
     @OptionGroup var source: SourceArguments

@@ -48,13 +48,15 @@ struct SourceExamination {
 
     private func diagnosis(of source: SourceStore.Followed) async -> Diagnosis {
         let subject = "source \(source.key.name) of \(source.key.organization.lowercased)"
+        let arguments = "\(source.key.organization.lowercased) \(source.key.name)"
+        let advice = "Correct the database, or the settings: sluice sources show \(arguments)"
         do throws(SourceFailure) {
             guard let warning = try await inspector.inspect(source) else {
                 return .ok(subject, "its database fits the settings")
             }
-            return .warning(subject, warning, "See docs/ingest.md, 'A database's own tables'.")
+            return .warning(subject, warning, advice)
         } catch {
-            return .failed(subject, error.userMessage, "See docs/ingest.md, 'A database's own tables'.")
+            return .failed(subject, error.userMessage, advice)
         }
     }
 }

@@ -10,21 +10,18 @@ import SyncStore
 struct SourcesCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "sources",
-        abstract: "Receive external edits by webhook, by polling an API, or from a database.",
+        abstract: "Receive changes made outside of Sluice: by webhook, from an API, or from a database.",
         discussion: """
             EXAMPLES
               sluice sources put 0192f0c1-2345-7abc-8def-0123456789ab crm crm.json
               sluice sources test 0192f0c1-2345-7abc-8def-0123456789ab crm message.json
               sluice sources list 0192f0c1-2345-7abc-8def-0123456789ab
-              sluice sources run 0192f0c1-2345-7abc-8def-0123456789ab crm --from-beginning
-              sluice sources remove 0192f0c1-2345-7abc-8def-0123456789ab crm
 
-            A source receives an organization's external edits without a separate program
-            between its API and the gateway. docs/ingest.md describes the settings of each
-            kind.
+            A source receives changes that were made outside of Sluice, such as in a CRM, without a separate program \
+            between its API and the gateway. The gateway's GET /openapi.json describes the settings of each kind: \
+            webhook, poller and postgres.
 
-            The commands change the database of SLUICE_DATABASE_URL. Gateways apply a change
-            within 5 seconds.
+            The commands change the database of SLUICE_DATABASE_URL. Gateways apply a change within 5 seconds.
             """,
         subcommands: [
             ListSourcesCommand.self, ShowSourceCommand.self, PutSourceCommand.self, TestSourceCommand.self,
@@ -35,7 +32,7 @@ struct SourcesCommand: AsyncParsableCommand {
 
 /// A source of an organization, by its name.
 struct SourceArguments: ParsableArguments {
-    @Argument(help: "The organization's UUID.", transform: uuidArgument)
+    @Argument(help: .organization, transform: uuidArgument)
     var organization: UUID
 
     @Argument(help: "The source's name: [a-z][a-z0-9_-]{0,63}.")
@@ -89,16 +86,15 @@ struct ListSourcesCommand: AsyncParsableCommand {
         commandName: "list",
         abstract: "List an organization's sources and their state.",
         discussion: """
-            EXAMPLE
+            EXAMPLES
               sluice sources list 0192f0c1-2345-7abc-8def-0123456789ab
 
-            Each line shows a source: its name, its kind, its state (receiving, running,
-            waiting, retrying, disabled), its last success and, if it fails, the time of the
-            first failure and the reason.
-            """
+            Each line shows a source: its name, its kind, its state (receiving, running, waiting, retrying, \
+            disabled), its last success and, if it fails, the time of the first failure and the reason.
+            """ + HelpText.exitCodes([1: "The organization does not exist."])
     )
 
-    @Argument(help: "The organization's UUID.", transform: uuidArgument)
+    @Argument(help: .organization, transform: uuidArgument)
     var organization: UUID
 
     @OptionGroup var options: AdministrationOptions
@@ -127,11 +123,11 @@ struct ShowSourceCommand: AsyncParsableCommand {
         commandName: "show",
         abstract: "Show a source: its settings, its progress, and its last failure.",
         discussion: """
-            EXAMPLE
+            EXAMPLES
               sluice sources show 0192f0c1-2345-7abc-8def-0123456789ab crm
 
-            Secrets are not shown.
-            """
+            Use it to find out why a source fails. Secrets are not shown.
+            """ + HelpText.exitCodes([1: "The source does not exist."])
     )
 
     @OptionGroup var source: SourceArguments
@@ -153,9 +149,13 @@ struct RemoveSourceCommand: AsyncParsableCommand {
         commandName: "remove",
         abstract: "Remove a source. Data that it delivered is kept.",
         discussion: """
-            EXAMPLE
+            EXAMPLES
               sluice sources remove 0192f0c1-2345-7abc-8def-0123456789ab crm
             """
+                + HelpText.exitCodes([
+                    0: "The source is removed.",
+                    1: "The source does not exist.",
+                ])
     )
 
     @OptionGroup var source: SourceArguments
@@ -181,16 +181,18 @@ struct PutSourceCommand: AsyncParsableCommand {
         discussion: """
             EXAMPLES
               sluice sources put 0192f0c1-2345-7abc-8def-0123456789ab crm crm.json
-              sluice sources put 0192f0c1-2345-7abc-8def-0123456789ab crm - <<'END'
-              {"kind": "webhook", "settings": {"mapping": {"rules": [
-                {"entity_type": "contact", "operation": "upsert", "id": "/data/id",
-                 "version": "/data/revision", "document": "/data"}]}}}
-              END
+              echo '{"kind": "webhook", "settings": {"mapping": {"rules": [{"entity_type": "contact", "operation": \
+            "upsert", "id": "/data/id", "version": "/data/revision", "document": "/data"}]}}}' | sluice sources put \
+            0192f0c1-2345-7abc-8def-0123456789ab crm -
 
-            The file contains the body of PUT /admin/organizations/{id}/sources/{name}: kind,
-            settings, secret, status. If a new webhook source has no secret, one is generated
-            and shown once. An existing source keeps its secret.
+            The file contains the body of PUT /admin/organizations/{id}/sources/{name}: kind, settings, secret, \
+            status. The gateway's GET /openapi.json describes them. If a new webhook source has no secret, one is \
+            generated and shown once. An existing source keeps its secret.
             """
+                + HelpText.exitCodes([
+                    0: "The source is created or changed.",
+                    1: "The organization does not exist, or the settings are rejected; standard error has the reason.",
+                ])
     )
 
     @OptionGroup var source: SourceArguments

@@ -9,19 +9,17 @@ import SyncStore
 struct TokensCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "tokens",
-        abstract: "Manage service tokens of programs that report external edits.",
+        abstract: "Manage tokens of programs that report changes made outside of Sluice.",
         discussion: """
             EXAMPLES
               sluice tokens create 0192f0c1-2345-7abc-8def-0123456789ab --source crm
               sluice tokens list 0192f0c1-2345-7abc-8def-0123456789ab
-              sluice tokens revoke 0192f0c1-2345-7abc-8def-0123456789ab \\
-                0192f0c1-9999-7abc-8def-0123456789ab
 
-            POST /v1/ingest requires a service token of the organization. Tokens of one source
-            share the ids of their events, so that one token can replace another.
+            A program that reports changes made outside of Sluice, such as in a CRM, sends them to POST /v1/ingest \
+            with a service token of the organization. Tokens of one source share the ids of their events, so that one \
+            token can replace another. For users' and operators' tokens, see `sluice token`.
 
-            The commands change the database of SLUICE_DATABASE_URL. Gateways apply a change
-            within 5 seconds.
+            The commands change the database of SLUICE_DATABASE_URL. Gateways apply a change within 5 seconds.
             """,
         subcommands: [CreateServiceTokenCommand.self, ListServiceTokensCommand.self, RevokeServiceTokenCommand.self]
     )
@@ -32,15 +30,21 @@ struct CreateServiceTokenCommand: AsyncParsableCommand {
         commandName: "create",
         abstract: "Create a service token and print it. It is shown only once.",
         discussion: """
-            EXAMPLE
+            EXAMPLES
               sluice tokens create 0192f0c1-2345-7abc-8def-0123456789ab --source crm
+
+            Prints the token; with --json, also its id. Sluice stores only a hash: if the token is lost, create \
+            another one and revoke it.
             """
+                + HelpText.exitCodes([
+                    1: "The organization does not exist, or the output could not be written completely."
+                ])
     )
 
-    @Argument(help: "The organization's UUID.", transform: uuidArgument)
+    @Argument(help: .organization, transform: uuidArgument)
     var id: UUID
 
-    @Option(help: "Source of the events, such as crm: [a-z][a-z0-9_-]{0,63}.")
+    @Option(help: ArgumentHelp("Source of the events, such as crm: [a-z][a-z0-9_-]{0,63}.", valueName: "name"))
     var source: String
 
     @OptionGroup var options: AdministrationOptions
@@ -69,15 +73,15 @@ struct ListServiceTokensCommand: AsyncParsableCommand {
         commandName: "list",
         abstract: "List an organization's service tokens, without their secrets.",
         discussion: """
-            EXAMPLE
+            EXAMPLES
               sluice tokens list 0192f0c1-2345-7abc-8def-0123456789ab
 
-            Each line shows a token: its id, its source, and the times of its creation, its
-            last use and, if revoked, its revocation.
-            """
+            Each line shows a token: its id, its source, and the times of its creation, its last use and, if revoked, \
+            its revocation.
+            """ + HelpText.exitCodes([1: "The organization does not exist."])
     )
 
-    @Argument(help: "The organization's UUID.", transform: uuidArgument)
+    @Argument(help: .organization, transform: uuidArgument)
     var id: UUID
 
     @OptionGroup var options: AdministrationOptions
@@ -117,15 +121,15 @@ struct RevokeServiceTokenCommand: AsyncParsableCommand {
         commandName: "revoke",
         abstract: "Permanently revoke a service token.",
         discussion: """
-            EXAMPLE
-              sluice tokens revoke 0192f0c1-2345-7abc-8def-0123456789ab \\
-                0192f0c1-9999-7abc-8def-0123456789ab
+            EXAMPLES
+              sluice tokens revoke 0192f0c1-2345-7abc-8def-0123456789ab 0192f0c3-2345-7abc-8def-0123456789ab
 
-            Gateways reject it within 5 seconds.
-            """
+            The second argument is the token's id, which `sluice tokens list` shows. Gateways reject the token within \
+            5 seconds.
+            """ + HelpText.exitCodes([1: "The organization does not have this token."])
     )
 
-    @Argument(help: "The organization's UUID.", transform: uuidArgument)
+    @Argument(help: .organization, transform: uuidArgument)
     var id: UUID
 
     @Argument(help: "The token's id, as the list shows it.", transform: uuidArgument)

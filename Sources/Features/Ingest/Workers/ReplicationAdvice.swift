@@ -14,13 +14,13 @@ struct ReplicationAdvice {
                 isFatal: false
             )
         case "42704":
-            return SourceFailure("The slot or the publication is missing: \(error.message). \(Self.docs)")
+            return SourceFailure("The slot or the publication is missing: \(error.message). \(Self.creation)")
         case "42501":
             return SourceFailure(
                 "The role may not do this: \(error.message). Run there: ALTER ROLE … REPLICATION (of managed "
                     + "databases, grant the equivalent role, such as rds_replication)."
             )
-        case "55000": return SourceFailure("The slot cannot be read: \(error.message). \(Self.docs)")
+        case "55000": return SourceFailure("The slot cannot be read: \(error.message). \(Self.creation)")
         case "42703", "42883":
             return SourceFailure("The server lacks a feature of PostgreSQL 13: \(error.message).")
         default: break
@@ -112,7 +112,9 @@ struct ReplicationAdvice {
         )
     }
 
-    static let docs = "docs/ingest.md, 'A database's own tables', describes how to create them."
+    static let creation =
+        "To create them, run in the source's database: CREATE PUBLICATION … FOR TABLE …; "
+        + "SELECT pg_create_logical_replication_slot('…', 'pgoutput')."
 
     /// Messages of a server while a connection is opened; they have no code.
     private static let connecting: [(sign: String, advice: String)] = [

@@ -122,7 +122,7 @@ struct SlotInspection {
         if let slot = try await slot(now: now) {
             try Self.checkAlive(slot, settings)
         } else if !settings.createsSlot {
-            throw SourceFailure("Slot '\(settings.slot)' does not exist. \(ReplicationAdvice.docs)")
+            throw SourceFailure("Slot '\(settings.slot)' does not exist. \(ReplicationAdvice.creation)")
         }
         return warning(of: finding.publication)
     }

@@ -16,13 +16,26 @@ struct AuditCommand: AsyncParsableCommand {
               sluice audit
               sluice audit --organization 0192f0c1-2345-7abc-8def-0123456789ab --limit 20
               sluice audit --actor anna --since 2026-11-20T00:00:00Z
-              sluice audit --action deleteOrganization --json      one action per line
+              sluice audit --action deleteOrganization --json
 
-            Actions are named by their operationId in the API contract, regardless of whether
-            /admin, the console or a command performed them. An action without an outcome was
-            begun, but its end was not recorded. SLUICE_RETENTION_AUDIT_DAYS limits how long
-            actions are kept.
-            """
+            Prints one line per action: the time, the operator, the action, whose data it concerned, the outcome and \
+            the reason; with --json, one JSON object per line. An action without an outcome was begun, but its end \
+            was not recorded. SLUICE_RETENTION_AUDIT_DAYS limits how long actions are kept.
+
+            ACTIONS
+              An action has the name of the operation (operationId) in the gateway's GET /openapi.json, regardless of \
+            whether /admin, the console or a command performed it. lookAtPayload is the exception: an operator read \
+            the payload of a mutation. These actions exist only as commands:
+
+              importEntities        sluice import
+              exportEntities        sluice export
+              sealRows              sluice keys seal
+              rewrapKeys            sluice keys rewrap
+              renewKey              sluice keys renew
+              addReader             sluice organizations readers add
+              removeReader          sluice organizations readers remove
+              setRightAfterRestore  sluice after-restore
+            """ + HelpText.exitCodes([:])
     )
 
     @Option(help: "Only actions on this organization (UUID).", transform: uuidArgument)

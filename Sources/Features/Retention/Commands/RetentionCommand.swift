@@ -10,19 +10,26 @@ struct RetentionCommand: AsyncParsableCommand {
         commandName: "retention",
         abstract: "Delete expired data, or preview what would be deleted.",
         discussion: """
-            Payloads of final mutations are deleted after SLUICE_RETENTION_SUCCEEDED_DAYS.
-            After SLUICE_RETENTION_DAYS, idempotency records, rejected entries, tombstones
-            with their ids, ids without an entity, and unsettled failures are deleted.
-            Gateways do this automatically every SLUICE_RETENTION_INTERVAL_SECONDS.
-
             EXAMPLES
-              sluice retention --dry-run            count rows without changing anything
-              sluice retention                      one run, with its progress
+              sluice retention --dry-run
+              sluice retention
               sluice retention --json | jq .records
 
-            If a run was interrupted, the next run continues. Exits with 75 while another
-            replica runs retention.
+            Gateways run retention automatically every SLUICE_RETENTION_INTERVAL_SECONDS. Use the command to see what \
+            a run would delete (--dry-run), or to delete it immediately.
+
+            Payloads of final mutations are deleted after SLUICE_RETENTION_SUCCEEDED_DAYS. After \
+            SLUICE_RETENTION_DAYS, idempotency records, rejected entries, tombstones with their ids, ids without an \
+            entity, and unsettled failures are deleted.
+
+            Prints the number of rows of each kind, and progress to standard error. If a run was interrupted, the \
+            next run continues.
             """
+                + HelpText.exitCodes([
+                    0: "All expired data is deleted, or counted with --dry-run.",
+                    1: "Some rows were skipped, or another replica continued the run.",
+                    75: "Try again later: another replica runs retention. Nothing was deleted.",
+                ])
     )
 
     @Flag(help: "Count what would be deleted without changing anything.")

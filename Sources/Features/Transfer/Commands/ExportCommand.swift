@@ -10,21 +10,29 @@ struct ExportCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "export",
         abstract: "Export an organization's entities to a file, one per line (NDJSON).",
-        usage: "sluice export --organization <uuid> [--type <name> ...] [--tombstones] [--resume] [<options>] [<file>]",
+        usage: "sluice export --organization <organization> [--resume] [<options>] [<file>]",
         discussion: """
             EXAMPLES
               sluice export --organization 0192f0c1-2345-7abc-8def-0123456789ab all.ndjson
               sluice export --organization 0192f0c1-2345-7abc-8def-0123456789ab --resume all.ndjson
               sluice export --organization 0192f0c1-2345-7abc-8def-0123456789ab --type contact | gzip > contacts.gz
 
-            Each line is {"entity_type", "id", "owner", "occurred_at", "document", "cursor"},
-            as sluice import reads it. The file contains decrypted documents and entities
-            that only their owner can see: protect it accordingly.
+            Use it to move an organization to another database, or to read its data with other programs. It does not \
+            replace backups. Each line is {"entity_type", "id", "owner", "occurred_at", "document", "cursor"}, as \
+            `sluice import` reads it. The file contains decrypted documents and entities that only their owner can \
+            see: protect it accordingly.
 
-            The last line of an entity is its state at the end of the export. --resume
-            continues an interrupted export after its last complete line. For a complete
-            export, --resume appends the changes since then.
+            The last line of an entity is its state at the end of the export. --resume continues an interrupted \
+            export after its last complete line. For a complete export, --resume appends the changes since then.
+
+            Prints the number of entities to standard error if the entities go to standard output.
             """
+                + HelpText.exitCodes([
+                    0: "The export is complete.",
+                    1:
+                        "The export failed, or lacks documents that cannot be decrypted; see standard error.",
+                    75: "Try again later: another process writes the file.",
+                ])
     )
 
     @Argument(

@@ -11,27 +11,30 @@ struct ImportCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "import",
         abstract: "Import entities from a file, one per line (NDJSON).",
-        usage: "sluice import --organization <uuid> [--source <name>] [--errors <file>] [--dry-run] [<options>] <file>",
+        usage: "sluice import --organization <organization> [--dry-run] [<options>] <file>",
         discussion: """
             EXAMPLES
-              sluice import --organization 0192f0c1-2345-7abc-8def-0123456789ab contacts.ndjson
               sluice import --organization 0192f0c1-2345-7abc-8def-0123456789ab --dry-run all.ndjson
+              sluice import --organization 0192f0c1-2345-7abc-8def-0123456789ab --errors rejected.ndjson all.ndjson
               zcat all.ndjson.gz | sluice import --organization 0192f0c1-2345-7abc-8def-0123456789ab -
 
-            Each line is {"entity_type", "id", "document", "version" or "occurred_at",
-            "owner", "deleted"}, as written by sluice export, or an event as accepted by POST
-            /v1/ingest. Lines are applied by the rules of events, appear in the feed, and
-            reach devices like other changes.
+            Use it to move an organization's data to Sluice, or between databases. Each line is {"entity_type", "id", \
+            "document", "version" or "occurred_at", "owner", "deleted"}, as written by `sluice export`, or an event \
+            as accepted by POST /v1/ingest. Lines are applied by the rules of events, appear in the feed, and reach \
+            devices like other changes.
 
-            If an import was interrupted, run it again: each line is applied once per
-            --source. An import uses half of the time, and one tenth while the database is
-            busy, unless --rate is given. It does not count against quotas. If the
-            organization has a quota, the import commits half as many batches per second as
-            the quota allows requests.
+            If an import was interrupted, run it again: each line is applied once per --source. An import uses half \
+            of the time, and one tenth while the database is busy, unless --rate is given. It does not count against \
+            quotas. If the organization has a quota, the import commits half as many batches per second as the quota \
+            allows requests.
 
-            The first 20 rejected lines are printed to standard error, and all of them to the
-            file of --errors. If lines were rejected, the command exits with 1.
+            Prints the numbers of applied and rejected lines. The first 20 rejected lines are printed to standard \
+            error, and all of them to the file of --errors.
             """
+                + HelpText.exitCodes([
+                    0: "All lines are applied, or were applied before.",
+                    1: "Lines were rejected, or the import failed; standard error has the reason.",
+                ])
     )
 
     @Argument(help: "File, or - for standard input.", completion: .file(extensions: ["ndjson", "jsonl"]))

@@ -5,14 +5,14 @@ import SyncModel
 
 /// The options that select the entities of an import or an export and set its pace.
 struct TransferOptions: ParsableArguments {
-    @Option(help: ArgumentHelp("The UUID of the organization.", valueName: "uuid"), transform: uuidArgument)
+    @Option(help: .organization, transform: uuidArgument)
     var organization: UUID
 
     @Option(help: ArgumentHelp("Only entities of this type. Can be repeated.", valueName: "name"))
     var type: [String] = []
 
     @Option(
-        help: ArgumentHelp("Only entities changed at or after this time (RFC 3339).", valueName: "moment"),
+        help: ArgumentHelp("Only entities changed at or after this time (RFC 3339).", valueName: "time"),
         transform: momentArgument
     )
     var updatedSince: Timestamp?

@@ -12,26 +12,33 @@ struct EraseUserCommand: AsyncParsableCommand {
         abstract: "Permanently delete all data of a user.",
         discussion: """
             EXAMPLES
-              sluice users erase 0192f0c1-2345-7abc-8def-0123456789ab \\
-                --organization 0192f0c1-0000-7abc-8def-0123456789ab
-              sluice users erase 0192f0c1-2345-7abc-8def-0123456789ab \\
-                --organization 0192f0c1-0000-7abc-8def-0123456789ab --yes
+              sluice users erase 0192f0c2-2345-7abc-8def-0123456789ab --organization \
+            0192f0c1-2345-7abc-8def-0123456789ab
+              sluice users erase 0192f0c2-2345-7abc-8def-0123456789ab --organization \
+            0192f0c1-2345-7abc-8def-0123456789ab --yes
 
-            Without --yes, it asks for confirmation on a terminal; elsewhere, it deletes
-            nothing and exits with 1. From the start of the erasure, the user's requests are
-            rejected, and devices are instructed to delete their data. The command waits for
-            requests in flight for at most two minutes, then exits with 75. Gateways continue
-            an interrupted erasure, and notify the upstream if it has an erase_endpoint.
+            For a person's request to delete their data. `sluice users export` prints the data before. Without --yes, \
+            the command asks for the user's UUID as confirmation on a terminal; elsewhere, and with --json, it \
+            deletes nothing and exits with 1.
+
+            From the start of the erasure, the user's requests are rejected, and devices are instructed to delete \
+            their data. The command waits for requests in flight for at most two minutes. Gateways continue an \
+            interrupted erasure, and notify the upstream if it has an erase_endpoint.
             """
+                + HelpText.exitCodes([
+                    0: "The user is erased.",
+                    1: "Nothing was deleted: the user does not exist, or the deletion was not confirmed.",
+                    75: "Try again later: requests of the user are still in flight. Gateways continue the erasure.",
+                ])
     )
 
-    @Argument(help: "The UUID of the user.", transform: uuidArgument)
+    @Argument(help: .user, transform: uuidArgument)
     var user: UUID
 
-    @Option(help: "The UUID of the user's organization.", transform: uuidArgument)
+    @Option(help: .organization, transform: uuidArgument)
     var organization: UUID
 
-    @Flag(help: "Erase without confirmation.")
+    @Flag(help: "Delete without confirmation.")
     var yes = false
 
     @OptionGroup var options: AdministrationOptions
@@ -39,11 +46,9 @@ struct EraseUserCommand: AsyncParsableCommand {
     private static let timeout: Duration = .seconds(120)
 
     func run() async throws {
-        guard yes || Self.confirms(user) else {
-            throw Terminal.failure(
-                "this permanently deletes all data of user \(user.lowercased) (see sluice users export); confirm "
-                    + "with --yes"
-            )
+        if !yes {
+            let consequence = "this permanently deletes all data of user \(user.lowercased) (see sluice users export)"
+            try options.requireConfirmation(consequence, of: user)
         }
         let isQuiet = options.json
         var last: UserErasureRow.State?
@@ -67,12 +72,5 @@ struct EraseUserCommand: AsyncParsableCommand {
             erasure.state == .done
             ? "\(user.lowercased) is erased" : "\(user.lowercased) is erased here; gateways notify the upstream"
         options.output(UserErasureAnswer(user: user, erasure: erasure).json(), userMessage)
-    }
-
-    /// Asks for confirmation; returns false without a terminal.
-    private static func confirms(_ user: UUID) -> Bool {
-        guard isatty(STDIN_FILENO) == 1 else { return false }
-        Terminal.output("Permanently delete all data of user \(user.lowercased)? Type the user's id: ", terminator: "")
-        return readLine().flatMap { UUID(parsing: $0) } == user
     }
 }

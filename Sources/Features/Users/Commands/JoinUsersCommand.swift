@@ -9,41 +9,51 @@ import SyncStore
 struct JoinUsersCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "join",
-        abstract: "Permanently merge a user into another user.",
+        abstract: "Join two users of one person: move all data of the first to the second, permanently.",
         usage: """
             sluice users join <user> --into <user> --organization <organization> [<options>]
             sluice users join --subject <subject> --into-subject <subject> --organization <organization> [<options>]
             """,
         discussion: """
             EXAMPLES
-              sluice users join 0192f0c1-2345-7abc-8def-0123456789ab \\
-                --into 0192f0c1-2345-7abc-8def-ba9876543210 \\
-                --organization 0192f0c1-0000-7abc-8def-0123456789ab
-              sluice users join --subject 'google-oauth2|1042' \\
-                --into-subject 'auth0|6553da60a54af58e29493993' \\
-                --organization 0192f0c1-0000-7abc-8def-0123456789ab
+              sluice users join 0192f0c2-2345-7abc-8def-0123456789ab --into 0192f0c2-2345-7abc-8def-ba9876543210 \
+            --organization 0192f0c1-2345-7abc-8def-0123456789ab
+              sluice users join --subject 'google-oauth2|1042' --into-subject 'auth0|6553da60a54af58e29493993' \
+            --organization 0192f0c1-2345-7abc-8def-0123456789ab
 
-            For one person with two accounts. During the merge, for at least 8 seconds,
-            requests of both users are rejected. The command waits for requests in flight for
-            at most two minutes, then exits with 75; run it again immediately to continue.
-            The first user's mutations follow those of the second, in their order, and each
-            runs once.
+            For one person with two accounts. The first user's mutations follow those of the second, in their order, \
+            and each runs once. Everything else of the first user then belongs to the second, and tokens of both \
+            identify the second user.
+
+            While users are being joined, for at least 8 seconds, requests of both are rejected. The command waits \
+            for requests in flight for at most two minutes.
             """
+                + HelpText.exitCodes([
+                    0: "The users are joined.",
+                    1: "Nothing was changed: a user does not exist, or the users cannot be joined.",
+                    75: "Try again immediately: requests are still in flight. Both users are rejected for two minutes.",
+                ])
     )
 
-    @Argument(help: "The UUID of the user to merge, which is removed.", transform: uuidArgument)
+    @Argument(help: "The UUID of the user whose data is moved, and who is removed.", transform: uuidArgument)
     var user: UUID?
 
     @Option(help: "Alternative to the UUID: the issuer's subject of that user.", transform: externalName)
     var subject: ByteExactString?
 
-    @Option(help: "The UUID of the user that remains.", transform: uuidArgument)
+    @Option(help: ArgumentHelp("The UUID of the user that remains.", valueName: "user"), transform: uuidArgument)
     var into: UUID?
 
-    @Option(help: "Alternative to the UUID: the issuer's subject of that user.", transform: externalName)
+    @Option(
+        help: ArgumentHelp(
+            "Alternative to --into: the issuer's subject of the user that remains.",
+            valueName: "subject"
+        ),
+        transform: externalName
+    )
     var intoSubject: ByteExactString?
 
-    @Option(help: "The UUID of the organization.", transform: uuidArgument)
+    @Option(help: .organization, transform: uuidArgument)
     var organization: UUID
 
     @OptionGroup var issuer: IssuerOption
@@ -118,6 +128,6 @@ struct JoinUsersCommand: AsyncParsableCommand {
                 Terminal.tryAgain
             )
         }
-        options.output(joined.join.json(), "\(joined.user.lowercased) is merged into \(joined.into.lowercased)")
+        options.output(joined.join.json(), "\(joined.user.lowercased) is joined into \(joined.into.lowercased)")
     }
 }

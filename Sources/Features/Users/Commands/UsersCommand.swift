@@ -9,17 +9,15 @@ import SyncStore
 struct UsersCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "users",
-        abstract: "List, add, export, erase and merge users.",
+        abstract: "List, add, export, erase and join users.",
         discussion: """
             EXAMPLES
-              sluice users list --organization 0192f0c1-0000-7abc-8def-0123456789ab
-              sluice users add 'auth0|6553da60' --organization 0192f0c1-0000-7abc-8def-0123456789ab
-              sluice users join 0192f0c1-2345-7abc-8def-0123456789ab \\
-                --into 0192f0c1-2345-7abc-8def-ba9876543210 \\
-                --organization 0192f0c1-0000-7abc-8def-0123456789ab
+              sluice users list --organization 0192f0c1-2345-7abc-8def-0123456789ab
+              sluice users add 'auth0|6553da60' --organization 0192f0c1-2345-7abc-8def-0123456789ab
+              sluice users export 0192f0c2-2345-7abc-8def-0123456789ab --organization \
+            0192f0c1-2345-7abc-8def-0123456789ab > ada.ndjson
 
-            The commands use the database of SLUICE_DATABASE_URL. Gateways apply a change
-            within 5 seconds.
+            The commands use the database of SLUICE_DATABASE_URL. Gateways apply a change within 5 seconds.
             """,
         subcommands: [
             ListUsersCommand.self, AddUserCommand.self, EraseUserCommand.self, ExportUserCommand.self,
@@ -34,20 +32,23 @@ struct AddUserCommand: AsyncParsableCommand {
         abstract: "Provision a user by the identity provider's subject, and print the user's id.",
         usage: "sluice users add <subject> --organization <organization> [<options>]",
         discussion: """
-            EXAMPLE
-              sluice users add 'auth0|6553da60a54af58e29493993' \\
-                --organization 0192f0c1-0000-7abc-8def-0123456789ab
+            EXAMPLES
+              sluice users add 'auth0|6553da60a54af58e29493993' --organization 0192f0c1-2345-7abc-8def-0123456789ab
 
-            For organizations whose `provisioning` is `explicit`, before or after the user's
-            first token. If the issuer's tokens may contain UUIDs, a UUID is used as the
-            user's id.
+            Required only for organizations whose `provisioning` is `explicit`; others register a user with the first \
+            request. Add the user before or after the first token. If the issuer's tokens may contain UUIDs, a UUID \
+            is used as the user's id. Prints the user's UUID; with --json, the user.
             """
+                + HelpText.exitCodes([
+                    1: "The organization does not exist.",
+                    64: "Wrong usage, or no token of the issuer can contain this subject.",
+                ])
     )
 
     @Argument(help: "The issuer's subject of the user, compared byte by byte.", transform: externalName)
     var subject: ByteExactString
 
-    @Option(help: "The UUID of the organization.", transform: uuidArgument)
+    @Option(help: .organization, transform: uuidArgument)
     var organization: UUID
 
     @OptionGroup var issuer: IssuerOption
@@ -81,16 +82,19 @@ struct ListUsersCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "list",
         abstract: "List an organization's users by id, with their subjects at identity providers.",
-        usage: "sluice users list --organization <uuid> [<options>]",
+        usage: "sluice users list --organization <organization> [<options>]",
         discussion: """
             EXAMPLES
-              sluice users list --organization 0192f0c1-0000-7abc-8def-0123456789ab
-              sluice users list --organization 0192f0c1-0000-7abc-8def-0123456789ab \\
-                --subject 'auth0|6553da60a54af58e29493993' --json
-            """
+              sluice users list --organization 0192f0c1-2345-7abc-8def-0123456789ab
+              sluice users list --organization 0192f0c1-2345-7abc-8def-0123456789ab --subject \
+            'auth0|6553da60a54af58e29493993' --json
+
+            Prints one line per user: the UUID, the time of the last request, the state if it is special, and the \
+            subjects. With --json, it prints one JSON object per line.
+            """ + HelpText.exitCodes([1: "The organization does not exist."])
     )
 
-    @Option(help: ArgumentHelp("The UUID of the organization.", valueName: "uuid"), transform: uuidArgument)
+    @Option(help: .organization, transform: uuidArgument)
     var organization: UUID
 
     @Option(help: "Only the user with this subject of the issuer.", transform: externalName)
@@ -136,7 +140,7 @@ struct ListUsersCommand: AsyncParsableCommand {
     private static func output(_ user: UserRow, _ json: Bool) {
         if json { return Terminal.output(String(decoding: user.json(), as: UTF8.self)) }
         let state =
-            user.into.map { "merged into \($0.lowercased)" } ?? (user.registeredAt == nil ? "not registered" : "")
+            user.into.map { "joined into \($0.lowercased)" } ?? (user.registeredAt == nil ? "not registered" : "")
         let names = user.names.map { name in
             let issuer = name.subject.issuer.string
             return TerminalText.of(name.subject.text.string) + (issuer.isEmpty ? "" : " of " + TerminalText.of(issuer))
@@ -151,19 +155,23 @@ struct ExportUserCommand: AsyncParsableCommand {
         commandName: "export",
         abstract: "Print all stored data of a user, one JSON object per line.",
         discussion: """
-            EXAMPLE
-              sluice users export 0192f0c1-2345-7abc-8def-0123456789ab \\
-                --organization 0192f0c1-0000-7abc-8def-0123456789ab > ada.ndjson
+            EXAMPLES
+              sluice users export 0192f0c2-2345-7abc-8def-0123456789ab --organization \
+            0192f0c1-2345-7abc-8def-0123456789ab > ada.ndjson
 
-            Encrypted values are decrypted: protect the output accordingly. The last line has
-            the kind "end"; if it is missing, the export was interrupted.
+            For a person's request for their data. Encrypted values are decrypted: protect the output accordingly. \
+            The last line has the kind "end"; if it is missing, the export was interrupted.
             """
+                + HelpText.exitCodes([
+                    0: "The export is complete.",
+                    1: "The user does not exist, or the export was interrupted.",
+                ])
     )
 
-    @Argument(help: "The UUID of the user.", transform: uuidArgument)
+    @Argument(help: .user, transform: uuidArgument)
     var user: UUID
 
-    @Option(help: "The UUID of the user's organization.", transform: uuidArgument)
+    @Option(help: .organization, transform: uuidArgument)
     var organization: UUID
 
     @OptionGroup var options: AdministrationOptions

@@ -19,7 +19,7 @@ struct WebhooksCommand: AsyncParsableCommand {
               sluice webhooks listen --secret whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD
               sluice webhooks create-key > /etc/sluice/webhook-key
 
-            Configure webhooks with /admin/organizations/{id}/webhooks.
+            Sluice sends webhooks to your programs. Configure them with /admin/organizations/{id}/webhooks.
             """,
         subcommands: [ListenCommand.self, CreateWebhookKeyCommand.self]
     )
@@ -34,10 +34,18 @@ struct CreateWebhookKeyCommand: AsyncParsableCommand {
               sluice webhooks create-key > /etc/sluice/webhook-key
               SLUICE_WEBHOOK_SIGNING_KEY_FILE=/etc/sluice/webhook-key sluice serve
 
-            With this key, webhooks have a v1a signature (Ed25519) in addition to the v1
-            signature. The key for receivers, whpk_…, is printed to standard error. It is also
-            the public_key of GET /admin/organizations/{id}/webhooks.
+            With this key, webhooks have a v1a signature (Ed25519) in addition to the v1 signature. The key for \
+            receivers, whpk_…, is printed to standard error. It is also the public_key of GET \
+            /admin/organizations/{id}/webhooks. The file contains one key: > replaces the previous one, after which \
+            receivers need the new public key.
             """
+                + HelpText.exitCodes(
+                    [
+                        0: "The key is printed.",
+                        1: "The output could not be written completely: discard it.",
+                    ],
+                    usesDatabase: false
+                )
     )
 
     func run() async throws {
@@ -62,13 +70,19 @@ struct ListenCommand: AsyncParsableCommand {
               sluice webhooks listen --key whpk_11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=
               sluice webhooks listen --answer 503
 
-            Receives webhooks at http://127.0.0.1:PORT/, with any path. For a gateway on the
+            Receives webhooks at http://127.0.0.1:PORT/, with any path, and prints each of them. For a gateway on the \
             same machine, set SLUICE_WEBHOOK_ALLOWED_NETWORKS=127.0.0.0/8.
 
-            Responds with 204 if the signature is valid, or if it is not checked because
-            neither --secret nor --key is given; otherwise with 400. Press Ctrl-C to stop.
-            Exits with 0, or with 1 if the port cannot be used.
+            Responds with 204 if the signature is valid, or if it is not checked because neither --secret nor --key \
+            is given; otherwise with 400. Press Ctrl-C to stop.
             """
+                + HelpText.exitCodes(
+                    [
+                        0: "Stopped.",
+                        1: "The port cannot be used.",
+                    ],
+                    usesDatabase: false
+                )
     )
 
     @Option(help: ArgumentHelp("Port on 127.0.0.1, 0 to 65535; 0 selects a free port.", valueName: "number"))

@@ -324,7 +324,7 @@ import Tokens
         environment["SLUICE_JWT_USER_IDS"] = nil
         for subject in ["auth0|old", "auth0|new"] { #expect(try await run("add", subject).status == 0) }
         let joined = try await run("join", "--subject", "auth0|old", "--into-subject", "auth0|new")
-        #expect(joined.status == 0 && joined.output.contains(" is merged into "), "\(joined)")
+        #expect(joined.status == 0 && joined.output.contains(" is joined into "), "\(joined)")
         #expect(try await run("join", "--subject", "auth0|old", "--into-subject", "auth0|new").status == 0)
         for words in [
             ["--subject", "auth0|nobody", "--into", user], ["--subject", "auth0|new", "--into-subject", "x"],

@@ -132,7 +132,7 @@ import Testing
         ]
         let result = try await Program.run(arguments, environment: environment)
         #expect(result.status == 0, "\(result.complaint)")
-        #expect(result.output == "\(ada.user.lowercased) is merged into \(bob.user.lowercased)\n")
+        #expect(result.output == "\(ada.user.lowercased) is joined into \(bob.user.lowercased)\n")
         let again = try await Program.run(arguments + ["--json"], environment: environment)
         #expect(try JSONTree(parsing: Array(again.output.utf8)).root["state"]?.string == "done")
         let unknown = try await Program.run(
