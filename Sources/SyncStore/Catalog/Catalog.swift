@@ -250,7 +250,7 @@ package final class Catalog: Sendable {
         if let cached = cachedEntry(id) { return cached }
         let moment = now()
         let generation = state.withLock { $0.generation }
-        let read: Entry
+        var read: Entry
         let createdAt: Timestamp?
         do {
             let rows = try await reader.read(id)
@@ -269,7 +269,6 @@ package final class Catalog: Sendable {
             read = Entry(
                 organization: organization,
                 types: types,
-                relations: EntityRelations(types),
                 place: rows.place ?? .partition(Self.spread(id)),
                 seal: seal,
                 joins: try UserJoins(rows.joins),
@@ -277,6 +276,7 @@ package final class Catalog: Sendable {
                 erased: try ErasedUsers(rows.erasures),
                 readAt: moment
             )
+            read.relations = EntityRelations(types)
         } catch {
             throw failure.problem(error, doing: "read an organization")
         }

@@ -1,4 +1,4 @@
-import Foundation
+import FoundationEssentials
 import GroupCommit
 import Postgres
 import SyncModel
