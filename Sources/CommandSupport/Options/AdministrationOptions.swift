@@ -1,5 +1,6 @@
 package import ArgumentParser
 package import FoundationEssentials
+import Glibc
 package import JSONText
 import SyncHTTP
 package import SyncModel
