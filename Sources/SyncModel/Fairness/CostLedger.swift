@@ -33,6 +33,10 @@ struct CostLedger: Sendable {
     private static let mostFixed = 5_000.0
     /// The assumed microseconds of a unit of work before the first measurement.
     private static let firstRate = 50.0
+    /// The units of work for which ``firstRate`` counts, as if they had been measured.
+    private static let firstUnits = 200.0
+    /// The bounds of a measured rate, in microseconds for a unit of work.
+    private static let rates = 1.0...20_000.0
     /// The work after which a sample of an organization's rate expires.
     ///
     /// A sample is a group that contains jobs of one organization only.
@@ -59,8 +63,15 @@ struct CostLedger: Sendable {
     private var clock = 0.0
     /// All recent work.
     private var use = 0.0
+    /// Recent measured work, and its units, of all organizations together.
+    ///
+    /// Their quotient is an average of measurements. Predictions are no part of it, so it cannot drift away from them.
+    private var recent = (time: 0.0, units: 0.0)
     /// The microseconds that a unit of work takes, over all organizations together.
-    private var rate = firstRate
+    private var rate: Double {
+        let average = (recent.time + Self.firstRate * Self.firstUnits) / (recent.units + Self.firstUnits)
+        return min(max(average, Self.rates.lowerBound), Self.rates.upperBound)
+    }
     /// Organizations with a large share of recent work: eight at most.
     private var busy: Set<UUID> = []
     /// When an organization with a small share last had a job.
@@ -111,11 +122,13 @@ struct CostLedger: Sendable {
             expected += cost
         }
         guard expected > 0 else { return [:] }
-        let actual = max(took - fixed, expected / 64, 1)
-        let factor = limited(actual / expected)
+        // a prediction may not charge more than the group took
+        let actual = max(took - fixed, min(expected / 64, took), 1)
+        let decay = exp(-actual / Self.memory)
         clock += actual
-        use = use * exp(-actual / Self.memory) + actual
-        rate += (rate * factor - rate) * Self.learning * 0.25
+        use = use * decay + actual
+        recent.time = recent.time * decay + actual
+        recent.units = recent.units * decay + items.reduce(0) { $0 + $1.units }
         let isSample = costs.count == 1
         unsampled = isSample ? 0 : unsampled + 1
         let known = isSample ? 0 : costs.reduce(0) { $0 + (isKnown($1.key) ? $1.value.expected : 0) }
@@ -131,9 +144,10 @@ struct CostLedger: Sendable {
             } else if !isKnown(organization) {
                 account.rate *= 1 + (rest - 1) * Self.learning * share
             }
-            let decay = exp((account.at - clock) / Self.memory)
-            account.use = account.use * decay + actual * share
-            account.sharedUse = account.sharedUse * decay + actual
+            account.rate = min(max(account.rate, Self.rates.lowerBound), Self.rates.upperBound)
+            let sinceThen = exp((account.at - clock) / Self.memory)
+            account.use = account.use * sinceThen + actual * share
+            account.sharedUse = account.sharedUse * sinceThen + actual
             account.at = clock
             accounts[organization] = account
         }
@@ -144,7 +158,7 @@ struct CostLedger: Sendable {
     }
 
     /// Whether an organization's rate was measured recently in a separate group.
-    private func isKnown(_ organization: UUID) -> Bool {
+    func isKnown(_ organization: UUID) -> Bool {
         accounts[organization].map { clock - $0.sampledAt < 2 * Self.sampleLife } ?? false
     }
 
@@ -156,8 +170,8 @@ struct CostLedger: Sendable {
             busy.remove(organization)
             return
         }
-        let recent = account.use * exp((account.at - clock) / Self.memory)
-        if use >= Self.leastUse, recent >= use * Self.busyShare {
+        let ownUse = account.use * exp((account.at - clock) / Self.memory)
+        if use >= Self.leastUse, ownUse >= use * Self.busyShare {
             busy.insert(organization)
         } else {
             busy.remove(organization)

@@ -295,9 +295,13 @@ public struct FairGroupQueue: Sendable {
     private func isOccupied(_ worker: Int) -> Bool { !workers[worker].isEmpty || inProgress[worker]?.isEmpty == false }
 
     /// Whether a job takes so long that short jobs should not wait for it.
+    ///
+    /// Only a rate that was measured in a separate group decides this. A guess must not move a short job behind long
+    /// ones.
     private func isCostly(_ item: Item) -> Bool {
         let organization = item.lane.organization
-        return ledger.isCrowded && ledger.isBusy(organization) && ledger.cost(of: item) > limits.lightCost
+        return ledger.isCrowded && ledger.isBusy(organization) && ledger.isKnown(organization)
+            && ledger.cost(of: item) > limits.lightCost
     }
 
     /// Whether a group excludes an organization's next job, because of its shard or of ``isApart(_:from:)``.

@@ -179,4 +179,54 @@ import Testing
         #expect(abs(ledger.cost(of: item) - 20_000) < 2_000, "\(ledger.cost(of: item))")
         #expect(!ledger.isCrowded, "it is alone")
     }
+
+    @Test func `a short job of a new organization never counts as busy, after any mix of costs`() {
+        let seed = Seed()
+        var random = seed.generator
+        var ledger = CostLedger()
+        let organizations = (0..<4).map { _ in UUID() }
+        func item(_ organization: UUID, _ weight: Int, _ bytes: Int = 400) -> FairGroupQueue.Item {
+            FairGroupQueue.Item(
+                ticket: 1,
+                lane: LaneKey(organization: organization, user: UUID()),
+                weight: weight,
+                bytes: bytes
+            )
+        }
+        for round in 1...100_000 {
+            // the same organization alternates between cheap and expensive units, alone and with others
+            let items = (0..<Int.random(in: 1...3, using: &random)).map { _ in
+                item(organizations.randomElement(using: &random)!, [1, 3, 15, 199, 500].randomElement(using: &random)!)
+            }
+            let took = [1_200.0, 5_500, 38_000, 170_000, 700_000].randomElement(using: &random)!
+            let costs = ledger.measured(took, of: items)
+            #expect(costs.values.reduce(0) { $0 + $1.actual } <= took + 1, "\(seed)")
+            guard round.isMultiple(of: 5_000) else { continue }
+            let newcomer = item(UUID(), 1)
+            #expect(ledger.cost(of: newcomer) <= 25_000, "\(seed)")
+            var copy = ledger
+            _ = copy.measured(6_000, of: [newcomer])
+            #expect(!copy.isBusy(newcomer.lane.organization), "\(seed)")
+        }
+    }
+
+    @Test func `the rate of a new organization is the average of what was measured`() {
+        var ledger = CostLedger()
+        let organization = UUID()
+        let user = LaneKey(organization: organization, user: UUID())
+        // refusals that take long for their units, and cheap pushes between them
+        for _ in 0..<2_000 {
+            _ = ledger.measured(171_000, of: [FairGroupQueue.Item(ticket: 1, lane: user, weight: 500, bytes: 400)])
+            for _ in 0..<2 {
+                _ = ledger.measured(5_500, of: [FairGroupQueue.Item(ticket: 1, lane: user, weight: 1, bytes: 400)])
+            }
+        }
+        let newcomer = FairGroupQueue.Item(
+            ticket: 1,
+            lane: LaneKey(organization: UUID(), user: UUID()),
+            weight: 1,
+            bytes: 400
+        )
+        #expect(ledger.cost(of: newcomer) < 1_000, "\(ledger.cost(of: newcomer))")
+    }
 }
