@@ -117,7 +117,10 @@ extension UpstreamResponse {
         let status = Int(collected.head.status.code)
         let body = Body(collected, maximumBytes: maximumBytes)
         let isSuccess = (200...299).contains(status)
-        let location = headers.first(name: "Location") ?? (isSuccess ? headers.first(name: "Content-Location") : nil)
+        let name = headers.contains(name: "Location") || !isSuccess ? "Location" : "Content-Location"
+        let locations = headers[name]
+        // two different places name no entity
+        let location = locations.dropFirst().allSatisfy { $0 == locations[0] } ? locations.first : nil
         self.init(
             status: status,
             retryAt: headers.first(name: "Retry-After").flatMap { Timestamp(retryAfter: $0, now: now) },

@@ -150,6 +150,9 @@ import Testing
         let both = "Location: /c/1\r\nContent-Location: /c/2\r\n"
         #expect(try await answer(body: "", headers: both).location == "/c/1")
         #expect(try await answer(body: "", headers: "Content-Location: /c/2\r\n").location == "/c/2")
+        let two = "Location: /c/1\r\nLocation: /c/2\r\nContent-Location: /c/3\r\n"
+        #expect(try await answer(body: "", headers: two).location == nil)
+        #expect(try await answer(body: "", headers: "Location: /c/1\r\nLocation: /c/1\r\n").location == "/c/1")
         let refused = try await answer("HTTP/1.1 404 Not Found\r\nContent-Location: /c/2\r\nContent-Length: 0\r\n\r\n")
         #expect(refused.location == nil)
     }
