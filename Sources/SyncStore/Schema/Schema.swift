@@ -76,6 +76,10 @@ package enum Schema {
             name: "0031_ended_sessions",
             sql: String(decoding: PackageResources._031_ended_sessions_sql, as: UTF8.self)
         ),
+        Migration(
+            name: "0033_upstream_contract",
+            sql: String(decoding: PackageResources._033_upstream_contract_sql, as: UTF8.self)
+        ),
     ]
 
     /// The name of the newest migration.

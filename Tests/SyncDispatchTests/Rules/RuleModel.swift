@@ -165,6 +165,8 @@ struct RuleModel {
     let haltsOnConflict: Bool
     let haltsOnFailure: Bool
     let strategy: ConflictResolution
+    /// Mutations of a lane in flight at the same time; nil: one, in the order of the lane.
+    var inFlight: Int?
     /// The clock.
     var now = Timestamp(microseconds: 0)
     var users: [UUID: User] = [:]
