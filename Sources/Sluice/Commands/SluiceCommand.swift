@@ -23,7 +23,8 @@ struct SluiceCommand: AsyncParsableCommand {
     /// The commands of the gateway and of its features, in the order of the help text.
     private static let subcommands: [any ParsableCommand.Type] = {
         let order = [
-            "serve", "dev", "migrate", "organizations", "users", "import", "export", "tokens", "sources", "keys",
+            "serve", "dev", "migrate", "organizations", "upstream", "users", "import", "export", "tokens", "sources",
+            "keys",
             "token", "webhooks", "retention", "audit", "after-restore", "doctor", "healthcheck",
         ]
         let own: [any ParsableCommand.Type] = [
@@ -41,6 +42,7 @@ struct SluiceCommand: AsyncParsableCommand {
         "migrate": "create or upgrade the database schema",
         "serve": "run the gateway",
         "doctor": "check configuration, database, keys, upstreams and clocks",
+        "upstream": "show, pause and resume an organization's upstream",
         "users": "list, add, export, erase and join users",
         "import": "import entities from a file",
         "export": "export an organization's entities to a file",

@@ -2,7 +2,7 @@ package import Foundation
 import JSONText
 import Postgres
 package import SyncModel
-import SyncStore
+package import SyncStore
 
 extension Administration {
     package func entityType(_ name: String, in organization: UUID) async throws(Problem) -> EntityType? {
@@ -98,12 +98,13 @@ extension Administration {
         "entity_types_make",
         [
             "organization", "name", "id_space", "visibility", "default_priority", "is_forwarded", "relations",
-            "on_erase",
+            "on_erase", "routes",
         ],
         """
         INSERT INTO entity_types AS t (
-            organization_id, name, id_space, visibility, default_priority, is_forwarded, relations, on_erase)
-        VALUES (:organization, :name, :id_space, :visibility, :default_priority, :is_forwarded, coalesce(:relations::jsonb, '{}'), coalesce(:on_erase, 'delete'))
+            organization_id, name, id_space, visibility, default_priority, is_forwarded, relations, on_erase,
+            routes)
+        VALUES (:organization, :name, :id_space, :visibility, :default_priority, :is_forwarded, coalesce(:relations::jsonb, '{}'), coalesce(:on_erase, 'delete'), :routes)
         ON CONFLICT (organization_id, name) DO NOTHING
         """
     )
@@ -114,13 +115,14 @@ extension Administration {
         "entity_types_change",
         [
             "organization", "name", "id_space", "visibility", "default_priority", "is_forwarded", "relations",
-            "on_erase",
+            "on_erase", "changes_routes", "routes",
         ],
         """
         UPDATE entity_types AS t
         SET id_space = coalesce(:id_space, t.id_space), visibility = coalesce(:visibility, t.visibility),
             default_priority = coalesce(:default_priority, t.default_priority), is_forwarded = coalesce(:is_forwarded, t.is_forwarded),
-            relations = coalesce(:relations::jsonb, t.relations), on_erase = coalesce(:on_erase, t.on_erase)
+            relations = coalesce(:relations::jsonb, t.relations), on_erase = coalesce(:on_erase, t.on_erase),
+            routes = CASE WHEN :changes_routes::bool THEN :routes::jsonb ELSE t.routes END
         WHERE t.organization_id = :organization AND t.name = :name
             AND (NOT t.is_in_use OR coalesce(:id_space, t.id_space) = t.id_space
                 AND coalesce(:relations::jsonb, t.relations) @> t.relations)
@@ -143,7 +145,8 @@ extension EntityTypeUpdate {
             defaultPriority ?? first.defaultPriority,
             first.isForwarded,
             PostgresJSONB(relations),
-            onErase?.rawValue
+            onErase?.rawValue,
+            PostgresJSONB(routes.value)
         )
         return parameters
     }
@@ -158,7 +161,9 @@ extension EntityTypeUpdate {
             defaultPriority,
             isForwarded,
             PostgresJSONB(relations),
-            onErase?.rawValue
+            onErase?.rawValue,
+            routes.changes,
+            PostgresJSONB(routes.value)
         )
         return parameters
     }
@@ -192,6 +197,13 @@ package struct EntityTypeUpdate: Sendable {
     /// All relations as JSON text.
     package var relations: [UInt8]?
     package var onErase: OnErase?
+    /// All routes as JSON text.
+    package var routes: Change<[UInt8]> = .keep
 
     package init() {}
+}
+
+extension Change<[UInt8]> {
+    fileprivate var changes: Bool { if case .keep = self { false } else { true } }
+    fileprivate var value: [UInt8]? { if case .set(let value) = self { value } else { nil } }
 }
