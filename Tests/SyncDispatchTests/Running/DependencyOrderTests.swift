@@ -31,7 +31,7 @@ import Testing
         for entry in entries { try await harness.mutation(entry.id, is: .succeeded) }
         #expect(traffic.most[harness.phone.user] == 4 && upstream.effects.count == 20)
         let lane = try await harness.restingLane()
-        #expect(lane.queuedCount == 0 && lane.openCount == 0 && lane.isAtRest && lane.readyAt == nil)
+        #expect(lane.queue.count == 0 && lane.openCount == 0 && lane.isAtRest && lane.readyAt == nil)
     }
 
     @Test func `the default order has one request of a user in flight`() async throws {
@@ -85,7 +85,7 @@ import Testing
             try await harness.mutation(entry.id, becomes: "in back-off") { $0.status == "pending" && $0.attempts == 1 }
         }
         let lane = try await harness.restingLane()
-        #expect(lane.queuedCount == 6 && lane.readyAt.map { $0 > harness.gateway.clock.now } == true)
+        #expect(lane.queue.count == 6 && lane.readyAt.map { $0 > harness.gateway.clock.now } == true)
         // the lane waits for the back-off, and a new mutation does not
         let late = harness.create()
         try await harness.phone.push([late])
@@ -216,7 +216,7 @@ import Testing
         #expect(second.dispatches.map(\.mutation.id) == [entries[4].id])
         #expect(second.dispatches.first?.mutation.attemptCount == 0, "the first start was never sent")
         let lane = try await harness.lane()
-        #expect(lane.queuedCount == 5 && lane.openCount == 5 && lane.leaseStep == 2)
+        #expect(lane.queue.count == 5 && lane.openCount == 5 && lane.lease.step == 2)
         #expect(try await harness.count("status = 'in_flight'") == 4)
         #expect(try await harness.count("status = 'succeeded'") == 1)
     }

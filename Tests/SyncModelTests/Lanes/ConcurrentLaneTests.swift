@@ -22,12 +22,10 @@ import Testing
     {
         LaneState(
             nextPosition: 100,
-            queuedCount: queued,
+            queue: LaneState.Queue(count: queued),
             openCount: queued,
             readyAt: now.adding(seconds: owner == nil ? 0 : 120),
-            leaseOwner: owner,
-            leaseToken: 1,
-            leaseStep: step,
+            lease: LaneState.Lease(owner: owner, token: 1, step: step),
             inFlight: inFlight
         )
     }
@@ -99,8 +97,8 @@ import Testing
                 due
             )
             #expect(plan.turn.dispatches.map(\.mutation.position) == (1...Int64(expected)).map { $0 })
-            #expect(plan.lane.inFlight == plan.turn.dispatches.first?.mutation.id && plan.lane.headPosition == 1)
-            #expect(plan.lane.leaseStep == 1)
+            #expect(plan.lane.inFlight == plan.turn.dispatches.first?.mutation.id && plan.lane.queue.head == 1)
+            #expect(plan.lane.lease.step == 1)
         }
     }
 
@@ -118,7 +116,7 @@ import Testing
         )
         #expect(plan.recovery == nil && plan.unblocking == done.mutation.id)
         #expect(plan.turn.dispatches.map(\.mutation.position) == [5] && !plan.turn.isIncomplete)
-        #expect(plan.lane.headPosition == 1 && plan.lane.queuedCount == 8 && plan.lane.inFlight == rest[0].id)
+        #expect(plan.lane.queue.head == 1 && plan.lane.queue.count == 8 && plan.lane.inFlight == rest[0].id)
     }
 
     @Test func `two mutations of an entity are never in flight at the same time`() throws {
@@ -162,13 +160,11 @@ import Testing
         var lane = Self.lane(queued: 2, inFlight: flight.id)
         lane = LaneState(
             nextPosition: lane.nextPosition,
-            queuedCount: 2,
+            queue: LaneState.Queue(count: 2),
             openCount: 3,
             haltedBy: UUID(),
             readyAt: lane.readyAt,
-            leaseOwner: Self.worker,
-            leaseToken: 1,
-            leaseStep: 1,
+            lease: LaneState.Lease(owner: Self.worker, token: 1, step: 1),
             inFlight: flight.id
         )
         let step = LaneStep.proceed(token: 1, unblocking: [])
@@ -241,7 +237,7 @@ import Testing
             plan.recover(mutation, isForwarded: true)
         }
         let chosen = try Self.chosen(plan, (1...3).map { Self.mutation($0) })
-        #expect(chosen.lane.queuedCount == 3 && chosen.turn.dispatches.count == 3)
+        #expect(chosen.lane.queue.count == 3 && chosen.turn.dispatches.count == 3)
     }
 
     @Test func `a repeated step recovers what the first one started, and not what is in flight`() throws {
@@ -255,7 +251,7 @@ import Testing
             Self.plan(step, claimed.lane, Self.progress(flights)),
             (3...4).map { Self.mutation($0) }
         )
-        #expect(first.recovery == nil && first.turn.dispatches.count == 2 && first.lane.leaseStep == 2)
+        #expect(first.recovery == nil && first.turn.dispatches.count == 2 && first.lane.lease.step == 2)
         // its answer was lost
         let again = try #require(Self.plan(step, first.lane, Self.progress(flights)))
         #expect(again.recovery == .repetition)
@@ -267,7 +263,7 @@ import Testing
         again.settle(&entities) { UUID() }
         #expect(again.outcomes.map(\.mutation.position) == [3, 4])
         #expect(again.outcomes.allSatisfy { $0.status == .pending && !$0.outcome.isOutcomeUnknown })
-        #expect(again.lane.leaseStep == 2, "the worker counts the step once")
+        #expect(again.lane.lease.step == 2, "the worker counts the step once")
     }
 
     // MARK: - Random lanes
@@ -319,7 +315,7 @@ import Testing
             step = .settle(dispatch, outcome)
         }
         #expect(pending.isEmpty && flying.isEmpty && done.count == Int(count), "seed \(seed)")
-        #expect(lane.queuedCount == 0 && lane.isAtRest && lane.readyAt == nil, "seed \(seed)")
+        #expect(lane.queue.count == 0 && lane.isAtRest && lane.readyAt == nil, "seed \(seed)")
         for contact in Set(contacts.values) {
             let order = done.filter { contacts[$0] == contact }
             #expect(order == order.sorted(), "seed \(seed)")
