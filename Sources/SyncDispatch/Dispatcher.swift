@@ -19,6 +19,8 @@ package final class Dispatcher: Service {
     private let inbox = Inbox()
     private let search: LaneSearch
     private let clock: HostClock<LaneKey>
+    private let shares: LaneShares
+    private let wakes = LaneWakes()
     let isDraining = Atomic(false)
     private let state = Mutex(DispatcherState())
     /// This process' id, which identifies the owner of a lease.
@@ -58,6 +60,8 @@ package final class Dispatcher: Service {
         self.configuration = configuration
         self.logger = logger
         circuits = Circuits(now: configuration.now)
+        let requests = HostPlaces<LaneKey>.Limits.requests(places: configuration.maximumLanes)
+        shares = LaneShares(limit: configuration.maximumRequests ?? requests)
         clock = HostClock { [inbox] event in inbox.post { $0.requests.append(event) } }
         search = LaneSearch(
             store: store.lanes,
@@ -188,6 +192,7 @@ package final class Dispatcher: Service {
         for (organization, cap) in messages.caps { scheduler.setCap(organization, cap) }
         for finished in messages.finished { scheduler.finish(finished.lane, isDue: finished.isDue) }
         for event in messages.requests { scheduler.apply(event) }
+        wakes.wake(messages.ready)
         for lane in messages.ready { scheduler.add(lane) }
         for found in messages.found {
             scheduler.setMayHaveMore(found.organization, !found.isAll)
@@ -224,7 +229,15 @@ package final class Dispatcher: Service {
                 isDraining: { [self] in isDraining.load(ordering: .relaxed) },
                 isCrowded: { [self] organization in state.withLock { $0.isCrowded(organization) } },
                 recordUpstream: recordUpstream,
-                noteCap: { [self] organization, cap in noteCap(organization, cap) }
+                noteCap: { [self] organization, cap in noteCap(organization, cap) },
+                shares: shares,
+                wakes: wakes,
+                retry: { [inbox] lane, seconds in
+                    Task {
+                        try? await Task.sleep(for: .seconds(seconds))
+                        inbox.post(ready: [lane])
+                    }
+                }
             )
         )
     }

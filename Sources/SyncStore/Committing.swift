@@ -78,6 +78,7 @@ struct Committing {
             catalog: catalog,
             pool: pool,
             cluster: cluster,
+            rates: UpstreamRates(catalog: catalog, pool: pool, now: now, failure: failure),
             failure: failure
         )
     }

@@ -122,6 +122,24 @@ REASONS = [
     ("putUser", "user_erased", None, ""),
     # a schema cannot forbid segments of a path
     ("putUpstream", "validation_failed", "member_range", "erase_endpoint"),
+    # a schema compares neither the rules of a list nor the members of a rule, and does not count bytes
+    *[
+        (operation, "validation_failed", "member_range", detail)
+        for operation in ("putUpstream", "putEntityType")
+        for detail in (
+            "the rule never decides", "no answer satisfies", "a 5xx", "only a rule with then", "a rule with then",
+            "a condition has one of", "pointer must be", "message must be", "document must be", "status must be",
+        )
+    ],
+    ("putUpstream", "validation_failed", "member_range", "paused_until is in the past"),
+    ("putUpstream", "validation_failed", "member_range", "an active upstream has no"),
+    ("putUpstream", "validation_failed", "timestamp_rfc3339", "paused_until must be"),
+    # nor does it express the rules of paths, templates and pointers
+    ("putEntityType", "validation_failed", "endpoint_must_be_relative_path", ""),
+    ("putEntityType", "validation_failed", "member_range", '{"$"} must have'),
+    ("putEntityType", "validation_failed", "member_range", "a body may have"),
+    ("putEntityType", "validation_failed", "member_range", "id_pointer must be"),
+    ("putEntityType", "validation_failed", "member_range", "document_pointer must be"),
     # a number is unique only together with its device and type
     ("lookUpMappings", "invalid_request", "member_required", "a number is an id of one device"),
     ("putEntityType", "validation_failed", "member_range", "the organization has no upstream"),

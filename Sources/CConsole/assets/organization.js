@@ -61,6 +61,8 @@ const SETTINGS = [
 	['conflict_resolution', 'Default conflict resolution', [['manual', 'wait for a person'], ['server_wins', 'the server wins'], ['client_wins', 'the client wins']]],
 	['on_conflict', 'A conflict', [['halt', 'stops its user’s lane'], ['continue', 'stops only what depends on it']]],
 	['on_failure', 'A failure', [['halt', 'stops its user’s lane'], ['continue', 'stops only what depends on it']]],
+	['order', 'Mutations of a user run', [['lane', 'one at a time, in order'], ['dependencies', 'at the same time, as far as they do not depend on each other']]],
+	['max_in_flight_per_user', 'At the same time, per user', 'whole', 'Empty: 8. From 1 to 32.'],
 	['stale_after_days', 'Stale after days', 'whole', 'Empty: 14. From 1 to 3,650.'],
 	['requests_per_second', 'Quota: requests per second', 'whole', 'Of the whole organization. Empty: any number.'],
 	['mutations_per_day_per_user', 'Quota: mutations per day and user', 'whole', 'Empty: any number.'],

@@ -3,7 +3,7 @@ import { ask, button, call, facts, field, filters, form, h, lock, may, number, o
 
 const PLAIN = { asWritten: new Set() }
 const MEMBERS = [
-	['timeout_seconds', 'Time limit, seconds', 'whole', 'Empty: the default.'], ['max_concurrency', 'Requests at a time', 'whole'],
+	['timeout_seconds', 'Time limit, seconds', 'whole', 'Empty: the default.'], ['max_concurrency', 'Requests at a time', 'whole'], ['requests_per_second', 'Requests per second', 'whole', 'From all gateways together. Empty: any number.'],
 	['id_pointer', 'Pointer to the id in responses', 'text', 'A JSON Pointer, /id unless set.'], ['erase_endpoint', 'Erase endpoint', 'text', 'A path for notifications of erased users. Empty: no notification.'],
 	['send_weak_etags', 'Sends weak ETags in If-Match', 'flag', 'Only if the upstream accepts them: RFC 9110 requires servers to reject them.'],
 	['headers', 'Headers of every request', 'pairs', 'One per line: name, a space, value.'], ['allowed_headers', 'Headers that phones may set', 'lines', 'One name per line.'],
@@ -41,11 +41,24 @@ export async function upstream(view, place, it) {
 	lock(settings)
 	if (!now) place.append(h('p.hint', 'No upstream: every type uses the built-in store.'))
 	else if (may('admin')) place.append(probe(view, of(it.id, 'upstream', 'test')))
+	if (now) place.append(section('State', facts([
+		['Status', now.status !== 'paused' ? 'active' : now.paused_until ? `paused until ${now.paused_until}` : 'paused until it is resumed'],
+		['Outcome rules', now.outcomes.length ? h('pre.json', { tabindex: '0', role: 'group', 'aria-label': 'Outcome rules' }, quoted(JSON.stringify(now.outcomes, null, 2), 8_000)) : 'none'],
+	])))
 	place.append(section('Settings', settings))
-	if (now && may('admin')) place.append(h('div.actions', button('Take the upstream away…', () => ask({
+	if (now && may('admin')) place.append(h('div.actions', button(now.status === 'paused' ? 'Resume…' : 'Pause…', () => pause(view, base, now), now.status === 'paused' ? 'primary' : ''), button('Take the upstream away…', () => ask({
 		title: 'Take the upstream away', submit: 'Take it away', danger: true, reason: 'required',
 		text: 'Mutations of forwarded types wait until an upstream is set.', does: () => ['DELETE', base], then: () => view.go(location.pathname),
 	}), 'danger')))
+}
+
+function pause(view, base, now) {
+	const isPaused = now.status === 'paused'
+	return ask({
+		title: isPaused ? 'Resume the upstream' : 'Pause the upstream', submit: isPaused ? 'Resume' : 'Pause', reason: 'required',
+		text: isPaused ? 'Waiting mutations are sent within half a minute.' : 'Nothing is sent to it until it is resumed. Pushes are accepted, and requests in flight end.',
+		does: () => ['PUT', base, { status: isPaused ? 'active' : 'paused' }], then: () => view.go(location.pathname),
+	})
 }
 
 const CREDENTIAL = 'The upstream is reachable, but rejects the credential.'

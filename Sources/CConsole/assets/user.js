@@ -4,7 +4,7 @@ import { keepFresh } from './lists.js'
 
 const REASONS = {
 	back_off: 'the upstream failed; the request will be retried', circuit_open: 'requests to the upstream are paused',
-	no_upstream: 'the organization has no upstream', blocked: 'waits for other mutations', conflict: 'a conflict that needs action', failure: 'a failure that needs action',
+	no_upstream: 'the organization has no upstream', upstream_paused: 'an operator has paused the upstream', rate_limited: 'waits until the upstream may get another request', blocked: 'waits for other mutations', conflict: 'a conflict that needs action', failure: 'a failure that needs action',
 }
 
 export async function user(view) {

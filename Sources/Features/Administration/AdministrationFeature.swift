@@ -13,7 +13,9 @@ package struct AdministrationFeature: GatewayFeature {
         StoredTable("readers", key: ["role_name"], purge: .last, isShown: true).plain("created_at")
     ]
 
-    package static let commands: [any ParsableCommand.Type] = [OrganizationsCommand.self, AfterRestoreCommand.self]
+    package static let commands: [any ParsableCommand.Type] = [
+        OrganizationsCommand.self, UpstreamCommand.self, AfterRestoreCommand.self,
+    ]
 
     package init(_ gateway: GatewayContext) { self.gateway = gateway }
 

@@ -33,27 +33,48 @@ struct LaneRunner: Sendable {
         let recordUpstream: @Sendable (UUID, _ isDown: Bool, _ reason: String?) -> Void
         /// Called with an organization's limit of running lanes.
         let noteCap: @Sendable (UUID, Int) -> Void
+        let shares: LaneShares
+        let wakes: LaneWakes
+        /// Runs a lane again after some seconds.
+        let retry: @Sendable (LaneKey, Double) -> Void
     }
 
     /// - Returns: whether the lane is to be run again immediately.
     func run(_ lane: LaneKey) async -> Bool {
+        surroundings.shares.begin(lane.organization)
+        defer { surroundings.shares.end(lane.organization) }
         var step = LaneStep.claim
         var count = 0
+        var progress = LaneProgress()
+        // the action with which a concurrent run has ended
+        var known: LaneAction?
         let started = ContinuousClock.now
         while true {
-            let hasUsedItsTurn =
-                count >= configuration.burst || count > 0 && started.duration(to: .now) >= configuration.turn
-            let mustYield = hasUsedItsTurn && surroundings.isCrowded(lane.organization)
+            let mustYield = hasUsedItsTurn(count, since: started) && surroundings.isCrowded(lane.organization)
             let result: LaneAction
-            do throws(Problem) {
-                result = try await write(step, of: lane, releases: surroundings.isDraining() || mustYield)
-            } catch {
-                logUnwritten(step, lane, error)
-                // the lane may be leased to this process: then no other process would find it before the lease ends
-                return !surroundings.isDraining()
+            if let action = known {
+                (result, known) = (action, nil)
+            } else {
+                (progress.lanes, progress.room) = surroundings.shares.share(of: lane.organization)
+                let releases = surroundings.isDraining() || mustYield
+                do throws(Problem) {
+                    guard let written = try await write(step, of: lane, releases: releases, progress) else {
+                        return false
+                    }
+                    result = written
+                } catch {
+                    logUnwritten(step, lane, error)
+                    // the lane may be leased to this process: then no other process would find it before the lease ends
+                    return !surroundings.isDraining()
+                }
+                progress.step += 1
+                complete(step, result)
             }
-            complete(step, result)
             switch result {
+            case .start:
+                let end = await runConcurrently(lane, from: result, progress, since: started)
+                guard let next = end.next else { return end.isDue }
+                (known, progress) = (next, end.progress)
             case .run(let dispatch):
                 count += 1
                 step = await run(dispatch)
@@ -68,27 +89,59 @@ struct LaneRunner: Sendable {
         }
     }
 
+    func hasUsedItsTurn(_ count: Int, since started: ContinuousClock.Instant) -> Bool {
+        count >= configuration.burst || count > 0 && started.duration(to: .now) >= configuration.turn
+    }
+
     // MARK: - Steps
 
     /// Writes a step; retries while the database is unavailable.
     ///
     /// Otherwise the outcome of a request would have to be determined again, and a lane abandoned under its lease would
     /// not run until the lease ends.
-    private func write(_ step: LaneStep, of lane: LaneKey, releases: Bool) async throws(Problem) -> LaneAction {
+    ///
+    /// - Parameter starts: requests that the step may start at most.
+    /// - Returns: nil for a lane that is not claimed now, because its upstream may get no request yet.
+    func write(
+        _ step: LaneStep,
+        of lane: LaneKey,
+        releases: Bool,
+        starts: Int = 1,
+        _ progress: LaneProgress
+    ) async throws(Problem) -> LaneAction? {
         var attempt = 1
+        var progress = progress
+        let room = progress.room
         while true {
             let permit = circuits.ask(lane)
+            progress.isProbe = permit == .probe
+            var heldUntil = permit.end
+            let tokens = heldUntil == nil ? await store.rates.take(upTo: starts, of: lane.organization) : nil
+            if let tokens {
+                progress.room = min(room, tokens)
+                if tokens == 0 {
+                    if permit == .probe { circuits.release(lane.organization) }
+                    let pause = store.rates.pause(of: lane.organization, lanes: progress.lanes) ?? 0
+                    heldUntil = configuration.now().adding(seconds: pause)
+                    if progress.flights.isEmpty { surroundings.retry(lane, pause) }
+                    // the lane stays due, for this replica and for others
+                    if case .claim = step { return nil }
+                }
+            }
             do throws(Problem) {
                 let turn = try await store.step(
                     step,
                     of: lane,
                     worker: worker,
-                    heldUntil: permit.end,
-                    releases: releases
+                    heldUntil: heldUntil,
+                    releases: releases,
+                    progress: progress
                 )
                 if permit == .probe, !turn.sends { circuits.release(lane.organization) }
+                if let tokens { store.rates.giveBack(tokens - turn.requests, of: lane.organization) }
                 return turn
             } catch {
+                if let tokens { store.rates.giveBack(tokens, of: lane.organization) }
                 if permit == .probe { circuits.release(lane.organization) }
                 guard isWorthwhile(attempt, of: step, lane) else { throw error }
                 // a lane whose place is not needed retries without a limit, and logs this at intervals
@@ -109,7 +162,7 @@ struct LaneRunner: Sendable {
         return attempt < Self.stepAttempts || !surroundings.isCrowded(lane.organization)
     }
 
-    private func run(_ dispatch: Dispatch) async -> LaneStep {
+    func run(_ dispatch: Dispatch) async -> LaneStep {
         let cap = dispatch.organization.upstream?.maximumConcurrency ?? LaneScheduler.defaultCap
         surroundings.noteCap(dispatch.lane.organization, cap)
         guard case .upstream(let request, let settings) = dispatch.destination else {
@@ -207,20 +260,20 @@ struct LaneRunner: Sendable {
     }
 
     /// Records in the metrics that a mutation became final: its outcome is committed.
-    private func complete(_ step: LaneStep, _ turn: LaneAction) {
+    func complete(_ step: LaneStep, _ turn: LaneAction) {
         if case .lost = turn { return }
         guard case .settle(let dispatch, let outcome) = step, outcome.status.isFinal else { return }
         metrics.completed(after: configuration.now().microseconds - dispatch.mutation.acceptedAt.microseconds)
     }
 
-    private func logUnwritten(_ step: LaneStep, _ lane: LaneKey, _ problem: Problem) {
+    func logUnwritten(_ step: LaneStep, _ lane: LaneKey, _ problem: Problem) {
         logger.warning(
             "Lane step was not written",
             metadata: metadata(lane, step.mutation, ["reason": "\(problem.detail)"])
         )
     }
 
-    private func recordLost(_ step: LaneStep, _ lane: LaneKey) {
+    func recordLost(_ step: LaneStep, _ lane: LaneKey) {
         // a late claim does no harm
         if case .claim = step { return }
         metrics.leaseLost()
@@ -278,7 +331,10 @@ extension Outcome.Kind {
 
 extension LaneAction {
     /// Whether a request goes to an upstream.
-    fileprivate var sends: Bool {
-        if case .run(let dispatch) = self, case .upstream = dispatch.destination { true } else { false }
+    fileprivate var sends: Bool { requests > 0 }
+
+    /// The requests that go to an upstream.
+    fileprivate var requests: Int {
+        dispatches.count { if case .upstream = $0.destination { true } else { false } }
     }
 }

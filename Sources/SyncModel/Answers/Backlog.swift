@@ -106,6 +106,10 @@ public struct LaneBlocker: Sendable, Hashable {
         case circuitOpen = "circuit_open"
         /// The entity type is forwarded, and the organization has no upstream.
         case noUpstream = "no_upstream"
+        /// An operator has paused the upstream of the head's type.
+        case upstreamPaused = "upstream_paused"
+        /// The lane is due, and waits until the upstream may get another request.
+        case rateLimited = "rate_limited"
         /// The head waits for other mutations.
         case blocked
         /// A conflict halts the lane until a person settles it.
@@ -132,11 +136,15 @@ public struct LaneBlocker: Sendable, Hashable {
     ///   - head: the mutation that halts the lane, else the next to run, else the first blocked one.
     ///   - isForwarded: whether mutations of the head's type are replayed to an upstream.
     ///   - hasUpstream: whether the organization has one.
+    ///   - pause: that of the upstream.
+    ///   - isRateLimited: whether the upstream has `requests_per_second`.
     public init?(
         of head: Backlog.Mutation,
         in lane: LaneState,
         isForwarded: Bool,
         hasUpstream: Bool,
+        pause: UpstreamPause? = nil,
+        isRateLimited: Bool = false,
         now: Timestamp
     ) {
         switch head.status {
@@ -153,10 +161,14 @@ public struct LaneBlocker: Sendable, Hashable {
             let until = lane.readyAt.flatMap { $0 > now ? $0 : nil }
             if isForwarded, !hasUpstream {
                 self.init(.noUpstream, until: until)
+            } else if isForwarded, let pause, !pause.isOver(at: now) {
+                self.init(.upstreamPaused, until: pause.until)
             } else if hasUpstream, until != nil {
                 // an open circuit postpones all lanes of the organization, also those whose head needs no upstream; so
                 // does a poll that finds no upstream, or a suspended organization
                 self.init(.circuitOpen, until: until)
+            } else if isForwarded, isRateLimited, let due = lane.readyAt, due.adding(seconds: 1) <= now {
+                self.init(.rateLimited)
             } else {
                 return nil
             }

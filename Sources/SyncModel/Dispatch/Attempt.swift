@@ -13,6 +13,19 @@ struct Attempt {
     var mutation: QueuedMutation { dispatch.mutation }
 
     func outcome(of response: UpstreamResponse) -> Outcome {
+        let json = response.json ?? response.unkeptJSON
+        if response.isCutOff, json == nil, upstream.readsBody(of: response.status) {
+            return lost(response)
+        }
+        let body = json.flatMap { try? JSONTree(parsing: $0).root }
+        if let rule = upstream.outcomeRule(status: response.status, body: body) {
+            return outcome(of: response, by: rule, body)
+        }
+        return usualOutcome(of: response)
+    }
+
+    /// The result of an answer about which no rule decides.
+    private func usualOutcome(of response: UpstreamResponse) -> Outcome {
         switch response.status {
         case 200...299: succeeded(response)
         case 404, 410: mutation.operation == .delete ? succeeded(response) : rejected(response)
@@ -25,13 +38,38 @@ struct Attempt {
         }
     }
 
+    /// The result that an operator's rule gives to an answer.
+    private func outcome(of response: UpstreamResponse, by rule: OutcomeRule, _ body: JSONValue?) -> Outcome {
+        let message = rule.message(in: body).map { UpstreamResponse.messageMark + $0 } ?? ""
+        let words = "\(response.words), which is '\(rule.verdict.rawValue)' by the rule \(rule.place)" + message
+        switch rule.verdict {
+        case .succeeded: return succeeded(response)
+        case .conflict: return conflict(response, at: rule.document, words)
+        case .retry:
+            var outcome = again(response.status >= 500 ? .serverError : .deferred, words, response)
+            if response.status >= 500 { outcome.isOutcomeUnknown = true }
+            return outcome
+        case .failed, .halt:
+            var outcome = failed(.upstreamRejected, words, response)
+            outcome.haltsLane = rule.verdict == .halt
+            return outcome
+        }
+    }
+
+    /// An answer without the body by which rules decide about it.
+    private func lost(_ response: UpstreamResponse) -> Outcome {
+        var outcome = again(.unreachable, response.words + ", but the response is incomplete", nil)
+        outcome.isOutcomeUnknown = true
+        return outcome
+    }
+
     // MARK: - Done
 
     private func succeeded(_ response: UpstreamResponse) -> Outcome {
         var outcome = Outcome(.succeeded, .succeeded, of: dispatch)
         outcome.responseStatus = Int16(response.status)
         outcome.responseBody = response.json
-        let shown = UpstreamEntity(in: response, idPointer: upstream.idPointer)
+        let shown = entity(in: response)
         if mutation.operation == .create {
             // a create that overrides an entity, or whose client chose the id, has the id
             guard let id = dispatch.serverID ?? shown?.id ?? located(response) else { return unnamed(response) }
@@ -46,6 +84,15 @@ struct Attempt {
         outcome.demandedETag = request.ifMatch
         (outcome.entity, outcome.evidence) = evidence.change
         return outcome
+    }
+
+    /// - Parameter document: where the document is; nil for the usual place.
+    private func entity(in response: UpstreamResponse, document: String? = nil) -> UpstreamEntity? {
+        UpstreamEntity(
+            in: response,
+            idPointer: upstream.answerIDPointer,
+            documentPointer: document ?? upstream.route?.documentPointer
+        )
     }
 
     private func finding(_ response: UpstreamResponse) -> CreatedLocation.Finding? {
@@ -64,11 +111,7 @@ struct Attempt {
     /// A truncated response is requested again. With a complete one a person has to decide
     /// (``SettleSubject/mayHaveTakenEffect``).
     private func unnamed(_ response: UpstreamResponse) -> Outcome {
-        if response.isCutOff {
-            var outcome = again(.unreachable, response.words + ", but the response is incomplete", nil)
-            outcome.isOutcomeUnknown = true
-            return outcome
-        }
+        if response.isCutOff { return lost(response) }
         var detail = response.words + ", but the response does not identify the new entity: "
         if response.status == 202 {
             detail += "202 means that the create was accepted, but may not be performed (RFC 9110, 15.3.3)."
@@ -80,7 +123,8 @@ struct Attempt {
                 case .unreadable: "Location is not valid UTF-8"
                 case .elsewhere, .entity: "Location does not point to an entity of the request's collection"
                 }
-            detail += "the body \(UpstreamEntity.problem(in: response, idPointer: upstream.idPointer)), and \(place)."
+            detail +=
+                "the body \(UpstreamEntity.problem(in: response, idPointer: upstream.answerIDPointer)), and \(place)."
         }
         detail += " The create may have been performed. A retry repeats it with the same Idempotency-Key."
         if let excerpt = response.unusableBody?.excerpt, !excerpt.isEmpty {
@@ -243,13 +287,16 @@ extension Attempt {
         return outcome
     }
 
-    func conflict(_ response: UpstreamResponse) -> Outcome {
-        let found = UpstreamEntity(in: response, idPointer: upstream.idPointer)
+    /// - Parameters:
+    ///   - document: where a rule finds the current document.
+    ///   - words: the response as a sentence; nil for the usual one.
+    func conflict(_ response: UpstreamResponse, at document: String? = nil, _ words: String? = nil) -> Outcome {
+        let found = entity(in: response, document: document)
         // an answer to an update shows the entity only if it has the entity's id
         let isShown = mutation.operation == .create || found?.id.text == dispatch.serverID?.text
         let shown = isShown ? found : nil
         var outcome = refusal(.conflict, .conflict, response)
-        var problem = Problem(.conflict, response.words)
+        var problem = Problem(.conflict, words ?? response.words)
         if let id = shown?.id ?? dispatch.serverID, let document = shown?.document {
             let etag = etag(of: id, response)
             problem.current =
@@ -277,7 +324,7 @@ extension Attempt {
 
     /// The ETag of the conflicting entity, where the request was for that entity alone.
     private func etag(of id: ServerID, _ response: UpstreamResponse) -> String? {
-        id.isSegment(of: request.path) ? response.etag : nil
+        request.namesEntity || id.isSegment(of: request.path) ? response.etag : nil
     }
 
     private func adopted(_ conflict: Outcome, _ shown: UpstreamEntity?, _ response: UpstreamResponse) -> Outcome {
@@ -294,15 +341,22 @@ extension Attempt {
 
     private func overridden(_ conflict: Outcome, _ shown: UpstreamEntity?) -> Outcome {
         let id = dispatch.serverID ?? shown?.id
+        // a route makes the request of a new revision as it makes the first
+        if upstream.route != nil, mutation.operation == .create, !(dispatch.type.routes?.has(.replace) ?? false) {
+            return conflict
+        }
+        let payload = request.content ?? request.body
         let override = ClientWins.plan(
             operation: mutation.operation,
             idSpace: dispatch.type.idSpace,
             endpoint: request.path,
-            payload: request.body.flatMap { try? JSONTree(parsing: $0).root },
+            payload: payload.flatMap { try? JSONTree(parsing: $0).root },
             current: shown?.document,
             serverID: id
         )
         // an answer to a PUT need not show the state that the request overwrote
-        return override.map { conflict.overridden(by: $0, of: id) } ?? conflict
+        guard var override else { return conflict }
+        if upstream.route != nil { override.endpoint = nil }
+        return conflict.overridden(by: override, of: id)
     }
 }

@@ -35,7 +35,13 @@ struct DispatchDecision {
         guard let upstream = surroundings.organization.upstream else {
             return .hold(until: now.adding(seconds: DispatchPlanner.pauseWithoutUpstream))
         }
-        return .run(dispatch(to: .upstream(try request(to: upstream), upstream)))
+        if let pause = upstream.pause, !pause.isOver(at: now) { return .hold(until: pause.nextCheck(from: now)) }
+        guard let route = surroundings.type.routes?.route(of: mutation) else {
+            return .run(dispatch(to: .upstream(try request(to: upstream), upstream)))
+        }
+        var routed = upstream
+        routed.route = route
+        return .run(dispatch(to: .upstream(try request(by: route, to: upstream), routed)))
     }
 
     /// The outcome of a mutation that can never run.
@@ -126,22 +132,45 @@ extension DispatchDecision {
 extension DispatchDecision {
     /// - Throws: the reason why no request can express the mutation.
     func request(to upstream: UpstreamSettings) throws(Problem) -> UpstreamRequest {
-        guard let endpoint = mutation.endpoint else {
-            let detail = "its type '\(mutation.entity.type)' is forwarded now, but the mutation has no endpoint"
+        guard let resolved = mutation.override?.endpoint ?? mutation.endpoint.map(path) else {
+            let detail =
+                "its type '\(mutation.entity.type)' is forwarded, but the mutation has no endpoint, and the type no route"
             throw Problem(.validationFailed, detail)
         }
-        let resolved = mutation.override?.endpoint ?? path(endpoint)
         if let problem = PathRules.problem(in: resolved) {
             throw Problem(.validationFailed, "after replacement of ids, its endpoint \(problem)")
         }
+        let method = mutation.override?.method ?? mutation.operation.method
+        return request(method, resolved, try body(instead: mutation.override?.payload), upstream)
+    }
+
+    /// - Throws: the reason why the route cannot make a request of the mutation.
+    func request(by route: EntityRoute, to upstream: UpstreamSettings) throws(Problem) -> UpstreamRequest {
+        let content = try body(instead: mutation.override?.payload)
+        let payload = content.flatMap { try? JSONTree(parsing: $0, limits: .widest).root }
+        let id = own ?? mutation.entity.client?.asServerID
+        let path = try route.path.path(id: id, payload: payload)
+        let body = route.body.map { $0.body(id: id, payload: payload) } ?? content
+        var request = request(route.method, path, body, upstream)
+        request.content = content
+        request.namesEntity = own != nil && route.namesEntity
+        return request
+    }
+
+    private func request(
+        _ method: String,
+        _ path: String,
+        _ body: [UInt8]?,
+        _ upstream: UpstreamSettings
+    ) -> UpstreamRequest {
         let headers = headers(upstream)
         var request = UpstreamRequest(
             organization: surroundings.lane.organization,
             user: surroundings.lane.user,
-            method: mutation.override?.method ?? mutation.operation.method,
-            path: resolved,
+            method: method,
+            path: path,
             headers: headers,
-            body: try body(instead: mutation.override?.payload),
+            body: body,
             idempotencyKey: DispatchPlanner.idempotencyKey(of: mutation, in: surroundings.lane),
             timeout: .seconds(lease.timeout(of: upstream))
         )

@@ -44,6 +44,8 @@ public struct Outcome: Sendable {
     public var attempt: AttemptRecord?
     /// The room of the answer that the outcome was read from, held until the outcome is written.
     public var room: MemoryReservation?
+    /// Whether the lane halts, also where the organization's settings let it continue.
+    public var haltsLane = false
     public var kind: Kind
 
     /// The outcome's change to the entity that other clients pull.

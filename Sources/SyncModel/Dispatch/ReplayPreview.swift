@@ -30,6 +30,7 @@ public struct ReplayPreview: Sendable {
         let planner = DispatchPlanner(leaseSeconds: 3_600)
         var (queued, surroundings) = (mutation, surroundings)
         queued.nextRetryAt = nil
+        surroundings.organization.upstream?.pause = nil
         var decision = planner.decide(queued, surroundings, now: now, heldUntil: nil)
         if case .conflict = decision {
             // it met the entity in the state of then

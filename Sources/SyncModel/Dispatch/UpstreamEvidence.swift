@@ -27,7 +27,7 @@ struct UpstreamEvidence {
         self.request = request
         self.response = response
         document = shown?.id.text == id.text ? shown?.document : nil
-        isNamed = id.isSegment(of: request.path)
+        isNamed = request.namesEntity || id.isSegment(of: request.path)
     }
 
     /// The ETag of the entity that the path names, or that a create has made.
@@ -42,12 +42,14 @@ struct UpstreamEvidence {
     /// The mutation's change to the entity, and the ground for it.
     var change: (Outcome.EntityChange, Outcome.Evidence) {
         switch mutation.operation {
-        case .create where mutation.override == nil: (whole(document ?? request.body), .created)
-        case .create, .replace: (whole(document ?? (isNamed ? request.body : nil)), .written)
+        case .create where mutation.override == nil: (whole(document ?? content), .created)
+        case .create, .replace: (whole(document ?? (isNamed ? content : nil)), .written)
         case .update: (patched, .written)
         case .delete: deletion
         }
     }
+
+    private var content: [UInt8]? { request.content ?? request.body }
 
     private func whole(_ document: [UInt8]?) -> Outcome.EntityChange {
         document.map { .document($0, etag: etag) } ?? .none
@@ -55,7 +57,7 @@ struct UpstreamEvidence {
 
     private var patched: Outcome.EntityChange {
         if document != nil { return whole(document) }
-        guard isNamed, let body = request.body else { return .none }
+        guard isNamed, let body = content else { return .none }
         return request.method == "PUT" ? whole(body) : .patch(body, etag: etag)
     }
 
@@ -93,7 +95,9 @@ struct UpstreamEntity {
     /// Finds the entity in a response's body by the pointer to its id.
     ///
     /// A 202 contains no entity: the request is processed later, and the body describes that (RFC 9110, 15.3.3).
-    init?(in response: UpstreamResponse, idPointer: String) {
+    ///
+    /// - Parameter documentPointer: where the document is; nil: the object that holds the id.
+    init?(in response: UpstreamResponse, idPointer: String, documentPointer: String? = nil) {
         guard response.status != 202, let json = response.json ?? response.unkeptJSON,
             let root = try? JSONTree(parsing: json).root,
             let id = root.value(at: idPointer).flatMap(ServerID.init(json:)),
@@ -102,7 +106,8 @@ struct UpstreamEntity {
             !Self.isDefective(idPointer, in: root)
         else { return nil }
         self.id = id
-        document = response.json != nil && holder.kind == .object ? Array(holder.raw) : nil
+        let shown = documentPointer.map { root.value(at: $0) } ?? holder
+        document = response.json != nil && shown?.kind == .object ? shown.map { Array($0.raw) } : nil
     }
 
     private static func isDefective(_ pointer: String, in root: JSONValue) -> Bool {

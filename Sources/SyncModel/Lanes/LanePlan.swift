@@ -52,7 +52,11 @@ public final class LanePlan {
     /// Whether more mutations wait for ``unblocking``.
     public var leavesWaiters = false
     private var lowestReleased: Int64?
+    /// The position from which the step searches for pending mutations.
+    private var searchedFrom: Int64 = 0
     public var head = FoundHead.none
+    /// The pending mutations, where several may be in flight.
+    public var window: LaneWindow?
     /// An inconsistency in the lane that was corrected.
     public private(set) var note: String?
     public private(set) var turn = LaneAction.lost
@@ -78,7 +82,12 @@ public final class LanePlan {
         if let token = request.step.token {
             guard lane.lease.token == token, lane.lease.owner == request.worker else { return nil }
             self.lane.renew(planner.lease, upstream: organization?.upstream, now: now)
-            recovery = lane.inFlight == request.step.dispatch?.mutation.id ? nil : .repetition
+            if let progress = request.progress {
+                recovery = lane.lease.step == progress.step ? nil : .repetition
+                self.lane.countStep(after: progress.step)
+            } else {
+                recovery = lane.inFlight == request.step.dispatch?.mutation.id ? nil : .repetition
+            }
         } else {
             // a process runs a lane once: if the lease is its own, it has released the lane, or has not received the
             // claim
@@ -90,8 +99,11 @@ public final class LanePlan {
 
     // MARK: - Recovery
 
-    /// Recovers the mutation that is in flight according to the row.
+    /// Recovers a mutation that is in flight according to its row.
+    ///
+    /// One that this worker has sent is not lost.
     public func recover(_ mutation: QueuedMutation, isForwarded: Bool) {
+        if flights.contains(where: { $0.id == mutation.id }) { return }
         let outcome =
             recovery == .repetition
             ? Outcome(ofUnsent: mutation, isForwarded: isForwarded) : Outcome(ofLost: mutation, wasSent: isForwarded)
@@ -135,6 +147,7 @@ public final class LanePlan {
         if recovery != nil { lane.clearInFlight() }
         for outcome in outcomes { finish(outcome) }
         if !unfinished.isEmpty { unblocking = unfinished.removeFirst() }
+        searchedFrom = lane.queue.head
     }
 
     private func clearInFlight(_ dispatch: Dispatch, _ outcome: Outcome, _ version: Int64?) {
@@ -144,7 +157,8 @@ public final class LanePlan {
     }
 
     private func finish(_ outcome: LaneOutcome) {
-        lane.finish(outcome, halts: organization?.settings.halts(at: outcome.outcome.status) ?? false)
+        let halts = outcome.outcome.haltsLane || organization?.settings.halts(at: outcome.outcome.status) ?? false
+        lane.finish(outcome, halts: halts)
         if outcome.outcome.satisfiesDependants { unfinished.append(outcome.mutation.id) }
     }
 
@@ -169,8 +183,31 @@ public final class LanePlan {
         now: Timestamp
     ) {
         outcomes = []
-        place()
-        turn = next(planner, entities, waiting, now)
+        if let window {
+            turn = start(from: window, planner, entities, waiting, now)
+        } else {
+            place()
+            turn = next(planner, entities, waiting, now)
+        }
+    }
+
+    /// The step's other mutations in flight.
+    private var flights: [LaneFlight] { request.progress?.flights ?? [] }
+
+    /// Whether the lane may have several mutations in flight, or has them still: then ``window`` is to be found.
+    public var isConcurrent: Bool {
+        request.progress != nil && (organization?.settings.order == .dependencies || !flights.isEmpty)
+    }
+
+    /// Mutations that the step may start; those that are due are to be found up to this number.
+    public var room: Int {
+        guard let organization, let progress = request.progress else { return 0 }
+        return request.releases ? 1 : max(0, progress.limit(in: organization) - flights.count)
+    }
+
+    /// Whether the step may start mutations in addition to those in flight.
+    private var mayStart: Bool {
+        organization?.settings.order == .dependencies && !request.releases && lane.haltedBy == nil && pauseOfLane == nil
     }
 
     private func place() {
@@ -243,6 +280,132 @@ public final class LanePlan {
         outcomes = [LaneOutcome(mutation: head, from: .pending, outcome: outcome, version: version)]
         finish(outcomes[0])
         return proceed(unblocking: unfinished)
+    }
+
+    // MARK: - Several in flight
+
+    /// Starts the mutations that are due and may run while others are in flight (product rule 19).
+    private func start(
+        from window: LaneWindow,
+        _ planner: DispatchPlanner,
+        _ entities: [UUID: EntityTable],
+        _ waiting: Set<EntityKey>,
+        _ now: Timestamp
+    ) -> LaneAction {
+        let isPassed = lowestReleased.map { $0 < searchedFrom } ?? false
+        place(window)
+        let blockers = leavesWaiters ? unfinished + [unblocking].compactMap(\.self) : unfinished
+        if !blockers.isEmpty || isPassed || lane.isSearched {
+            lane.markInFlight(flights.first?.id)
+            return start([], unblocking: blockers, isIncomplete: true, due: nil)
+        }
+        var starts = Starts(due: dueAgain(window, now), busy: Set(flights.compactMap(\.entity)))
+        if let pause = pauseOfLane { starts.delay(until: now.adding(seconds: pause)) }
+        if let organization {
+            for found in window.due.prefix(room) where mayStart {
+                consider(found, organization, planner, entities, waiting, now, &starts)
+            }
+        }
+        lane.markInFlight(flights.first?.id ?? starts.dispatches.first?.mutation.id)
+        // further mutations may be due behind those that ended without being sent
+        let isIncomplete = !outcomes.isEmpty
+        if flights.isEmpty, starts.dispatches.isEmpty, !isIncomplete {
+            if lane.haltedBy != nil { return release(at: nil) }
+            return release(at: request.releases && !window.due.isEmpty ? now : starts.due)
+        }
+        return start(starts.dispatches, unblocking: unfinished, isIncomplete: isIncomplete, due: starts.due)
+    }
+
+    private struct Starts {
+        var dispatches: [Dispatch] = []
+        /// When the next mutation may be started that cannot now; nil if none waits for a time.
+        var due: Timestamp?
+        /// Entities of mutations that are in flight, or have to run first.
+        var busy: Set<EntityKey>
+
+        mutating func delay(until moment: Timestamp) { due = due.map { min($0, moment) } ?? moment }
+    }
+
+    /// How long no mutation of the lane may be started, in seconds; nil if they may.
+    private var pauseOfLane: Double? {
+        guard organization?.status == .active else { return Self.pause }
+        return isClosed ? Self.closedPause : nil
+    }
+
+    private func dueAgain(_ window: LaneWindow, _ now: Timestamp) -> Timestamp? {
+        guard window.isFull else { return window.nextRetryAt }
+        let limit = now.adding(seconds: LaneWindow.longestWait)
+        return window.nextRetryAt.map { min($0, limit) } ?? limit
+    }
+
+    private func consider(
+        _ found: FoundHead,
+        _ organization: Organization,
+        _ planner: DispatchPlanner,
+        _ entities: [UUID: EntityTable],
+        _ waiting: Set<EntityKey>,
+        _ now: Timestamp,
+        _ starts: inout Starts
+    ) {
+        guard case .mutation(let mutation, let type, let mappings, let entity) = found else {
+            // it cannot be opened here
+            if case .sealed = found { starts.delay(until: now.adding(seconds: Self.pause)) }
+            return
+        }
+        var surroundings = DispatchPlanner.LaneContext(
+            lane: request.lane,
+            token: lane.lease.token,
+            leasedUntil: lane.readyAt ?? now,
+            organization: organization,
+            type: type,
+            mappings: mappings,
+            entity: entity
+        )
+        if let id = surroundings.serverID(of: mutation) {
+            guard starts.busy.insert(EntityKey(type: type.name, id: id.text)).inserted else { return }
+        }
+        if surroundings.mustWait(mutation, for: waiting) {
+            return starts.delay(until: now.adding(seconds: Self.parkedPause))
+        }
+        if let locked = entities[organization.id] { surroundings.refreshEntity(of: mutation, from: locked) }
+        switch planner.decide(mutation, surroundings, now: now, heldUntil: request.heldUntil) {
+        case .hold(let until): starts.delay(until: until)
+        case .fail(let outcome): end(mutation, outcome, version: nil)
+        case .conflict(let outcome, let version): end(mutation, outcome, version: version)
+        case .run(let dispatch): starts.dispatches.append(dispatch)
+        }
+    }
+
+    /// Ends the turn of a mutation that is not sent.
+    private func end(_ mutation: QueuedMutation, _ outcome: Outcome, version: Int64?) {
+        let decided = LaneOutcome(mutation: mutation, from: .pending, outcome: outcome, version: version)
+        outcomes.append(decided)
+        finish(decided)
+    }
+
+    private func place(_ window: LaneWindow) {
+        let flown = flights.map(\.position).min() ?? .max
+        let lowest = min(lowestReleased ?? .max, flown)
+        if let first = window.first {
+            lane.setHead(to: min(first.position, lowest), queuedSince: first.acceptedAt)
+        } else if !flights.isEmpty || lowestReleased != nil {
+            lane.setHead(to: min(lane.nextPosition, lowest), queuedSince: lane.queue.since)
+        } else {
+            if lane.queue.count != 0 {
+                note = lane.repairCounters()
+                if lane.isSearched { return }
+            }
+            lane.setHead(to: lane.nextPosition, queuedSince: nil)
+        }
+    }
+
+    private func start(
+        _ dispatches: [Dispatch],
+        unblocking blockers: [UUID],
+        isIncomplete: Bool,
+        due: Timestamp?
+    ) -> LaneAction {
+        .start(dispatches, token: lane.lease.token, unblocking: blockers, isIncomplete: isIncomplete, due: due)
     }
 
     private func proceed(unblocking blockers: [UUID] = []) -> LaneAction {

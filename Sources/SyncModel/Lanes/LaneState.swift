@@ -26,10 +26,13 @@ public struct LaneState: Sendable, Hashable {
         ///
         /// An outcome under an older token is discarded (product rule 13).
         public var token: Int64
+        /// Steps that were made under the lease, by a worker that counts them.
+        public var step: Int64
 
-        public init(owner: UUID? = nil, token: Int64 = 0) {
+        public init(owner: UUID? = nil, token: Int64 = 0, step: Int64 = 0) {
             self.owner = owner
             self.token = token
+            self.step = step
         }
     }
 
@@ -129,7 +132,8 @@ public struct LaneState: Sendable, Hashable {
             }
         }
         count(from: outcome.from, to: status)
-        if halts { haltedBy = outcome.mutation.id }
+        // of several in flight, the first one halts the lane
+        if halts { haltedBy = haltedBy ?? outcome.mutation.id }
     }
 
     /// Records that a person moved a mutation, or one that it waited for.
@@ -152,8 +156,8 @@ public struct LaneState: Sendable, Hashable {
 
     // MARK: - The head
 
-    /// Records the mutation that is committed as in flight before it is sent.
-    mutating func markInFlight(_ id: UUID) {
+    /// Records the mutation that is committed as in flight before it is sent; one of them if there are several.
+    mutating func markInFlight(_ id: UUID?) {
         inFlight = id
     }
 
@@ -197,8 +201,15 @@ public struct LaneState: Sendable, Hashable {
     ///
     /// The lease invalidates outcomes under earlier ones.
     mutating func claim(by worker: UUID, _ lease: LaneLease, now: Timestamp) {
-        self.lease = Lease(owner: worker, token: self.lease.token + 1)
+        self.lease = Lease(owner: worker, token: self.lease.token + 1, step: 1)
         readyAt = lease.end(from: now)
+    }
+
+    /// Counts a step under the lease.
+    ///
+    /// - Parameter number: those before it, as the worker counted them.
+    mutating func countStep(after number: Int64) {
+        lease.step = number + 1
     }
 
     /// Renews the lease if necessary (``LaneLease/mustRenew(_:upstream:now:)``).

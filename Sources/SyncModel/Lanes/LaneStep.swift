@@ -62,6 +62,10 @@ public enum LaneAction: Sendable {
     case run(Dispatch)
     /// Make another step immediately.
     case proceed(token: Int64, unblocking: [UUID])
+    /// Run these mutations, which are committed as in flight, in addition to those that are already.
+    ///
+    /// Make another step when one of them has an outcome, at `due`, or when the lane changes; at once if `isIncomplete`.
+    case start([Dispatch], token: Int64, unblocking: [UUID], isIncomplete: Bool, due: Timestamp?)
     /// Nothing: the lane was given back. A worker may claim it again at that time; nil: after the next push, or after a
     /// person settles a mutation.
     case released(readyAt: Timestamp?)
@@ -69,6 +73,17 @@ public enum LaneAction: Sendable {
     ///
     /// An outcome that was to be written is discarded.
     case lost
+}
+
+extension LaneAction {
+    /// The mutations to run.
+    public var dispatches: [Dispatch] {
+        switch self {
+        case .run(let dispatch): [dispatch]
+        case .start(let dispatches, _, _, _, _): dispatches
+        case .proceed, .released, .lost: []
+        }
+    }
 }
 
 /// A worker's request for one step of a lane.
@@ -81,13 +96,61 @@ public struct LaneRequest: Sendable {
     public let heldUntil: Timestamp?
     /// Whether to give the lane back after this step.
     public let releases: Bool
+    /// Nil for a worker that has one mutation in flight at most.
+    public let progress: LaneProgress?
 
-    public init(lane: LaneKey, step: LaneStep, worker: UUID, heldUntil: Timestamp? = nil, releases: Bool = false) {
+    public init(
+        lane: LaneKey,
+        step: LaneStep,
+        worker: UUID,
+        heldUntil: Timestamp? = nil,
+        releases: Bool = false,
+        progress: LaneProgress? = nil
+    ) {
         self.lane = lane
         self.step = step
         self.worker = worker
         self.heldUntil = heldUntil
         self.releases = releases
+        self.progress = progress
+    }
+}
+
+/// The state of a worker that runs several mutations of a lane at the same time (product rule 19).
+public struct LaneProgress: Sendable {
+    /// The number of the lease's steps that the worker made, as far as it received their results; the claim is the first.
+    public var step: Int64 = 0
+    /// The lane's mutations in flight, without that of the step.
+    public var flights: [LaneFlight] = []
+    /// The organization's lanes that the gateway runs at the moment, which share its concurrency.
+    public var lanes = 1
+    /// Requests that the gateway has room for, besides one of each lane.
+    public var room = Int.max
+    /// Whether the upstream's circuit lets one request through.
+    public var isProbe = false
+
+    public init() {}
+
+    /// The number of the lane's mutations that may be in flight after the step.
+    func limit(in organization: Organization) -> Int {
+        let share = organization.upstream.map { $0.maximumConcurrency / max(1, lanes) } ?? Int.max
+        let limit = max(1, min(organization.settings.maxInFlightPerUser, share))
+        let starts = isProbe ? 1 : max(room, flights.isEmpty ? 1 : 0)
+        return starts < limit ? min(limit, flights.count + starts) : limit
+    }
+}
+
+/// A mutation in flight, of possibly several.
+public struct LaneFlight: Sendable, Hashable {
+    public let id: UUID
+    public let position: Int64
+    /// Its entity; nil while that has no permanent id.
+    public let entity: EntityKey?
+
+    public init(of dispatch: Dispatch) {
+        id = dispatch.mutation.id
+        position = dispatch.mutation.position
+        entity = dispatch.serverID.map { EntityKey(type: dispatch.type.name, id: $0.text) }
     }
 }
 
@@ -146,6 +209,25 @@ public struct LaneKey: Sendable, Hashable, Comparable {
     public static func < (left: LaneKey, right: LaneKey) -> Bool {
         left.organization != right.organization ? left.organization < right.organization : left.user < right.user
     }
+}
+
+/// The pending mutations of a lane that may have several in flight, as found by a poll.
+public struct LaneWindow {
+    /// Pending mutations that the search for the next retry covers.
+    public static let limit = 256
+    /// How long a lane waits at most whose pending mutations were not all searched, in seconds.
+    static let longestWait: Double = 60
+
+    /// The first pending mutation; nil for none.
+    public var first: (position: Int64, acceptedAt: Timestamp)?
+    /// When the next of the mutations that wait for a retry is due, of the first ``limit`` pending ones.
+    public var nextRetryAt: Timestamp?
+    /// Whether there are more pending mutations than that.
+    public var isFull = false
+    /// Those that are due, in order, as many as were asked for.
+    public var due: [FoundHead] = []
+
+    public init() {}
 }
 
 /// The first pending mutation of a lane, as found by a poll.

@@ -47,7 +47,7 @@ public enum ClientWins {
     ///
     /// Nil for a global id: an entity with the same global id is a different entity, not an earlier state of this one.
     private static func create(_ endpoint: String, _ idSpace: IDSpace, _ serverID: ServerID?) -> SentRequest? {
-        guard idSpace != .shared, let serverID else { return nil }
+        guard idSpace != .shared, let serverID, !endpoint.isEmpty else { return nil }
         let parts = endpoint.split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)
         let path = parts[0].hasSuffix("/") ? parts[0].dropLast() : parts[0]
         let id = String(decoding: PercentEncoding.encoded(serverID.text), as: UTF8.self)

@@ -166,6 +166,8 @@ extension PreviewPlanner {
             mappings: mappings,
             entity: new.record.entity.serverID.flatMap { entities[EntityKey(type: type.name, id: $0.text)] }
         )
+        // the request that is sent once the pause is over
+        surroundings.organization.upstream?.pause = nil
         var turn = PreviewStep()
         var queued = QueuedMutation(new)
         var decision = turns.decide(queued, surroundings, now: context.now, heldUntil: nil)
@@ -210,9 +212,10 @@ extension PreviewPlanner {
 }
 
 extension Mutation {
-    /// Every UUID in endpoint and payload, including `{local_id}`, without duplicates.
+    /// Every UUID in endpoint and payload, including `{local_id}`, without duplicates. A route may contain the entity's
+    /// id, too.
     fileprivate var namedIDs: [UUID] {
-        guard let own = entity.clientID, endpoint?.text.contains("{local_id}") ?? false else { return references }
+        guard let own = entity.clientID, endpoint?.text.contains("{local_id}") ?? true else { return references }
         return [own] + references.filter { $0 != own }
     }
 }

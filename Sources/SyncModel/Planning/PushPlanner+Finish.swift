@@ -4,8 +4,12 @@ import FoundationEssentials
 extension PushPlanner {
     mutating func finish(_ validator: PushValidator) -> PushPlan {
         plan.rejections = Array(validator.rejections.values)
-        // a worker polls a lane with queued mutations anyway, or waits for the lane's back-off
-        if snapshot.lane.queue.count == 0 { plan.lane.wake(now: context.now) }
+        // a worker polls a lane with queued mutations anyway, or waits for the lane's back-off; with the order of
+        // dependencies, a back-off does not hold new mutations
+        let (before, after) = (snapshot.lane.queue.count, plan.lane.queue.count)
+        if before == 0 || context.organization.settings.order == .dependencies && after > before {
+            plan.lane.wake(now: context.now)
+        }
         plan.acceptedSequence = push.entries.reduce(snapshot.watermark) { max($0, $1.sequenceNumber ?? 0) }
         plan.verdicts = push.entries.map { entry in
             if let record = records[entry.index] { return .accepted(record) }

@@ -152,9 +152,10 @@ extension PushValidator {
     func judgeIdentity(of mutation: Mutation, in judged: inout ValidatedMutation) throws(Problem) {
         let index = judged.index
         if judged.type.isForwarded {
-            if mutation.endpoint == nil {
+            if mutation.endpoint == nil, judged.type.routes?.has(mutation.operation) != true {
                 let detail =
-                    "endpoint is required: '\(mutation.entity.type)' is replayed against the organization's API"
+                    "endpoint is required: '\(mutation.entity.type)' is replayed against the organization's API, and has "
+                    + "no route for \(mutation.operation.rawValue)"
                 throw at(index, "/endpoint", Rule.required, detail)
             }
         }

@@ -169,6 +169,11 @@ public struct RequestPortion: Sendable {
         emptyUntil = Timestamp(microseconds: now.microseconds + Swift.min(wait, Self.lifetime))
     }
 
+    /// Takes back tokens of requests that were not made, while they may be used.
+    public mutating func giveBack(_ count: Int64, at now: Timestamp) {
+        if now <= heldUntil { held += count }
+    }
+
     /// Discards the tokens beyond the portion, once the waiting requests are served.
     public mutating func trim() {
         held = Swift.min(held, size)

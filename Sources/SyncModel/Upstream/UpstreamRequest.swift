@@ -23,6 +23,12 @@ public struct UpstreamRequest: Sendable, Hashable {
     public var isUnconditional = false
     /// JSON; nil for none.
     public var body: [UInt8]?
+    /// The entity's document or patch in the body, if the body is another one; JSON.
+    public var content: [UInt8]?
+    /// Whether the operator's route puts the entity's id into the request.
+    ///
+    /// The answer is about this entity then, also if the id is not a segment of the path.
+    public var namesEntity = false
     /// The gateway's key, the same for all attempts of one revision (product rule 6).
     public var idempotencyKey: UUID
     /// The trace in which the request is a separate span; nil begins a new trace.

@@ -108,8 +108,14 @@ extension UpstreamResponse {
     /// Precedes the first bytes of an answer, at the end of a sentence about it.
     static let excerptMark = " The body begins with: "
 
-    /// A sentence about an answer without the first bytes of the answer.
+    /// Precedes an upstream's own text at the end of a sentence about its answer.
+    static let messageMark = ". The upstream's message: "
+
+    /// A sentence about an answer without the first bytes of the answer, and without the upstream's own text.
     static func withoutExcerpt(_ words: String) -> String {
+        if let mark = words.range(of: messageMark) {
+            return words[..<mark.lowerBound] + " (the upstream's message withheld)"
+        }
         guard let mark = words.range(of: excerptMark) else { return words }
         return words[..<mark.lowerBound] + " (beginning of the body withheld)"
     }

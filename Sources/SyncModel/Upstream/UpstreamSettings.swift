@@ -39,6 +39,14 @@ public struct UpstreamSettings: Sendable, Hashable {
     @Exact public var eraseEndpoint: String?
     /// Whether the upstream accepts weak ETags in If-Match. RFC 9110, 13.1.1 has it refuse every request with one.
     public var sendsWeakETags = false
+    /// The operator's rules about the meaning of answers.
+    public var outcomes = OutcomeRules()
+    /// The most requests per second, from all gateways together, 1 to 1,000,000; nil for any number.
+    public var requestsPerSecond: Int64?
+    /// Set while the operator lets nothing be sent.
+    public var pause: UpstreamPause?
+    /// The route of the request, if an entity type's route made it.
+    public var route: EntityRoute?
 
     public init(
         baseURL: String,
@@ -63,6 +71,58 @@ public struct UpstreamSettings: Sendable, Hashable {
 
     private static func parsed(_ baseURL: String) -> Result<BaseURL, BaseURL.Malformed> {
         do throws(BaseURL.Malformed) { return .success(try BaseURL(baseURL)) } catch { return .failure(error) }
+    }
+}
+
+/// An operator's pause of an upstream (product rule 22).
+public struct UpstreamPause: Sendable, Hashable {
+    /// How long a lane waits before it checks again whether the pause has ended, in seconds.
+    static let interval: Double = 30
+
+    /// When the pause ends by itself; nil if an operator ends it.
+    public var until: Timestamp?
+
+    public init(until: Timestamp? = nil) {
+        self.until = until
+    }
+
+    public func isOver(at now: Timestamp) -> Bool { until.map { $0 <= now } ?? false }
+
+    /// When a lane that the pause keeps waiting checks again.
+    func nextCheck(from now: Timestamp) -> Timestamp {
+        let next = now.adding(seconds: Self.interval)
+        return until.map { min($0, next) } ?? next
+    }
+}
+
+extension UpstreamSettings {
+    /// The settings without a pause whose end has come.
+    public func withoutEndedPause(at now: Timestamp) -> UpstreamSettings {
+        var settings = self
+        if pause?.isOver(at: now) == true { settings.pause = nil }
+        return settings
+    }
+}
+
+extension UpstreamSettings {
+    /// Nil for any number.
+    public var requestQuota: Quota? { requestsPerSecond.map { Quota(.requests, limit: $0) } }
+}
+
+/// How answers are read.
+extension UpstreamSettings {
+    /// JSON Pointer to the entity's id in an answer to the request.
+    var answerIDPointer: String { route?.idPointer ?? idPointer }
+
+    /// The rule that decides about an answer; nil if none matches.
+    public func outcomeRule(status: Int, body: JSONValue?) -> OutcomeRule? {
+        route?.outcomes.first { $0.matches(status: status, body: body) }
+            ?? outcomes.first(status: status, body: body)
+    }
+
+    /// Whether a rule about that status has conditions on the body.
+    func readsBody(of status: Int) -> Bool {
+        ((route?.outcomes ?? []) + outcomes.rules).contains { $0.statuses.contains(status) && !$0.conditions.isEmpty }
     }
 }
 

@@ -20,6 +20,8 @@ public struct EntityType: Sendable, Hashable {
     public var isInUse: Bool
     /// How the type's documents are treated when their owner is erased.
     public var onErase: OnErase
+    /// The requests of mutations that have no endpoint.
+    public var routes: EntityRoutes?
 
     public init(
         name: String,
@@ -116,6 +118,14 @@ public enum FailurePolicy: String, Sendable, Hashable, CaseIterable, JSONWritabl
     case halt
     /// Only dependants wait.
     case `continue`
+}
+
+/// Which mutations of a lane may run at the same time.
+public enum LaneOrder: String, Sendable, Hashable, CaseIterable, JSONWritable {
+    /// One at a time, in order (product rule 2).
+    case lane
+    /// Those that do not depend on each other (product rule 19).
+    case dependencies
 }
 
 /// How a conflict is settled (specification 001 (docs/spec), `conflict_resolution`).

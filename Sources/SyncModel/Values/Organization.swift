@@ -61,6 +61,10 @@ public struct OrganizationSettings: Sendable, Hashable {
     /// 1 to 1,000,000,000; nil for any number.
     public var mutationsPerDayPerUser: Int64?
 
+    /// Which mutations of a lane may run at the same time.
+    public var order = LaneOrder.lane
+    /// Mutations of a user in flight at the same time, 1 to 32, where the order permits more than one.
+    public var maxInFlightPerUser = 8
     /// Whether users have their own data keys, so that an erasure takes effect in backups too.
     public var userKeys = false
 
@@ -98,6 +102,8 @@ extension OrganizationSettings: TableObject {
             .shown(\.requestsPerSecond)
         BodyMember("mutations_per_day_per_user", .integer(1...1_000_000_000), into: \.mutationsPerDayPerUser)
             .shown(\.mutationsPerDayPerUser)
+        BodyMember("order", .oneOf, as: \.order)
+        BodyMember("max_in_flight_per_user", .integer(1...32), as: \.maxInFlightPerUser)
         BodyMember("user_keys", .bool(rule: Rule.range), as: \.userKeys)
     }
 

@@ -131,18 +131,20 @@ struct LaneGroup {
     // MARK: - 2: lanes whose worker was lost
 
     var lostQueries: [Query] {
-        var flights: [PushIDRow] = []
+        var flights: [HeadRow] = []
         var lanes: [JobRow] = []
         for (index, plan) in plans.enumerated() {
             guard let plan, plan.recovery != nil else { continue }
             let lane = plan.request.lane
-            if let id = plan.lane.inFlight { flights.append(PushIDRow(push: index, lane: lane, id: id)) }
+            if plan.lane.inFlight != nil {
+                flights.append(HeadRow(job: Int32(index), lane: lane, headPosition: plan.lane.queue.head))
+            }
             lanes.append(JobRow(job: Int32(index), lane: lane))
         }
         guard !lanes.isEmpty else { return [] }
         let blockers = JobRow.columns.query(LaneStatements.doneBlockers, lanes)
         // a lost worker can have had no mutation in flight, and on a cluster a statement without rows has no server
-        return [blockers] + (flights.isEmpty ? [] : [PushIDRow.ids.query(LaneStatements.inFlight, flights)])
+        return [blockers] + (flights.isEmpty ? [] : [HeadRow.columns.query(LaneStatements.inFlight, flights)])
     }
 
     func readLost(_ results: [Rows]) throws {
@@ -170,31 +172,52 @@ struct LaneGroup {
     }
 
     /// Writes outcomes, then reads the next heads.
-    var settleQueries: [Query] {
+    var settleQueries: LaneReads {
         get throws(SealError) {
-            let queries = try writer.settleQueries(plans, entities)
-            if queries.isEmpty || sources.isEmpty { return queries }
-            return [IngestCommit.waitingStatement(organizations: sources)] + queries
+            let reads = try writer.settleQueries(plans, entities)
+            if reads.queries.isEmpty || sources.isEmpty { return reads }
+            return reads.behind(IngestCommit.waitingStatement(organizations: sources))
         }
     }
 
-    mutating func readNext(_ results: [Rows]) throws {
+    mutating func readNext(_ results: [Rows], _ reads: LaneReads) throws {
         if !sources.isEmpty { try readWaiting(results[0]) }
-        if plans.contains(where: { $0?.unblocking != nil }) { try readReleased(results[results.count - 2]) }
+        if let place = reads.released { try readReleased(results[place]) }
+        if let place = reads.windows { try readWindows(results[place]) }
         var lacking = LackingKeys()
-        for var row in results[results.count - 1] {
+        if let place = reads.heads { try readHeads(results[place], &lacking) { $0.head = $1 } }
+        if let place = reads.due { try readHeads(results[place], &lacking) { $0.window?.due.append($1) } }
+        try lacking.check()
+    }
+
+    private mutating func readHeads(
+        _ rows: Rows,
+        _ lacking: inout LackingKeys,
+        _ take: (LanePlan, FoundHead) -> Void
+    ) throws {
+        for var row in rows {
             guard let (plan, entry) = try step(&row) else { continue }
             let found = try lacking.collect { try reader.head(&row, of: plan.request.lane, entry) }
             guard let found else { continue }
-            plan.head = found
+            take(plan, found)
             guard entry.readAt < now else { continue }
-            switch plan.head {
+            switch found {
             case .mutation(let head, _, _, _) where entry.types[head.entity.type] == nil: isStale = true
             case .sealed(_, .unknownKey): isStale = true
             default: break
             }
         }
-        try lacking.check()
+    }
+
+    /// A lane without pending mutations has no row.
+    private func readWindows(_ rows: Rows) throws {
+        for case let plan? in plans where plan.isConcurrent { plan.window = LaneWindow() }
+        for var row in rows {
+            guard let (plan, _) = try step(&row) else { continue }
+            plan.window?.first = (position: try row.read("position"), acceptedAt: try row.read("accepted_at"))
+            plan.window?.nextRetryAt = try row.read("next_retry_at")
+            plan.window?.isFull = try row.read("is_full")
+        }
     }
 
     private mutating func readWaiting(_ rows: Rows) throws {
@@ -253,6 +276,8 @@ struct LaneGroup {
 
     /// The errors of heads that cannot be opened.
     var sealed: [SealError] {
-        plans.compactMap { if case .sealed(_, let error)? = $0?.head { error } else { nil } }
+        plans.flatMap { plan in
+            ((plan?.head).map { [$0] } ?? []) + (plan?.window?.due ?? [])
+        }.compactMap { if case .sealed(_, let error) = $0 { error } else { nil } }
     }
 }

@@ -14,23 +14,37 @@ struct LaneGroupWriter {
     /// Writes outcomes, then reads the next heads.
     ///
     /// The order is outcomes, mappings, local ids, known ids, released mutations, and last the reads.
-    func settleQueries(_ plans: [LanePlan?], _ entities: [UUID: EntityTable]) throws(SealError) -> [Query] {
+    func settleQueries(_ plans: [LanePlan?], _ entities: [UUID: EntityTable]) throws(SealError) -> LaneReads {
         var released: [BlockerRow] = []
         var heads: [HeadRow] = []
+        var windows: [WindowRow] = []
         for (index, plan) in plans.enumerated() {
             guard let plan else { continue }
             let (job, lane, state) = (Int32(index), plan.request.lane, plan.lane)
             if let id = plan.unblocking {
                 released.append(BlockerRow(job: job, lane: lane, blocker: id, changePosition: state.changePosition))
             }
-            heads.append(HeadRow(job: job, lane: lane, headPosition: state.queue.head))
+            if plan.isConcurrent {
+                let room = Int32(plan.room)
+                windows.append(WindowRow(job: job, lane: lane, headPosition: state.queue.head, room: room))
+            } else {
+                heads.append(HeadRow(job: job, lane: lane, headPosition: state.queue.head))
+            }
         }
-        guard !heads.isEmpty else { return [] }
+        guard !(heads.isEmpty && windows.isEmpty) else { return LaneReads() }
         var queries = try outcomeQueries(plans)
         queries += requestOutcomes(plans, entities).queries(at: now)
-        if !released.isEmpty { queries.append(BlockerRow.query(released, now)) }
-        queries.append(HeadRow.columns.query(LaneStatements.heads, heads))
-        return queries
+        var reads = LaneReads(queries: queries)
+        if !released.isEmpty { reads.released = reads.add(BlockerRow.query(released, now)) }
+        if !heads.isEmpty { reads.heads = reads.add(HeadRow.columns.query(LaneStatements.heads, heads)) }
+        guard !windows.isEmpty else { return reads }
+        let firsts = windows.map { HeadRow(job: $0.job, lane: $0.lane, headPosition: $0.headPosition) }
+        reads.windows = reads.add(HeadRow.columns.query(LaneStatements.windows, firsts, at: now))
+        let searched = windows.filter { $0.room > 0 }
+        if !searched.isEmpty {
+            reads.due = reads.add(WindowRow.columns.query(LaneStatements.due, searched, at: now))
+        }
+        return reads
     }
 
     /// Returns the last writes, and COMMIT.
@@ -42,10 +56,11 @@ struct LaneGroupWriter {
         var requests: [SentRequestRow] = []
         for case let plan? in plans {
             lanes.append(LaneRow(key: plan.request.lane, state: plan.lane))
-            guard case .run(let dispatch) = plan.turn else { continue }
-            flights.append(FlightRow(dispatch: dispatch))
-            if case .upstream = dispatch.destination, sources.contains(plan.request.lane.organization) {
-                requests.append(SentRequestRow(dispatch))
+            for dispatch in plan.turn.dispatches {
+                flights.append(FlightRow(dispatch: dispatch))
+                if case .upstream = dispatch.destination, sources.contains(plan.request.lane.organization) {
+                    requests.append(SentRequestRow(dispatch))
+                }
             }
         }
         guard !lanes.isEmpty else { return [.rollback] }
@@ -115,5 +130,36 @@ struct LaneGroupWriter {
         to queries: inout [Query]
     ) {
         if !rows.isEmpty { queries.append(columns.query(statement, rows, at: now)) }
+    }
+}
+
+/// The queries that write outcomes and read what comes next, and the places of the reads among them.
+struct LaneReads {
+    private(set) var queries: [Query] = []
+    /// Mutations that no longer wait.
+    var released: Int?
+    /// The next mutations of lanes with one in flight.
+    var heads: Int?
+    /// Of lanes with several in flight.
+    var windows: Int?
+    var due: Int?
+
+    init(queries: [Query] = []) {
+        self.queries = queries
+    }
+
+    /// - Returns: the query's place.
+    mutating func add(_ query: Query) -> Int {
+        queries.append(query)
+        return queries.count - 1
+    }
+
+    /// The same reads with a query before them.
+    func behind(_ query: Query) -> LaneReads {
+        func later(_ place: Int?) -> Int? { place.map { $0 + 1 } }
+        var reads = LaneReads(queries: [query] + queries)
+        (reads.released, reads.heads) = (later(released), later(heads))
+        (reads.windows, reads.due) = (later(windows), later(due))
+        return reads
     }
 }

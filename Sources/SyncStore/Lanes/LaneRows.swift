@@ -14,6 +14,7 @@ package enum LaneRows {
         .value("ready_at", \.state.readyAt),
         .value("lease_owner", \.state.lease.owner),
         .value("lease_token", \.state.lease.token),
+        .value("lease_step", \.state.lease.step),
         .value("in_flight_id", \.state.inFlight),
         .value("head_position", \.state.queue.head),
         .value("queued_since", \.state.queue.since)
@@ -29,7 +30,8 @@ package enum LaneRows {
         var queue = LaneState.Queue(count: try row.read("queued_count"))
         let (open, haltedBy): (Int32, UUID?) = (try row.read("open_count"), try row.read("halted_by"))
         let readyAt: Timestamp? = try row.read("ready_at")
-        let lease = LaneState.Lease(owner: try row.read("lease_owner"), token: try row.read("lease_token"))
+        var lease = LaneState.Lease(owner: try row.read("lease_owner"), token: try row.read("lease_token"))
+        lease.step = try row.read("lease_step")
         let inFlight: UUID? = try row.read("in_flight_id")
         queue.head = try row.read("head_position")
         queue.since = try row.read("queued_since")
@@ -168,6 +170,22 @@ struct HeadRow {
         .value("job", \.job),
         .lane(\.lane),
         .value("head_position", \.headPosition)
+    )
+}
+
+/// A lane that may have several mutations in flight, whose next ones are searched for.
+struct WindowRow {
+    let job: Int32
+    let lane: LaneKey
+    let headPosition: Int64
+    /// Mutations that are due to find at most.
+    let room: Int32
+
+    static let columns = Columns<WindowRow>(
+        .value("job", \.job),
+        .lane(\.lane),
+        .value("head_position", \.headPosition),
+        .value("room", \.room)
     )
 }
 

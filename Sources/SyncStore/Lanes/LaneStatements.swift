@@ -16,19 +16,20 @@ enum LaneStatements {
     private static let satisfiesDependants =
         "(y.status = 'succeeded' OR (y.status = 'discarded' AND y.resolution = 'server_wins'))"
 
-    /// Reads the mutations in flight of lanes whose worker is lost.
+    /// Reads the mutations in flight of lanes whose worker is lost. None is before the lane's head.
     static let inFlight = Statement(
         "lane_in_flight",
-        PushIDRow.ids.inputs,
+        HeadRow.columns.inputs,
         """
-        SELECT k.push AS job, \(QueuedColumns.list)
-        FROM \(PushIDRow.ids.unnested(as: "k"))
+        SELECT k.job, \(QueuedColumns.list)
+        FROM \(HeadRow.columns.unnested(as: "k"))
         CROSS JOIN LATERAL (
             SELECT * FROM mutations x
-            WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id AND x.id = k.id
-                AND x.status = 'in_flight'
+            WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id
+                AND x.position >= k.head_position AND x.synced_at IS NULL AND x.status = 'in_flight'
             OFFSET 0
         ) m
+        ORDER BY k.job, m.position
         """
     )
 
@@ -237,36 +238,8 @@ enum LaneStatements {
         document: "CASE WHEN m.base_version <> e.version THEN e.document END"
     )
 
-    /// Reads the first pending mutation of each lane, with its client ids and its entity.
-    ///
-    /// Parallel arrays contain the client ids that the mutation names and their server ids. The row also has the last
-    /// writer and the upstream's validator of the entity in the feed. The entity's document is read only if the
-    /// mutation was made on another version, because there can be a conflict.
-    ///
-    /// Usually the expected mutation is the head. Only if it is not, the head is searched for in the order of
-    /// positions, which has to merge partitions and costs more. The plan's Append node runs its parts in order, and the
-    /// limit ends it after the first row.
-    static let heads = Statement(
-        "lane_heads",
-        HeadRow.columns.inputs,
-        """
-        SELECT k.job, \(QueuedColumns.list), i.client_ids, i.entity_types, i.server_ids, i.are_integers,
-            \(headEntity)
-        FROM \(HeadRow.columns.unnested(as: "k"))
-        CROSS JOIN LATERAL (
-            SELECT * FROM (
-                SELECT * FROM mutations a
-                WHERE a.organization_id = k.organization_id AND a.user_id = k.user_id
-                    AND a.position = k.head_position AND a.synced_at IS NULL AND a.status = 'pending'
-                UNION ALL
-                (SELECT * FROM mutations b
-                 WHERE b.organization_id = k.organization_id AND b.user_id = k.user_id
-                    AND b.position > k.head_position AND b.synced_at IS NULL AND b.status = 'pending'
-                 ORDER BY b.position
-                 LIMIT 1)
-            ) x
-            LIMIT 1
-        ) m
+    /// The server ids that a mutation `m` of a lane `k` names, in parallel arrays, and its entity.
+    private static let surroundings: String = """
         LEFT JOIN LATERAL (
             SELECT array_agg(y.client_id) AS client_ids, array_agg(y.entity_type) AS entity_types,
                 array_agg(y.server_id::text) AS server_ids, array_agg(y.server_id_is_integer) AS are_integers
@@ -298,6 +271,85 @@ enum LaneStatements {
             OFFSET 0
         ) e ON true
         """
+
+    /// Reads the first pending mutation of each lane, with its client ids and its entity.
+    ///
+    /// Parallel arrays contain the client ids that the mutation names and their server ids. The row also has the last
+    /// writer and the upstream's validator of the entity in the feed. The entity's document is read only if the
+    /// mutation was made on another version, because there can be a conflict.
+    ///
+    /// Usually the expected mutation is the head. Only if it is not, the head is searched for in the order of
+    /// positions, which has to merge partitions and costs more. The plan's Append node runs its parts in order, and the
+    /// limit ends it after the first row.
+    static let heads = Statement(
+        "lane_heads",
+        HeadRow.columns.inputs,
+        """
+        SELECT k.job, \(QueuedColumns.list), i.client_ids, i.entity_types, i.server_ids, i.are_integers,
+            \(headEntity)
+        FROM \(HeadRow.columns.unnested(as: "k"))
+        CROSS JOIN LATERAL (
+            SELECT * FROM (
+                SELECT * FROM mutations a
+                WHERE a.organization_id = k.organization_id AND a.user_id = k.user_id
+                    AND a.position = k.head_position AND a.synced_at IS NULL AND a.status = 'pending'
+                UNION ALL
+                (SELECT * FROM mutations b
+                 WHERE b.organization_id = k.organization_id AND b.user_id = k.user_id
+                    AND b.position > k.head_position AND b.synced_at IS NULL AND b.status = 'pending'
+                 ORDER BY b.position
+                 LIMIT 1)
+            ) x
+            LIMIT 1
+        ) m
+        \(surroundings)
+        """
+    )
+
+    /// The due mutations of lanes that may have several in flight, in order, with what ``heads`` returns of a head.
+    static let due = Statement(
+        "lane_due",
+        WindowRow.columns.inputs + ["now"],
+        """
+        SELECT k.job, \(QueuedColumns.list), i.client_ids, i.entity_types, i.server_ids, i.are_integers,
+            \(headEntity)
+        FROM \(WindowRow.columns.unnested(as: "k"))
+        CROSS JOIN LATERAL (
+            SELECT * FROM mutations b
+            WHERE b.organization_id = k.organization_id AND b.user_id = k.user_id
+                AND b.position >= k.head_position AND b.synced_at IS NULL AND b.status = 'pending'
+                AND (b.next_retry_at IS NULL OR b.next_retry_at <= :now)
+            ORDER BY b.position
+            LIMIT k.room
+        ) m
+        \(surroundings)
+        ORDER BY k.job, m.position
+        """
+    )
+
+    /// The first pending mutation of lanes that may have several in flight, and the time of the next retry.
+    ///
+    /// That of the first pending mutations, and whether there are as many.
+    static let windows = Statement(
+        "lane_windows",
+        HeadRow.columns.inputs + ["now"],
+        """
+        SELECT k.job, w.position, w.accepted_at, w.next_retry_at, w.is_full
+        FROM \(HeadRow.columns.unnested(as: "k"))
+        CROSS JOIN LATERAL (
+            SELECT min(p.position) AS position, (array_agg(p.accepted_at ORDER BY p.position))[1] AS accepted_at,
+                min(p.next_retry_at) FILTER (WHERE p.next_retry_at > :now) AS next_retry_at,
+                count(*) = \(LaneWindow.limit) AS is_full
+            FROM (
+                SELECT b.position, b.accepted_at, b.next_retry_at FROM mutations b
+                WHERE b.organization_id = k.organization_id AND b.user_id = k.user_id
+                    AND b.position >= k.head_position AND b.synced_at IS NULL AND b.status = 'pending'
+                ORDER BY b.position
+                LIMIT \(LaneWindow.limit)
+            ) p
+            HAVING count(*) > 0
+        ) w
+        """
     )
 
     /// Marks mutations as in flight.
@@ -318,6 +370,6 @@ enum LaneStatements {
 
     static let all = [
         inFlight, doneBlockers, writeOutcomes, writeCommonOutcomes, writeMappings, writeLocalIDs, unblock, heads,
-        markInFlight, AttemptRow.write,
+        due, windows, markInFlight, AttemptRow.write,
     ]
 }

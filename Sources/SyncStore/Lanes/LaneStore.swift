@@ -12,6 +12,8 @@ package final class LaneStore: Service {
     let pool: Pool
     private let cluster: Cluster
     let failure: StoreFailure
+    /// Limits the requests to upstreams.
+    package let rates: UpstreamRates
 
     /// The reason why the committers cannot write; nil while they can.
     var writeFailure: PostgresError? { committers.writeFailure }
@@ -21,8 +23,10 @@ package final class LaneStore: Service {
         catalog: Catalog,
         pool: Pool,
         cluster: Cluster,
+        rates: UpstreamRates,
         failure: StoreFailure
     ) {
+        self.rates = rates
         self.committers = committers
         self.catalog = catalog
         self.pool = pool
@@ -41,7 +45,8 @@ package final class LaneStore: Service {
         of lane: LaneKey,
         worker: UUID,
         heldUntil: Timestamp? = nil,
-        releases: Bool = false
+        releases: Bool = false,
+        progress: LaneProgress? = nil
     ) async throws(Problem) -> LaneAction {
         try await committers.submit(at: catalog.entry(lane.organization).place) { reply in
             let request = LaneRequest(
@@ -49,7 +54,8 @@ package final class LaneStore: Service {
                 step: step,
                 worker: worker,
                 heldUntil: heldUntil,
-                releases: releases
+                releases: releases,
+                progress: progress
             )
             return LaneJob(request: request, reply: reply)
         }

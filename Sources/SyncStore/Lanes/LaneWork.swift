@@ -76,7 +76,7 @@ struct LaneWork: GroupTransaction {
         if !lost.isEmpty { try steps.readLost(await connection.run(lost)) }
         steps.settle()
         let settling = try steps.settleQueries
-        if !settling.isEmpty { try steps.readNext(await connection.run(settling)) }
+        if !settling.queries.isEmpty { try steps.readNext(await connection.run(settling.queries), settling) }
         if steps.isStale { throw CommitFailure.stale }
         steps.choose()
         _ = try await connection.run(try steps.finalQueries)

@@ -180,7 +180,12 @@ struct PushWork: GroupTransaction {
         guard !changed.isEmpty else { return }
         notifier.changed(changed.map { group[$0.index].lane })
         // a new mutation that waits behind the head does not end the head's back-off
-        notifier.ready(changed.filter { $0.plan.lane.isReady(at: moment) }.map { group[$0.index].lane })
+        let ready = changed.filter { change in
+            let lane = change.plan.lane
+            let runsBeside = group[change.index].organization.settings.order == .dependencies
+            return lane.isReady(at: moment) || runsBeside && lane.lease.owner != nil
+        }
+        notifier.ready(ready.map { group[$0.index].lane })
     }
 
     func answer(_ job: PushJob, _ plan: PushPlan, lane: LaneState, feed: FeedCursor?) {

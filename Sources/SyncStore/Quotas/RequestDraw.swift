@@ -20,6 +20,8 @@ struct RequestDraw {
     }
 
     let pool: Pool
+    /// Whether the buckets are those of upstreams, which are in their rows.
+    var isOfUpstreams = false
 
     /// - Parameter wishes: each organization once.
     /// - Returns: grants by organization; organizations that are no longer active are missing.
@@ -30,12 +32,13 @@ struct RequestDraw {
             let keys = Parameters(sorted.map(\.organization))
             var made = keys
             made.add(now)
-            let results = try await connection.run([
-                .begin, Query(QuotaStatements.noFlush), Query(QuotaStatements.makeRequests, made),
-                Query(QuotaStatements.lockRequests, keys),
-            ])
+            let reads =
+                isOfUpstreams
+                ? [Query(QuotaStatements.lockUpstreams, keys)]
+                : [Query(QuotaStatements.makeRequests, made), Query(QuotaStatements.lockRequests, keys)]
+            let results = try await connection.run([.begin, Query(QuotaStatements.noFlush)] + reads)
             var grants: [(UUID, Grant)] = []
-            for var row in results[3] {
+            for var row in results[results.count - 1] {
                 let id: UUID = try row.read("organization_id")
                 guard let wish = quotas[id] else { continue }
                 var bucket = TokenBucket(missing: try row.read("missing"), asOf: try row.read("as_of"))
@@ -47,7 +50,7 @@ struct RequestDraw {
                 _ = try await connection.run([.commit])
             } else {
                 let write = RequestBucketRow.columns.query(
-                    QuotaStatements.writeRequests,
+                    isOfUpstreams ? QuotaStatements.writeUpstreams : QuotaStatements.writeRequests,
                     taken.map { RequestBucketRow(organization: $0, bucket: $1.bucket) }
                 )
                 _ = try await connection.run([write, .commit])
@@ -146,5 +149,33 @@ enum QuotaStatements {
         """
     )
 
-    static let all = [mutations, writeMutations, noFlush, makeRequests, lockRequests, writeRequests]
+    /// Locks the buckets of upstreams in key order and reads them.
+    static let lockUpstreams = Statement(
+        "quotas_lock_upstreams",
+        ["organizations"],
+        """
+        SELECT q.organization_id, q.missing, q.as_of
+        FROM unnest(:organizations::uuid[]) AS k (organization_id)
+        CROSS JOIN LATERAL (
+            SELECT x.organization_id, x.rate_missing AS missing, x.rate_as_of AS as_of FROM upstreams x
+            WHERE x.organization_id = k.organization_id
+            FOR UPDATE
+        ) q
+        """
+    )
+
+    static let writeUpstreams = Statement(
+        "quotas_write_upstreams",
+        RequestBucketRow.columns.inputs,
+        """
+        UPDATE upstreams AS u
+        SET rate_missing = k.missing, rate_as_of = k.as_of
+        FROM \(RequestBucketRow.columns.unnested(as: "k"))
+        WHERE u.organization_id = k.organization_id
+        """
+    )
+
+    static let all = [
+        mutations, writeMutations, noFlush, makeRequests, lockRequests, writeRequests, lockUpstreams, writeUpstreams,
+    ]
 }

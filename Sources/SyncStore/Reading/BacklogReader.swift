@@ -63,6 +63,12 @@ package struct BacklogReader: Sendable {
         SELECT \(LaneRows.list),
             EXISTS (SELECT 1 FROM upstreams u WHERE u.organization_id = :organization) AS has_upstream,
             coalesce((
+                SELECT u.is_paused FROM upstreams u WHERE u.organization_id = :organization), false) AS is_paused,
+            coalesce((
+                SELECT u.requests_per_second IS NOT NULL FROM upstreams u
+                WHERE u.organization_id = :organization), false) AS is_rate_limited,
+            (SELECT u.paused_until FROM upstreams u WHERE u.organization_id = :organization) AS paused_until,
+            coalesce((
                 SELECT t.is_forwarded FROM entity_types t
                 WHERE t.organization_id = :organization AND t.name = m.entity_type), false) AS is_forwarded,
             \(BacklogColumns.list), \(Dependencies.first(WorkBounds.heldBy)) AS depends_on
@@ -172,12 +178,18 @@ package struct LaneHead {
     private(set) var lane: LaneState?
     private(set) var head: Backlog.Mutation?
     private var hasUpstream = false
+    private var pause: UpstreamPause?
+    private var isRateLimited = false
     private var isForwarded = false
 
     package init(_ rows: Rows) throws {
         guard var row = rows.first else { return }
         lane = try LaneRows.read(&row).state
         hasUpstream = try row.read("has_upstream")
+        let isPaused: Bool = try row.read("is_paused")
+        isRateLimited = try row.read("is_rate_limited")
+        let pausedUntil: Timestamp? = try row.read("paused_until")
+        if isPaused { pause = UpstreamPause(until: pausedUntil) }
         isForwarded = try row.read("is_forwarded")
         if !row.isNextNull { head = try BacklogColumns.mutation(&row) }
     }
@@ -194,7 +206,15 @@ package struct LaneHead {
         -> LaneBlocker?
     {
         guard let lane = state ?? lane, let head = head ?? other else { return nil }
-        return LaneBlocker(of: head, in: lane, isForwarded: isForwarded, hasUpstream: hasUpstream, now: now)
+        return LaneBlocker(
+            of: head,
+            in: lane,
+            isForwarded: isForwarded,
+            hasUpstream: hasUpstream,
+            pause: pause,
+            isRateLimited: isRateLimited,
+            now: now
+        )
     }
 }
 

@@ -9,7 +9,7 @@ package enum EntityTypeRow {
     package static let list =
         """
         t.name, t.id_space, t.visibility, t.default_priority, t.is_forwarded, t.is_in_use, t.relations, t.on_delete,
-            t.on_erase
+            t.on_erase, t.routes
         """
 
     /// Reads the columns of ``list``.
@@ -29,6 +29,8 @@ package enum EntityTypeRow {
             rules: try JSONTree(parsing: row.read("on_delete")).root
         )
         type.onErase = OnErase(rawValue: try row.read("on_erase")) ?? .delete
+        let routes: [UInt8]? = try row.read("routes")
+        type.routes = try routes.map { EntityRoutes(stored: try JSONTree(parsing: $0).root) }
         return type
     }
 }
@@ -54,7 +56,7 @@ package enum UpstreamSettingsRow {
     /// Columns of `upstreams`.
     package static let list = """
         base_url, credential, timeout_seconds, max_concurrency, id_pointer, headers, allowed_headers, erase_endpoint,
-            send_weak_etags
+            send_weak_etags, outcomes, is_paused, paused_until, requests_per_second
         """
 
     /// Reads the columns of ``list``, unsealed.
@@ -72,6 +74,10 @@ package enum UpstreamSettingsRow {
             eraseEndpoint: try row.read("erase_endpoint")
         )
         settings.sendsWeakETags = try row.read("send_weak_etags")
+        settings.outcomes = OutcomeRules(stored: try JSONTree(parsing: row.read("outcomes")).root)
+        let (isPaused, pausedUntil): (Bool, Timestamp?) = (try row.read("is_paused"), try row.read("paused_until"))
+        if isPaused { settings.pause = UpstreamPause(until: pausedUntil) }
+        settings.requestsPerSecond = try row.read("requests_per_second")
         return settings
     }
 

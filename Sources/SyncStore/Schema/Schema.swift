@@ -77,6 +77,10 @@ package enum Schema {
             sql: String(decoding: PackageResources._031_ended_sessions_sql, as: UTF8.self)
         ),
         Migration(name: "0032_relations", sql: String(decoding: PackageResources._032_relations_sql, as: UTF8.self)),
+        Migration(
+            name: "0033_upstream_contract",
+            sql: String(decoding: PackageResources._033_upstream_contract_sql, as: UTF8.self)
+        ),
     ]
 
     /// The name of the newest migration.

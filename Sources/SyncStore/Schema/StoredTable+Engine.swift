@@ -19,6 +19,7 @@ extension StoredTable {
                 "ready_at",
                 "lease_owner",
                 "lease_token",
+                "lease_step",
                 "in_flight_id",
                 "head_position",
                 "queued_since"
@@ -234,7 +235,7 @@ extension StoredTable {
         StoredTable("feeds", key: [], purge: .last).plain("last_position", "horizon", "epoch"),
         StoredTable("entity_types", key: ["name"], purge: .last, isShown: true)
             .plain("id_space", "visibility", "default_priority", "is_in_use", "is_forwarded", "on_erase")
-            .open("relations", "on_delete"),
+            .open("relations", "on_delete", "routes"),
         StoredTable("request_quotas", key: [], purge: .last).plain("missing", "as_of"),
         StoredTable("external_ids", key: ["issuer", "external_id"], purge: .last).plain("created_at"),
         StoredTable("upstreams", key: [], purge: .last)
@@ -253,8 +254,14 @@ extension StoredTable {
                 "allowed_headers",
                 "down_since",
                 "erase_endpoint",
-                "send_weak_etags"
-            ),
+                "send_weak_etags",
+                "is_paused",
+                "paused_until",
+                "requests_per_second",
+                "rate_missing",
+                "rate_as_of"
+            )
+            .open("outcomes"),
         // without these keys no copy of the sealed values can be opened any more
         StoredTable("organization_keys", key: ["number"], purge: .last)
             .plain("master_key", "created_at")

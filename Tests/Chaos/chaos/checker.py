@@ -33,8 +33,8 @@ class Overlaps:
 class Checker:
     """A single check of all the evidence."""
 
-    def __init__(self, evidence: Evidence, lease: float) -> None:
-        self._evidence, self._lease = evidence, lease
+    def __init__(self, evidence: Evidence, lease: float, order: str = "lane") -> None:
+        self._evidence, self._lease, self._order = evidence, lease, order
         self.overlaps = Overlaps()
         self._by_lane: dict[int, list[Mutation]] = defaultdict(list)
         for mutation in evidence.mutations.values():
@@ -110,19 +110,25 @@ class Checker:
                 yield Violation("once", f"{mutation.marker} was sent, though it never should be", requests)
 
     def _in_order(self) -> Iterator[Violation]:
-        """The effects of a lane occur in the order of its positions."""
-        latest: dict[int, Effect] = {}
+        """The effects of a lane, or of an entity, occur in the order of their positions."""
+        latest: dict[tuple, Effect] = {}
         for effect in sorted(self._evidence.effects, key=lambda one: one.order):
             mutation = self._evidence.mutations.get(effect.marker)
             if mutation is None or effect.marker not in self._positions:
                 yield Violation("order", f"an effect of {effect.marker}, which was never pushed", [effect])
                 continue
-            before = latest.get(mutation.lane)
+            before = latest.get(self._queue(mutation))
             if before and self._positions[before.marker] > self._positions[effect.marker]:
                 what = f"{effect.marker} took effect after {before.marker}, which comes later in its lane"
                 evidence = [before, effect, *self._requests[before.marker], *self._requests[effect.marker]]
                 yield Violation("order", what, evidence)
-            latest[mutation.lane] = effect
+            latest[self._queue(mutation)] = effect
+
+    def _queue(self, mutation: Mutation) -> tuple:
+        """What runs one at a time and in order: a lane, or with the order of dependencies an entity of it."""
+        if self._order == "lane":
+            return (mutation.lane,)
+        return mutation.lane, mutation.entity_type, mutation.local_id
 
     # Requests that the upstream received
 
@@ -177,13 +183,16 @@ class Checker:
                 yield Violation("attempts", what, requests)
 
     def _one_at_a_time(self) -> Iterator[Violation]:
-        """No two requests of a lane overlap, unless the earlier one's gateway was stopped and lost its lease."""
-        last: dict[int, Request] = {}
+        """No two requests of a lane overlap, unless the earlier one's gateway was stopped and lost its lease.
+
+        With the order of dependencies this holds for the requests of an entity.
+        """
+        last: dict[tuple, Request] = {}
         for request in sorted(self._evidence.requests, key=lambda one: one.number):
             mutation = self._evidence.mutations.get(request.marker)
             if mutation is None:
                 continue
-            before = last.get(mutation.lane)
+            before = last.get(self._queue(mutation))
             if before and before.end > request.at + (0 if before.how.startswith("answered") else TOLERANCE):
                 if self._is_excused(before, request):
                     self.overlaps.excused += 1
@@ -193,7 +202,7 @@ class Checker:
                     what = f"{request.marker} was sent {early:.3f} s before the end of {before.marker}"
                     yield Violation("one at a time", what, [before, request, {"stopped": self._evidence.troubles}])
             if not before or request.end > before.end:
-                last[mutation.lane] = request
+                last[self._queue(mutation)] = request
 
     def _is_excused(self, before: Request, request: Request) -> bool:
         return any(

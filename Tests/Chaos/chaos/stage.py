@@ -44,6 +44,7 @@ class Stage:
     def __init__(self, sluice: Path, lanes: int, seed: int, logs: Path, cluster: Cluster) -> None:
         self.lanes, self.seed, self.logs, self.cluster = lanes, seed, logs, cluster
         self.shared = Secrets()
+        self.order = "lane"
         self.gateways = [
             Gateway(sluice, cluster.uri(DATABASE), logs / f"gateway-{number}.log", shared=self.shared,
                     settings=SETTINGS)
@@ -57,6 +58,7 @@ class Stage:
         for number in range(1, count + 1):
             path = f"/organizations/{organization(number)}"
             gateway.administer([
+                *([("PUT", path, {"settings": {"order": self.order}})] if self.order != "lane" else []),
                 ("PUT", f"{path}/upstream", upstream),
                 *(("PUT", f"{path}/entity-types/{name}", {"upstream": False, "visibility": "organization"})
                   for name in (BUILT_IN, STOCK)),

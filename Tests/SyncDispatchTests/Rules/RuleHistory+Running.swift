@@ -15,12 +15,17 @@ extension RuleHistory {
         if let flying = tenants[tenant].people[person].flying, flying.until <= world.now {
             tenants[tenant].people[person].flying = nil
             try change(tenant, user) { model, state in
-                if let mutation = state.mutation(flying.mutation) { model.lose(mutation, of: &state) }
+                for mutation in state.lane where flying.mutations.contains(mutation.entry.id) {
+                    model.lose(mutation, of: &state)
+                }
             }
         }
         let isLeased = tenants[tenant].people[person].flying != nil
         story.append((tenant, "user \(person): its lane runs\(isLeased ? ", which another worker has" : "")"))
         let worker = generator.uuid()
+        if let limit = tenants[tenant].model.inFlight {
+            return try await runConcurrently(tenant, person, by: worker, isLeased: isLeased, limit: limit)
+        }
         var step = LaneStep.claim
         var rest = Int.random(in: 1...12, using: &generator)
         while true {
@@ -38,6 +43,7 @@ extension RuleHistory {
             case .proceed(let token, let unblocking): step = .proceed(token: token, unblocking: unblocking)
             case .released:
                 return try expect(next == nil || rest < 0, "\(name(next)) should run, and the lane was released")
+            case .start: throw breach("several mutations run in the order of the lane")
             case .lost: return try expect(next == nil || isLeased, "\(name(next)) should run, the lane is not ready")
             case .run(let dispatch):
                 try expect(!isLeased, "a lane was claimed by two workers")
@@ -49,7 +55,7 @@ extension RuleHistory {
                 tenants[tenant].model.fly(next)
                 if generator.oneIn(15) {
                     story.append((tenant, "its worker is lost with \(next.entry.id.lowercased)"))
-                    tenants[tenant].people[person].flying = (next.entry.id, world.now.adding(seconds: 120))
+                    tenants[tenant].people[person].flying = ([next.entry.id], world.now.adding(seconds: 120))
                     return
                 }
                 step = try await answer(dispatch, next, tenant, person)
@@ -68,7 +74,7 @@ extension RuleHistory {
     }
 
     /// Answers as the built-in store or the upstream.
-    private mutating func answer(
+    mutating func answer(
         _ dispatch: Dispatch,
         _ mutation: RuleModel.Accepted,
         _ tenant: Int,
@@ -155,7 +161,7 @@ extension RuleHistory {
         try expect(text == body, "\(name(mutation)) is sent as \(text ?? "nothing"), not \(body ?? "nothing")")
     }
 
-    private mutating func learn(_ id: UUID, _ tenant: Int, _ person: Int) async throws {
+    mutating func learn(_ id: UUID, _ tenant: Int, _ person: Int) async throws {
         guard let mutation = tenants[tenant].model.users[tenants[tenant].people[person].id]?.mutation(id),
             mutation.status == .succeeded
         else { return }
@@ -174,7 +180,7 @@ extension RuleHistory {
     }
 }
 
-private func name(_ mutation: RuleModel.Accepted?) -> String { mutation?.entry.id.lowercased ?? "nothing" }
+func name(_ mutation: RuleModel.Accepted?) -> String { mutation?.entry.id.lowercased ?? "nothing" }
 
 extension RuleModel.Answer {
     /// As the gateway receives it.

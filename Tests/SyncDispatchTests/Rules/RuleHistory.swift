@@ -48,8 +48,8 @@ struct RuleTenant {
         var sent: [(entry: RuleEntry, number: Int64, device: Int)] = []
         /// Every generated client id, with its types.
         var clients: [(id: UUID, type: RuleType)] = []
-        /// The mutation of a lost worker, and the end of its lease.
-        var flying: (mutation: UUID, until: Timestamp)?
+        /// The mutations of a lost worker, and the end of its lease.
+        var flying: (mutations: [UUID], until: Timestamp)?
         /// The time at which a claim next finds work, as recorded at the lane's release.
         var keys: [String: UUID] = [:]
     }
@@ -86,19 +86,23 @@ struct RuleHistory {
             let conflict = generator.chance(70) ? "halt" : "continue"
             let failure = generator.chance(20) ? "halt" : "continue"
             let strategy = generator.pick([.manual, .manual, .serverWins, .clientWins] as [ConflictResolution])
-            let settings =
-                #"{"on_conflict":"\#(conflict)","on_failure":"\#(failure)","conflict_resolution":"\#(strategy.rawValue)"}"#
+            let inFlight = generator.oneIn(2) ? Int.random(in: 1...6, using: &generator) : nil
+            let settings = """
+                {"on_conflict":"\(conflict)","on_failure":"\(failure)","conflict_resolution":"\(strategy.rawValue)",
+                "order":"\(inFlight == nil ? "lane" : "dependencies")","max_in_flight_per_user":\(inFlight ?? 8)}
+                """
             let plain = try await world.replicas.base.organization(settings)
             try await DispatcherHarness.setUpstream(plain.id, world.replicas.base, 64, "/id")
             let rule = generator.pick(DeletionRule.allCases)
             try await world.replicas.base.makeBuiltIn(.note, in: plain.id, rule)
             let organization = try await world.replicas.base.known(plain.id)
-            let model = RuleModel(
+            var model = RuleModel(
                 haltsOnConflict: conflict == "halt",
                 haltsOnFailure: failure == "halt",
                 strategy: strategy,
                 deletionRule: rule
             )
+            model.inFlight = inFlight
             tenants.append(RuleTenant(organization: organization, model: model, people: people))
         }
     }

@@ -23,6 +23,28 @@ extension RuleModel {
         return head
     }
 
+    /// The mutations that may start while others are in flight, in order (product rule 19).
+    func startable(of user: User, now: Timestamp) -> [Accepted] {
+        guard !user.isHalted else { return [] }
+        let flying = user.lane.filter { $0.status == .inFlight }
+        return due(of: user, now: now).filter { mutation in
+            guard let id = permanentID(of: mutation, user) else { return true }
+            return !flying.contains { $0.entry.type == mutation.entry.type && permanentID(of: $0, user) == id }
+        }
+    }
+
+    /// Pending mutations that wait for no retry, whether or not another of their entity is in flight.
+    func due(of user: User, now: Timestamp) -> [Accepted] {
+        user.lane.filter { $0.status == .pending && ($0.nextTry.map { $0 <= now } ?? true) }
+    }
+
+    /// The id to which a mutation is sent; nil for a create without one.
+    private func permanentID(of mutation: Accepted, _ user: User) -> String? {
+        if mutation.entry.operation == .create { return mutation.overrides ? mutation.serverID : nil }
+        return mutation.serverID
+            ?? mutation.entry.local.flatMap { user.mappings[ClientKey(id: $0, type: mutation.entry.type)]?.serverID }
+    }
+
     /// Marks a mutation as in flight: every request is an attempt, except for the built-in store.
     func fly(_ mutation: Accepted) {
         mutation.status = .inFlight
@@ -180,7 +202,8 @@ extension RuleModel {
 
     func end(_ mutation: Accepted, _ status: MutationStatus, of user: inout User) {
         mutation.status = status
-        if halts(status) { user.haltedBy = mutation.entry.id }
+        // of several in flight, the first one halts the lane
+        if halts(status), user.haltedBy == nil { user.haltedBy = mutation.entry.id }
     }
 
     /// Releases the mutations that waited for a mutation.

@@ -130,7 +130,10 @@ import Testing
                 isDraining: { false },
                 isCrowded: { _ in false },
                 recordUpstream: { _, _, _ in },
-                noteCap: { _, _ in }
+                noteCap: { _, _ in },
+                shares: LaneShares(),
+                wakes: LaneWakes(),
+                retry: { _, _ in }
             )
         )
         #expect(await !runner.run(harness.key))

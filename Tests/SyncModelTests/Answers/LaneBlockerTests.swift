@@ -69,6 +69,39 @@ import Testing
         )
     }
 
+    @Test func `a pause of the upstream holds a forwarded head until it is over`() {
+        func blocker(_ pause: UpstreamPause, isForwarded: Bool = true) -> LaneBlocker? {
+            LaneBlocker(
+                of: Self.head(.pending),
+                in: Self.lane(readyAt: Self.now),
+                isForwarded: isForwarded,
+                hasUpstream: true,
+                pause: pause,
+                now: Self.now
+            )
+        }
+        #expect(blocker(UpstreamPause()) == LaneBlocker(.upstreamPaused))
+        #expect(blocker(UpstreamPause(until: Self.later)) == LaneBlocker(.upstreamPaused, until: Self.later))
+        #expect(blocker(UpstreamPause(until: Self.now)) == nil)
+        #expect(blocker(UpstreamPause(), isForwarded: false) == nil)
+    }
+
+    @Test func `a lane that has been due for over a second waits for the rate of its upstream`() {
+        for (seconds, isLimited, reason) in [(2.0, true, .rateLimited), (0.5, true, nil), (2, false, nil)]
+            as [(Double, Bool, LaneBlocker.Reason?)]
+        {
+            let blocker = LaneBlocker(
+                of: Self.head(.pending),
+                in: Self.lane(readyAt: Self.now.adding(seconds: -seconds)),
+                isForwarded: true,
+                hasUpstream: true,
+                isRateLimited: isLimited,
+                now: Self.now
+            )
+            #expect(blocker?.reason == reason)
+        }
+    }
+
     @Test func `a forwarded head without an upstream is held, whether its lane is due or not`() {
         let waiting = Self.blocker(Self.head(.pending), Self.lane(readyAt: Self.later), hasUpstream: false)
         #expect(waiting == LaneBlocker(.noUpstream, until: Self.later))

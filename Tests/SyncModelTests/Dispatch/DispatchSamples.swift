@@ -39,6 +39,8 @@ struct Sample {
     var idSpace: IDSpace = .mapped
     var relations: [Relation] = []
     var isForwarded = true
+    /// The type's routes, JSON.
+    var routes: String?
     var upstream: UpstreamSettings? = UpstreamSettings(baseURL: "http://upstream.invalid")
     var lane = Sample.lane
     var mappings: [UUID: [DispatchPlanner.ResolvedID]] = [:]
@@ -82,7 +84,7 @@ struct Sample {
     }
 
     var surroundings: DispatchPlanner.LaneContext {
-        DispatchPlanner.LaneContext(
+        var surroundings = DispatchPlanner.LaneContext(
             lane: lane,
             token: 1,
             leasedUntil: Self.now.adding(seconds: 120),
@@ -105,6 +107,10 @@ struct Sample {
             mappings: mappings,
             entity: entity
         )
+        surroundings.type.routes = routes.flatMap { routes in
+            (try? JSONTree(parsing: Array(routes.utf8)).root).map { EntityRoutes(stored: $0) }
+        }
+        return surroundings
     }
 
     func decision(heldUntil: Timestamp? = nil, leaseSeconds: Double = 120) -> DispatchPlanner.Decision {

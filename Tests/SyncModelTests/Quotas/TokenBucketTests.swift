@@ -149,6 +149,16 @@ import Testing
         #expect(portion.ask(portion.quota, at: Self.start) == .unknown)
     }
 
+    @Test func `admits requests that were given back, as long as they were held`() {
+        var portion = RequestPortion(Quota(.requests, limit: 100))
+        portion.add(1, wanted: 1, from: TokenBucket(fullAt: Self.start), at: Self.start)
+        #expect(portion.ask(portion.quota, at: Self.start) != .unknown)
+        portion.giveBack(1, at: Self.start.adding(seconds: 0.5))
+        #expect(portion.ask(portion.quota, at: Self.start.adding(seconds: 0.5)) != .unknown)
+        portion.giveBack(1, at: Self.start.adding(seconds: 1.5))
+        #expect(portion.ask(portion.quota, at: Self.start.adding(seconds: 1.5)) == .unknown)
+    }
+
     @Test func `drops what is unused after a second`() {
         var portion = RequestPortion(Quota(.requests, limit: 100))
         portion.add(25, wanted: 25, from: TokenBucket(fullAt: Self.start), at: Self.start)

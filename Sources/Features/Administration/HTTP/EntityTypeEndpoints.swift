@@ -47,6 +47,18 @@ struct EntityTypeEndpoints: Sendable {
     }
 }
 
+extension MemberKind<[UInt8]> {
+    /// All routes of a type, as JSON text.
+    fileprivate static var routes: Self {
+        Self { value, place, report in
+            var errors: [ProblemDetail] = []
+            let routes = EntityRoutes(value, at: place.pointer, &errors)
+            for error in errors { report.refuse(error.pointer, error.rule, error.detail) }
+            return routes.json
+        }
+    }
+}
+
 extension EntityTypeUpdate {
     fileprivate static let table = MemberTable<Self, EntityType>("an entity type") {
         BodyMember("name", shown: \.name)
@@ -72,6 +84,7 @@ extension EntityTypeUpdate {
             .shown { Int64($0.defaultPriority) }
         BodyMember("upstream", .bool(upstream, rule: Rule.range), into: \.isForwarded).shown(\.isForwarded)
         BodyMember("on_erase", .choice(), into: \.onErase).shown(\.onErase.rawValue)
+        BodyMember("routes", .routes, into: \.routes).shown { $0.routes.map { RawJSON($0.json) } }
         BodyMember("in_use", shown: \.isInUse)
     }
 

@@ -20,6 +20,7 @@ struct UpstreamEndpoints: Sendable {
         let organization = try exchange.uuid(at: 0)
         return try await bodies.withBody(of: exchange) { body in
             let update = try UpstreamUpdate(body: body, rules: rules)
+            if case .set(let isPaused) = update.isPaused { exchange.act?.record("paused", isPaused) }
             return try .written(await store.administration.putUpstream(of: organization, update))
         }
     }
@@ -60,6 +61,12 @@ extension UpstreamUpdate {
             BodyMember("allowed_headers", .allowedHeaders, into: \.allowedHeaders).shown(\.settings.allowedHeaders)
             BodyMember("erase_endpoint", .eraseEndpoint, into: \.eraseEndpoint).shown(\.settings.eraseEndpoint)
             BodyMember("send_weak_etags", .bool(), into: \.sendsWeakETags).shown(\.settings.sendsWeakETags)
+            BodyMember("outcomes", .outcomes, into: \.outcomes).shown { RawJSON($0.settings.outcomes.json) }
+            BodyMember("requests_per_second", .requestsPerSecond, into: \.requestsPerSecond)
+                .shown(\.settings.requestsPerSecond)
+            BodyMember("status", .pauseStatus, into: \.isPaused)
+                .shown { $0.settings.pause == nil ? "active" : "paused" }
+            BodyMember("paused_until", .pauseEnd, into: \.pausedUntil).shown(\.settings.pause?.until?.rfc3339)
             BodyMember("updated_at", shown: \.updatedAt.rfc3339)
         }
     }

@@ -41,6 +41,40 @@ extension MemberKind<String?> {
     }
 }
 
+extension MemberKind<OutcomeRules> {
+    static var outcomes: Self {
+        Self { value, place, report in
+            var errors: [ProblemDetail] = []
+            let rules = OutcomeRules(value, at: place.pointer, &errors)
+            for error in errors { report.refuse(error.pointer, error.rule, error.detail) }
+            return rules
+        }
+    }
+}
+
+extension MemberKind<Int64?> {
+    static var requestsPerSecond: Self {
+        Self("must be an integer, 1 to 1000000") { value in
+            value.int64.flatMap { (1...1_000_000).contains($0) ? .some($0) : nil }
+        }
+    }
+}
+
+extension MemberKind<Bool> {
+    /// Whether the upstream is paused.
+    static var pauseStatus: Self {
+        Self("must be active or paused") { $0.string.flatMap { ["active": false, "paused": true][$0] } }
+    }
+}
+
+extension MemberKind<Timestamp?> {
+    static var pauseEnd: Self {
+        Self("must be a date-time like 2026-11-27T18:00:00Z", rule: Rule.timestamp) { value in
+            value.string.flatMap(Timestamp.init(rfc3339:)).map { .some($0) }
+        }
+    }
+}
+
 extension MemberKind<[ByteExactString: String]> {
     static var headers: Self {
         Self { value, place, report in

@@ -51,8 +51,18 @@ struct UpstreamProbeEndpoint: Sendable {
                 writer.member("url", url)
             }
             Self.write(answer, to: &writer)
+            let rule = Self.rule(about: answer, of: upstream)
+            writer.member("outcome_rule", rule?.place)
+            writer.member("outcome", rule?.verdict.rawValue)
             writer.member("duration_ms", milliseconds)
         }
+    }
+
+    /// The rule that would decide about the answer, if it were that to a mutation.
+    private static func rule(about answer: FetchAnswer, of upstream: UpstreamSettings) -> OutcomeRule? {
+        guard case .response(let response) = answer else { return nil }
+        let body = response.body.flatMap { try? JSONTree(parsing: $0).root }
+        return upstream.outcomeRule(status: response.status, body: body)
     }
 
     private static func write(_ answer: FetchAnswer, to writer: inout JSONWriter) {

@@ -2,7 +2,7 @@ package import FoundationEssentials
 import JSONText
 import Postgres
 package import SyncModel
-import SyncStore
+package import SyncStore
 
 extension Administration {
     package func entityType(_ name: String, in organization: UUID) async throws(Problem) -> EntityType? {
@@ -98,13 +98,14 @@ extension Administration {
         "entity_types_make",
         [
             "organization", "name", "id_space", "visibility", "default_priority", "is_forwarded", "relations",
-            "on_delete", "on_erase",
+            "on_delete", "on_erase", "routes",
         ],
         """
         INSERT INTO entity_types AS t (
-            organization_id, name, id_space, visibility, default_priority, is_forwarded, relations, on_delete, on_erase)
+            organization_id, name, id_space, visibility, default_priority, is_forwarded, relations, on_delete, on_erase,
+            routes)
         VALUES (:organization, :name, :id_space, :visibility, :default_priority, :is_forwarded, coalesce(:relations::jsonb, '{}'),
-            coalesce(:on_delete::jsonb, '{}'), coalesce(:on_erase, 'delete'))
+            coalesce(:on_delete::jsonb, '{}'), coalesce(:on_erase, 'delete'), :routes)
         ON CONFLICT (organization_id, name) DO NOTHING
         """
     )
@@ -115,14 +116,15 @@ extension Administration {
         "entity_types_change",
         [
             "organization", "name", "id_space", "visibility", "default_priority", "is_forwarded", "relations",
-            "on_delete", "on_erase",
+            "on_delete", "on_erase", "changes_routes", "routes",
         ],
         """
         UPDATE entity_types AS t
         SET id_space = coalesce(:id_space, t.id_space), visibility = coalesce(:visibility, t.visibility),
             default_priority = coalesce(:default_priority, t.default_priority), is_forwarded = coalesce(:is_forwarded, t.is_forwarded),
             relations = coalesce(:relations::jsonb, t.relations), on_delete = coalesce(:on_delete::jsonb, t.on_delete),
-            on_erase = coalesce(:on_erase, t.on_erase)
+            on_erase = coalesce(:on_erase, t.on_erase),
+            routes = CASE WHEN :changes_routes::bool THEN :routes::jsonb ELSE t.routes END
         WHERE t.organization_id = :organization AND t.name = :name
             AND (NOT t.is_in_use OR coalesce(:id_space, t.id_space) = t.id_space
                 AND coalesce(:relations::jsonb, t.relations) @> t.relations)
@@ -146,7 +148,8 @@ extension EntityTypeUpdate {
             first.isForwarded,
             PostgresJSONB(relations),
             PostgresJSONB(onDelete),
-            onErase?.rawValue
+            onErase?.rawValue,
+            PostgresJSONB(routes.value)
         )
         return parameters
     }
@@ -162,7 +165,9 @@ extension EntityTypeUpdate {
             isForwarded,
             PostgresJSONB(relations),
             PostgresJSONB(onDelete),
-            onErase?.rawValue
+            onErase?.rawValue,
+            routes.changes,
+            PostgresJSONB(routes.value)
         )
         return parameters
     }
@@ -201,6 +206,13 @@ package struct EntityTypeUpdate: Sendable {
     /// The rules of all relations that do not have the default, as JSON text.
     package var onDelete: [UInt8]?
     package var onErase: OnErase?
+    /// All routes as JSON text.
+    package var routes: Change<[UInt8]> = .keep
 
     package init() {}
+}
+
+extension Change<[UInt8]> {
+    fileprivate var changes: Bool { if case .keep = self { false } else { true } }
+    fileprivate var value: [UInt8]? { if case .set(let value) = self { value } else { nil } }
 }

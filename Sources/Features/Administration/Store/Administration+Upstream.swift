@@ -11,7 +11,7 @@ extension Administration {
         do {
             return try await catalog.opening(organization) { [key] seal in
                 let rows = try await pool.run([Query(Self.getUpstreamStatement, key)])[0]
-                return try rows.read { try UpstreamRow(&$0, seal) }.first
+                return try rows.read { try UpstreamRow(&$0, seal, now: now()) }.first
             }
         } catch {
             throw failure.problem(error, doing: "read an upstream")
@@ -35,7 +35,7 @@ extension Administration {
                     ])
                     guard found[0].count > 0 else { return nil }
                     let current = try found[1].read { try UpstreamSettingsRow.read(&$0, seal) }.first
-                    let settings = try update.applied(to: current)
+                    let settings = try update.applied(to: current, now: moment)
                     let row = try Self.row(settings, of: organization, at: moment, seal)
                     _ = try await connection.run(Query(Self.putUpstreamStatement, row))
                     return (current == nil, settings)
@@ -73,6 +73,10 @@ extension Administration {
             settings.allowedHeaders,
             settings.eraseEndpoint,
             settings.sendsWeakETags,
+            PostgresJSONB(settings.outcomes.json),
+            settings.pause != nil,
+            settings.pause?.until,
+            settings.requestsPerSecond.map { Int32($0) },
             moment
         )
         return parameters
@@ -92,19 +96,23 @@ extension Administration {
         "upstreams_put",
         [
             "organization", "base_url", "credential", "timeout_seconds", "max_concurrency", "id_pointer", "headers",
-            "allowed_headers", "erase_endpoint", "send_weak_etags", "now",
+            "allowed_headers", "erase_endpoint", "send_weak_etags", "outcomes", "is_paused", "paused_until",
+            "requests_per_second", "now",
         ],
         """
         INSERT INTO upstreams AS u (
             organization_id, base_url, credential, timeout_seconds, max_concurrency, id_pointer, headers,
-            allowed_headers, erase_endpoint, send_weak_etags, updated_at)
-        VALUES (:organization, :base_url, :credential, :timeout_seconds, :max_concurrency, :id_pointer, :headers, :allowed_headers, :erase_endpoint, :send_weak_etags, :now)
+            allowed_headers, erase_endpoint, send_weak_etags, outcomes, is_paused, paused_until,
+            requests_per_second, updated_at)
+        VALUES (:organization, :base_url, :credential, :timeout_seconds, :max_concurrency, :id_pointer, :headers, :allowed_headers, :erase_endpoint, :send_weak_etags, :outcomes, :is_paused, :paused_until, :requests_per_second, :now)
         ON CONFLICT (organization_id) DO UPDATE
         SET base_url = excluded.base_url, credential = excluded.credential,
             timeout_seconds = excluded.timeout_seconds, max_concurrency = excluded.max_concurrency,
             id_pointer = excluded.id_pointer, headers = excluded.headers,
             allowed_headers = excluded.allowed_headers, erase_endpoint = excluded.erase_endpoint,
-            send_weak_etags = excluded.send_weak_etags, updated_at = excluded.updated_at
+            send_weak_etags = excluded.send_weak_etags, outcomes = excluded.outcomes, is_paused = excluded.is_paused,
+            paused_until = excluded.paused_until, requests_per_second = excluded.requests_per_second,
+            updated_at = excluded.updated_at
         """
     )
 
@@ -121,6 +129,7 @@ extension Administration {
 
 /// An upstream as it is stored.
 package struct UpstreamRow: Sendable {
+    /// Without a pause that is over.
     package let settings: UpstreamSettings
     package let updatedAt: Timestamp
 
@@ -130,8 +139,8 @@ package struct UpstreamRow: Sendable {
     }
 
     /// Reads ``UpstreamSettingsRow``, followed by the time of its last change.
-    init(_ row: inout RowReader, _ seal: Seal) throws {
-        settings = try UpstreamSettingsRow.read(&row, seal)
+    init(_ row: inout RowReader, _ seal: Seal, now: Timestamp) throws {
+        settings = try UpstreamSettingsRow.read(&row, seal).withoutEndedPause(at: now)
         updatedAt = try row.read("updated_at")
     }
 }
@@ -148,19 +157,23 @@ package struct UpstreamUpdate: Sendable {
     package var allowedHeaders: Change<[String]> = .keep
     package var eraseEndpoint: Change<String?> = .keep
     package var sendsWeakETags: Change<Bool> = .keep
+    package var outcomes: Change<OutcomeRules> = .keep
+    package var requestsPerSecond: Change<Int64?> = .keep
+    package var isPaused: Change<Bool> = .keep
+    package var pausedUntil: Change<Timestamp?> = .keep
 
     package init(baseURL: String? = nil) {
         self.baseURL = baseURL
     }
 
     /// Returns the settings after the change; `current` are those before, or nil if there is no upstream yet.
-    func applied(to current: UpstreamSettings?) throws(Problem) -> UpstreamSettings {
+    func applied(to current: UpstreamSettings?, now: Timestamp) throws(Problem) -> UpstreamSettings {
         guard let baseURL = baseURL ?? current?.baseURL else {
             let detail = "base_url is required: the organization has no upstream yet"
             throw Problem(.validationFailed, pointer: "/base_url", rule: Rule.required, detail)
         }
         let initial = UpstreamSettings(baseURL: baseURL)
-        var settings = current ?? initial
+        var settings = current?.withoutEndedPause(at: now) ?? initial
         settings.baseURL = baseURL
         credential.apply(to: &settings.credential, default: initial.credential)
         timeoutSeconds.apply(to: &settings.timeoutSeconds, default: initial.timeoutSeconds)
@@ -170,8 +183,40 @@ package struct UpstreamUpdate: Sendable {
         eraseEndpoint.apply(to: &settings.eraseEndpoint, default: initial.eraseEndpoint)
         sendsWeakETags.apply(to: &settings.sendsWeakETags, default: initial.sendsWeakETags)
         allowedHeaders.apply(to: &settings.allowedHeaders, default: initial.allowedHeaders)
+        outcomes.apply(to: &settings.outcomes, default: initial.outcomes)
+        requestsPerSecond.apply(to: &settings.requestsPerSecond, default: initial.requestsPerSecond)
+        settings.pause = try pause(after: settings.pause, now: now)
         if case .header(let name, _) = settings.credential { try Self.checkUnique(name, in: settings) }
         return settings
+    }
+
+    /// A time for the end of a pause also begins one.
+    private func pause(after current: UpstreamPause?, now: Timestamp) throws(Problem) -> UpstreamPause? {
+        var pause = current
+        switch isPaused {
+        case .keep: break
+        case .reset, .set(false): pause = nil
+        case .set(true): pause = current ?? UpstreamPause()
+        }
+        switch pausedUntil {
+        case .keep: break
+        case .reset, .set(nil): pause?.until = nil
+        case .set(let until?):
+            if case .set(false) = isPaused {
+                let detail = "an active upstream has no paused_until; omit it, or set status to paused"
+                throw Problem(.validationFailed, pointer: "/paused_until", rule: Rule.range, detail)
+            }
+            guard until > now else {
+                throw Problem(
+                    .validationFailed,
+                    pointer: "/paused_until",
+                    rule: Rule.range,
+                    "paused_until is in the past"
+                )
+            }
+            pause = UpstreamPause(until: until)
+        }
+        return pause
     }
 
     /// Rejects other uses of the header that carries the credential, in any spelling.

@@ -203,6 +203,24 @@ package struct Explanation: Sendable {
                 do: "Set the organization's upstream, or make the type a built-in one.",
                 mutation: backlog.head?.id
             )
+        case .rateLimited:
+            return Finding(
+                .info,
+                .rateLimited,
+                "The lane is due, and waits until the organization's upstream may get another request.",
+                do: "Wait, or raise the upstream's requests_per_second.",
+                mutation: backlog.head?.id
+            )
+        case .upstreamPaused:
+            let end = blocker.until.map { "until \(Words.moment($0))" } ?? "until an operator resumes it"
+            return Finding(
+                .warning,
+                .upstreamPaused,
+                "The organization's upstream is paused \(end), so nothing is sent to it.",
+                do: "Resume it by setting its status to active.",
+                mutation: backlog.head?.id,
+                until: blocker.until
+            )
         case .blocked:
             let needed = Words.count(Int64(blocker.mutationIDs.count), "mutation")
             let isCut = blocker.mutationIDs.count == WorkBounds.heldBy

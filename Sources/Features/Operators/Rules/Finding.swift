@@ -27,6 +27,8 @@ package struct Finding: Sendable, Hashable {
         case backOff = "back_off"
         case circuitOpen = "circuit_open"
         case noUpstream = "no_upstream"
+        case upstreamPaused = "upstream_paused"
+        case rateLimited = "rate_limited"
         case blocked
         case sending
         case due

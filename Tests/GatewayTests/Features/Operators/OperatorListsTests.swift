@@ -113,7 +113,11 @@ import Testing
         #expect(try await fixture.act(.PUT, fixture.admin + "/upstream", upstream).status == 201)
         let me = try await fixture.act(.POST, path, #"{"path":"/admin/me"}"#)
         #expect(me.status == 200, "\(me.text)")
-        #expect(me.json?.names == ["sent", "status", "headers", "body_excerpt", "error", "duration_ms"])
+        #expect(
+            me.json?.names == [
+                "sent", "status", "headers", "body_excerpt", "error", "outcome_rule", "outcome", "duration_ms",
+            ]
+        )
         #expect(me.json?["sent"]?.text == #"{"method":"GET","url":"\#(host)/admin/me"}"#)
         #expect(me.json?["status"]?.int64 == 200 && me.json?["error"]?.isNull == true)
         #expect(me.json?["body_excerpt"]?.string?.contains(#""name":"rita""#) == true)

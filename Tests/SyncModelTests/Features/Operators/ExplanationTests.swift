@@ -92,6 +92,9 @@ import Testing
         (LaneBlocker(.backOff, until: soon), .backOff, .warning),
         (LaneBlocker(.circuitOpen, until: soon), .circuitOpen, .warning),
         (LaneBlocker(.noUpstream), .noUpstream, .problem),
+        (LaneBlocker(.upstreamPaused, until: soon), .upstreamPaused, .warning),
+        (LaneBlocker(.upstreamPaused), .upstreamPaused, .warning),
+        (LaneBlocker(.rateLimited), .rateLimited, .info),
         (LaneBlocker(.blocked, mutationIDs: [Sample.id]), .blocked, .problem),
     ])
     func `reports the lane's blocker and a remedy`(blocker: LaneBlocker, code: Finding.Code, severity: Finding.Severity)

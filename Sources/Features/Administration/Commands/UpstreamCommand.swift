@@ -1,0 +1,148 @@
+import ArgumentParser
+import CommandSupport
+import FoundationEssentials
+import JSONText
+import SyncHTTP
+import SyncModel
+import SyncStore
+
+struct UpstreamCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "upstream",
+        abstract: "Show, pause and resume an organization's upstream.",
+        discussion: """
+            EXAMPLES
+              sluice upstream show 0192f0c1-2345-7abc-8def-0123456789ab
+              sluice upstream pause 0192f0c1-2345-7abc-8def-0123456789ab --reason "migration"
+              sluice upstream resume 0192f0c1-2345-7abc-8def-0123456789ab
+
+            The commands change the database of SLUICE_DATABASE_URL. Gateways apply a change
+            within 5 seconds.
+            """,
+        subcommands: [ShowUpstreamCommand.self, PauseUpstreamCommand.self, ResumeUpstreamCommand.self]
+    )
+}
+
+struct ShowUpstreamCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "show",
+        abstract: "Show an organization's upstream and routes, without secrets.",
+        discussion: """
+            EXAMPLES
+              sluice upstream show 0192f0c1-2345-7abc-8def-0123456789ab
+              sluice upstream show 0192f0c1-2345-7abc-8def-0123456789ab --json
+            """
+    )
+
+    @Argument(help: "The organization's UUID.", transform: uuidArgument)
+    var id: UUID
+
+    @OptionGroup var options: AdministrationOptions
+
+    func run() async throws {
+        let id = id
+        let (upstream, types) = try await options.withStore(nil, orElse: .noUpstream(id)) {
+            store,
+            _ throws(Problem) -> (UpstreamRow, [EntityType])? in
+            guard let upstream = try await store.administration.upstream(of: id) else { return nil }
+            let page = try await store.administration.entityTypes(of: id, limit: 1_000, after: nil)
+            return (upstream, page?.types ?? [])
+        }
+        options.output(upstream.json(), Self.text(upstream.settings, types))
+    }
+
+    private static func text(_ upstream: UpstreamSettings, _ types: [EntityType]) -> String {
+        var lines = ["base URL         \(upstream.baseURL)", "status           \(status(upstream.pause))"]
+        lines.append("max concurrency  \(upstream.maximumConcurrency)")
+        lines.append("timeout          \(upstream.timeoutSeconds) s")
+        lines += upstream.outcomes.rules.map { rule in "outcome rule     \(rule.place): \(rule.verdict.rawValue)" }
+        for type in types where type.isForwarded {
+            guard let routes = type.routes else {
+                lines.append("\(type.name): no routes; mutations contain the path")
+                continue
+            }
+            for operation in SyncModel.Operation.allCases {
+                guard let route = routes.routes[operation] else { continue }
+                lines.append("\(type.name) \(operation.rawValue): \(route.method) \(TerminalText.of(route.path.text))")
+            }
+        }
+        return lines.joined(separator: "\n")
+    }
+
+    private static func status(_ pause: UpstreamPause?) -> String {
+        guard let pause else { return "active" }
+        return pause.until.map { "paused until \($0.rfc3339)" } ?? "paused until it is resumed"
+    }
+}
+
+struct PauseUpstreamCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "pause",
+        abstract: "Send nothing to an organization's upstream. Pushes are accepted.",
+        discussion: """
+            EXAMPLES
+              sluice upstream pause 0192f0c1-2345-7abc-8def-0123456789ab --reason "migration"
+              sluice upstream pause 0192f0c1-2345-7abc-8def-0123456789ab \\
+                --until 2026-12-01T04:00:00Z
+            """
+    )
+
+    @Argument(help: "The organization's UUID.", transform: uuidArgument)
+    var id: UUID
+
+    @Option(help: ArgumentHelp("When the pause ends by itself. Default: when it is resumed.", valueName: "time"))
+    var until: String?
+
+    @OptionGroup var options: AdministrationOptions
+
+    func validate() throws {
+        guard let until, Timestamp(rfc3339: until) == nil else { return }
+        throw ValidationError("--until must be a date-time like 2026-12-01T04:00:00Z.")
+    }
+
+    func run() async throws {
+        var update = UpstreamUpdate()
+        update.isPaused = .set(true)
+        update.pausedUntil = until.flatMap(Timestamp.init(rfc3339:)).map { .set($0) } ?? .reset
+        try await options.change(id, update, isPaused: true)
+    }
+}
+
+struct ResumeUpstreamCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "resume",
+        abstract: "End the pause of an organization's upstream.",
+        discussion: """
+            EXAMPLE
+              sluice upstream resume 0192f0c1-2345-7abc-8def-0123456789ab
+            """
+    )
+
+    @Argument(help: "The organization's UUID.", transform: uuidArgument)
+    var id: UUID
+
+    @OptionGroup var options: AdministrationOptions
+
+    func run() async throws {
+        var update = UpstreamUpdate()
+        update.isPaused = .set(false)
+        try await options.change(id, update, isPaused: false)
+    }
+}
+
+extension AdministrationOptions {
+    fileprivate func change(_ id: UUID, _ update: UpstreamUpdate, isPaused: Bool) async throws {
+        let act = CommandAct("putUpstream", of: id, ["members": isPaused ? "status,paused_until" : "status"])
+        let row = try await run(act, orElse: .noUpstream(id)) { administration throws(Problem) -> UpstreamRow? in
+            guard try await administration.upstream(of: id) != nil else { return nil }
+            return try await administration.putUpstream(of: id, update)?.value
+        }
+        output(row.json(), row.settings.pause == nil ? "active" : "paused")
+    }
+}
+
+extension CommandFailure {
+    fileprivate static func noUpstream(_ id: UUID) -> CommandFailure {
+        CommandFailure(.notFound, "organization \(id.lowercased) has no upstream")
+    }
+}

@@ -1,0 +1,200 @@
+import FoundationEssentials
+import SyncModel
+import SyncStore
+import Synchronization
+
+/// Runs a lane with several mutations in flight (product rule 19).
+extension LaneRunner {
+    /// How a concurrent run of a lane ended.
+    struct ConcurrentEnd {
+        /// The action with which the lane continues one mutation at a time; nil if it was released or lost.
+        var next: LaneAction?
+        /// Whether the lane is to be run again at once.
+        var isDue = false
+        var progress: LaneProgress
+    }
+
+    /// The longest time between two steps of a lane with requests in flight, in seconds.
+    ///
+    /// Mutations that another replica accepted are found then.
+    private static let interval: Double = 1
+    /// Requests that one step may start where the upstream has `requests_per_second`.
+    private static let burst = 8
+
+    func runConcurrently(
+        _ lane: LaneKey,
+        from first: LaneAction,
+        _ progress: LaneProgress,
+        since started: ContinuousClock.Instant
+    ) async -> ConcurrentEnd {
+        let events = LaneEvents()
+        surroundings.wakes.register(lane, events)
+        defer {
+            surroundings.wakes.remove(lane)
+            surroundings.shares.setFlights(0, of: lane)
+        }
+        return await withDiscardingTaskGroup { group in
+            var (action, progress) = (first, progress)
+            var (count, flights) = (0, [UUID: LaneFlight]())
+            var iterator = events.stream.makeAsyncIterator()
+            while true {
+                guard case .start(let dispatches, let token, let unblocking, let isIncomplete, let due) = action else {
+                    return end(lane, action, progress)
+                }
+                for dispatch in dispatches {
+                    count += 1
+                    flights[dispatch.mutation.id] = LaneFlight(of: dispatch)
+                    group.addTask { events.finish(dispatch.mutation.id, await run(dispatch)) }
+                }
+                surroundings.shares.setFlights(flights.count, of: lane)
+                var step = LaneStep.proceed(token: token, unblocking: unblocking)
+                if !isIncomplete {
+                    let pause = due.map { Double($0.microseconds - configuration.now().microseconds) / 1_000_000 }
+                    // more may be due than the upstream could get
+                    let short =
+                        dispatches.isEmpty ? nil : store.rates.pause(of: lane.organization, lanes: progress.lanes)
+                    let rest = short ?? Self.interval
+                    let timer = events.wake(after: min(rest, pause ?? rest))
+                    defer { timer.cancel() }
+                    switch await iterator.next() {
+                    case .finished(let id, let settling):
+                        flights[id] = nil
+                        step = settling
+                    case .due: events.beginStep()
+                    case nil: return ConcurrentEnd(progress: progress)
+                    }
+                }
+                progress.flights = flights.values.sorted { $0.position < $1.position }
+                (progress.lanes, progress.room) = surroundings.shares.share(of: lane.organization)
+                let mustYield = hasUsedItsTurn(count, since: started) && surroundings.isCrowded(lane.organization)
+                do throws(Problem) {
+                    let releases = surroundings.isDraining() || mustYield
+                    let written = try await write(step, of: lane, releases: releases, starts: Self.burst, progress)
+                    guard let written else { return ConcurrentEnd(progress: progress) }
+                    action = written
+                } catch {
+                    logUnwritten(step, lane, error)
+                    return ConcurrentEnd(isDue: !surroundings.isDraining(), progress: progress)
+                }
+                progress.step += 1
+                complete(step, action)
+                if case .lost = action { recordLost(step, lane) }
+            }
+        }
+    }
+
+    private func end(_ lane: LaneKey, _ action: LaneAction, _ progress: LaneProgress) -> ConcurrentEnd {
+        var progress = progress
+        progress.flights = []
+        switch action {
+        case .released(let readyAt):
+            return ConcurrentEnd(isDue: !surroundings.isDraining() && readyAt.map { $0 <= configuration.now() } ?? false, progress: progress)
+        case .lost: return ConcurrentEnd(progress: progress)
+        case .run, .proceed, .start: return ConcurrentEnd(next: action, progress: progress)
+        }
+    }
+}
+
+/// What the worker of a lane with several requests in flight waits for.
+final class LaneEvents: Sendable {
+    enum Event: Sendable {
+        /// A request has an outcome, which the step writes.
+        case finished(UUID, LaneStep)
+        /// It is time for another step.
+        case due
+    }
+
+    let stream: AsyncStream<Event>
+    private let inlet: AsyncStream<Event>.Continuation
+    private let isDue = Mutex(false)
+
+    init() {
+        (stream, inlet) = AsyncStream<Event>.makeStream()
+    }
+
+    func finish(_ mutation: UUID, _ step: LaneStep) {
+        inlet.yield(.finished(mutation, step))
+    }
+
+    /// Wakes the worker; several calls before it wakes are one.
+    func wake() {
+        let isNew = isDue.withLock { isDue in
+            defer { isDue = true }
+            return !isDue
+        }
+        if isNew { inlet.yield(.due) }
+    }
+
+    func wake(after seconds: Double) -> Task<Void, Never> {
+        Task {
+            try? await Task.sleep(for: .seconds(max(0, seconds)))
+            if !Task.isCancelled { wake() }
+        }
+    }
+
+    /// Notes that the worker has taken a ``Event/due``.
+    func beginStep() { isDue.withLock { $0 = false } }
+}
+
+/// Wakes the workers of lanes with several requests in flight when their lanes change.
+final class LaneWakes: Sendable {
+    private let lanes = Mutex([LaneKey: LaneEvents]())
+
+    func register(_ lane: LaneKey, _ events: LaneEvents) { lanes.withLock { $0[lane] = events } }
+
+    func remove(_ lane: LaneKey) { lanes.withLock { $0[lane] = nil } }
+
+    func wake(_ changed: [LaneKey]) {
+        let found = lanes.withLock { lanes in lanes.isEmpty ? [] : changed.compactMap { lanes[$0] } }
+        for events in found { events.wake() }
+    }
+}
+
+/// What the lanes with several requests in flight hold, so that they share a gateway's requests.
+final class LaneShares: Sendable {
+    private struct State {
+        /// Running lanes by organization, with any number of requests.
+        var lanes: [UUID: Int] = [:]
+        var flights: [LaneKey: Int] = [:]
+        var flightsOfOrganizations: [UUID: Int] = [:]
+        var total = 0
+    }
+
+    /// Requests of all these lanes together, except for one of each lane.
+    private let limit: Int
+    private let state = Mutex(State())
+
+    init(limit: Int = 4_096) {
+        self.limit = limit
+    }
+
+    func begin(_ organization: UUID) { state.withLock { $0.lanes[organization, default: 0] += 1 } }
+
+    func end(_ organization: UUID) {
+        state.withLock { state in
+            let count = (state.lanes[organization] ?? 1) - 1
+            state.lanes[organization] = count > 0 ? count : nil
+        }
+    }
+
+    /// Sets the number of a lane's requests in flight.
+    func setFlights(_ count: Int, of lane: LaneKey) {
+        state.withLock { state in
+            let change = count - (state.flights[lane] ?? 0)
+            state.flights[lane] = count > 0 ? count : nil
+            let ofOrganization = (state.flightsOfOrganizations[lane.organization] ?? 0) + change
+            state.flightsOfOrganizations[lane.organization] = ofOrganization > 0 ? ofOrganization : nil
+            state.total += change
+        }
+    }
+
+    /// The organization's running lanes, and the requests that a lane of it may start.
+    ///
+    /// An organization holds no more than it leaves free (product rule 16).
+    func share(of organization: UUID) -> (lanes: Int, room: Int) {
+        state.withLock { state in
+            let own = state.flightsOfOrganizations[organization] ?? 0
+            return (max(1, state.lanes[organization] ?? 1), max(0, (limit - state.total - own) / 2))
+        }
+    }
+}

@@ -1,0 +1,159 @@
+import JSONText
+
+/// Several requests to an upstream in one, as a JSON batch of OData 4.01 (section 19). Pure.
+///
+/// Each part has its own idempotency key, and is settled by its own answer.
+public struct BatchRequest: Sendable {
+    /// Parts of a batch at most.
+    public static let limit = 1_000
+
+    /// In the order in which the upstream is to process them.
+    public let parts: [UpstreamRequest]
+    /// Whether each part is processed only after the one before it has succeeded.
+    let isOrdered: Bool
+
+    /// - Parameter isOrdered: whether the parts are those of a lane that runs in order.
+    public init(_ parts: [UpstreamRequest], isOrdered: Bool) {
+        self.parts = parts
+        self.isOrdered = isOrdered
+    }
+
+    /// The parts that may be in one batch: from the first on, up to a limit.
+    ///
+    /// A lane in order takes consecutive mutations of its entities only as long as none needs an id that one before it
+    /// creates: such a mutation is blocked, so it is not among the candidates.
+    public static func first(_ limit: Int, bytes: Int, of requests: [UpstreamRequest]) -> ArraySlice<UpstreamRequest> {
+        var (count, size) = (0, 0)
+        for request in requests.prefix(max(1, limit)) {
+            size += (request.body?.count ?? 0) + request.path.utf8.count + 512
+            if count > 0, size > bytes { break }
+            count += 1
+        }
+        return requests.prefix(count)
+    }
+
+    /// The two halves, for an upstream that refuses a batch as too large; nil for a single part.
+    public var halves: (BatchRequest, BatchRequest)? {
+        guard parts.count > 1 else { return nil }
+        let middle = parts.count / 2
+        return (
+            BatchRequest(Array(parts[..<middle]), isOrdered: isOrdered),
+            BatchRequest(Array(parts[middle...]), isOrdered: isOrdered)
+        )
+    }
+
+    /// The body of the request.
+    public var body: [UInt8] {
+        JSONWriter.object(capacity: parts.reduce(64) { $0 + 256 + ($1.body?.count ?? 0) }) { writer in
+            writer.name("requests")
+            writer.beginArray()
+            for (index, part) in parts.enumerated() {
+                writer.object { writer in
+                    writer.member("id", Self.id(index))
+                    writer.member("method", part.method)
+                    writer.member("url", UpstreamRequest.encoded(path: part.path))
+                    if isOrdered, index > 0 {
+                        writer.name("dependsOn")
+                        writer.beginArray()
+                        writer.string(Self.id(index - 1))
+                        writer.endArray()
+                    }
+                    writer.name("headers")
+                    writer.object { writer in
+                        for header in part.userHeaders { writer.member(named: header.name, header.value) }
+                        if part.body != nil { writer.member("content-type", "application/json") }
+                    }
+                    writer.member("body", raw: part.body)
+                }
+            }
+            writer.endArray()
+        }
+    }
+
+    fileprivate static func id(_ index: Int) -> String { String(index + 1) }
+}
+
+extension JSONWriter {
+    fileprivate mutating func member(named name: String, _ value: String) {
+        self.name(name)
+        string(value)
+    }
+}
+
+/// The meaning of an answer to a batch.
+public enum BatchAnswer: Sendable {
+    /// The answer to each part, in order.
+    case parts([UpstreamAnswer])
+    /// The batch was too large, and none of it took effect: its halves are sent.
+    case split
+    /// The upstream takes no batches, for this reason, and none of it took effect: the parts are sent by themselves.
+    case unsupported(String)
+
+    /// - Parameter answer: to the whole request.
+    public init(_ answer: UpstreamAnswer, to batch: BatchRequest, now: Timestamp) {
+        guard case .response(let response) = answer else {
+            self = .parts(batch.parts.map { _ in answer })
+            return
+        }
+        switch response.status {
+        case 200...299: self = .parts(Self.parts(of: response, batch, now))
+        case 413 where batch.parts.count > 1: self = .split
+        case 400, 404, 405, 406, 410, 411, 413, 415, 422:
+            self = .unsupported("the upstream answered \(response.status) to a batch")
+        // the whole was deferred, refused for its credential, or has an unknown outcome: so has each part
+        default: self = .parts(batch.parts.map { _ in answer })
+        }
+    }
+
+    private static func parts(of response: UpstreamResponse, _ batch: BatchRequest, _ now: Timestamp)
+        -> [UpstreamAnswer]
+    {
+        let root = (response.json ?? response.unkeptJSON).flatMap { try? JSONTree(parsing: $0, limits: .widest).root }
+        guard let answers = root?.value(at: "/responses")?.elements else {
+            let what =
+                response.isCutOff ? "the answer to the batch is incomplete" : "the answer to the batch has no responses"
+            return batch.parts.map { _ in .unknown(what) }
+        }
+        var found: [ByteExactString: JSONValue] = [:]
+        var repeated: Set<ByteExactString> = []
+        for answer in answers {
+            guard let id = answer.value(at: "/id")?.string.map({ ByteExactString($0) }) else { continue }
+            if found.updateValue(answer, forKey: id) != nil { repeated.insert(id) }
+        }
+        return batch.parts.indices.map { index in
+            let id = ByteExactString(BatchRequest.id(index))
+            if repeated.contains(id) { return .unknown("the answer to the batch has several responses for one part") }
+            guard let answer = found[id] else {
+                return .unknown("the answer to the batch has no response for the part")
+            }
+            return part(answer, now)
+        }
+    }
+
+    private static func part(_ answer: JSONValue, _ now: Timestamp) -> UpstreamAnswer {
+        guard let status = answer.value(at: "/status")?.int64, (200...599).contains(status) else {
+            return .unknown("the response for the part has no status")
+        }
+        // a part that was not processed, since one that it depends on failed
+        if status == 424 { return .notSent("the batch ended before the part") }
+        var response = UpstreamResponse(status: Int(status))
+        let headers = headers(answer)
+        response.retryAt = headers["retry-after"].flatMap { Timestamp(retryAfter: $0, now: now) }
+        response.location = headers["location"]
+        response.etag = headers["etag"].flatMap {
+            (1...1_000).contains($0.utf8.count) && $0.utf8.allSatisfy { (0x21...0x7e).contains($0) } ? $0 : nil
+        }
+        if let body = answer.value(at: "/body"), !body.isNull {
+            if body.hasDefects { response.unkeptJSON = Array(body.raw) } else { response.json = Array(body.raw) }
+        }
+        return .response(response)
+    }
+
+    private static func headers(_ answer: JSONValue) -> [ByteExactString: String] {
+        var headers: [ByteExactString: String] = [:]
+        answer.value(at: "/headers")?.members?.forEach { name, value in
+            if let text = value.string { headers[ByteExactString(name.string.lowercased())] = text }
+        }
+        return headers
+    }
+}

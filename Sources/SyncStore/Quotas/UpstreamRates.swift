@@ -1,0 +1,109 @@
+package import FoundationEssentials
+import Postgres
+import SyncModel
+import Synchronization
+
+/// Limits the requests to upstreams with `requests_per_second`, over all replicas together.
+///
+/// Each upstream's bucket is in its row. A replica draws from it ahead, a quarter second's worth at a time, as for
+/// ``RequestQuotas``. So in any stretch of T seconds at most `rate · T` requests are sent, and `rate` once, and for each
+/// replica what it held at the beginning.
+package final class UpstreamRates: Sendable {
+    /// Upstreams whose portions are in memory.
+    private static let capacity = 20_000
+    /// The shortest and the longest pause of a lane that waits for requests, in seconds.
+    private static let pauses = 0.05...1.0
+
+    private struct Entry {
+        var portion: RequestPortion
+        var drawing: Task<Void, Never>?
+    }
+
+    private let catalog: Catalog
+    private let draw: RequestDraw
+    private let now: TimeSource
+    private let failure: StoreFailure
+    private let entries = Mutex([UUID: Entry]())
+
+    init(catalog: Catalog, pool: Pool, now: @escaping TimeSource, failure: StoreFailure) {
+        self.catalog = catalog
+        draw = RequestDraw(pool: pool, isOfUpstreams: true)
+        self.now = now
+        self.failure = failure
+    }
+
+    /// Counts requests that are about to be sent.
+    ///
+    /// - Returns: how many may be sent, `wanted` at most; nil for any number.
+    package func take(upTo wanted: Int, of organization: UUID) async -> Int? {
+        guard let quota = await quota(of: organization) else { return nil }
+        for _ in 0..<2 {
+            let moment = now()
+            let (taken, drawing) = entries.withLock { entries in
+                Self.evict(&entries)
+                var entry = entries[organization] ?? Entry(portion: RequestPortion(quota))
+                defer { entries[organization] = entry }
+                var (taken, isUnknown) = (0, false)
+                while taken < wanted, !isUnknown {
+                    switch entry.portion.ask(quota, at: moment) {
+                    case .admitted: taken += 1
+                    case .refused: return (taken, Task<Void, Never>?.none)
+                    case .unknown: isUnknown = true
+                    }
+                }
+                if isUnknown || entry.portion.isLow(at: moment), entry.drawing == nil {
+                    let missing = wanted - taken
+                    entry.drawing = Task { await self.fetch(organization, quota, missing) }
+                }
+                return (taken, entry.drawing)
+            }
+            guard taken == 0, let drawing else { return taken }
+            await drawing.value
+        }
+        return 0
+    }
+
+    /// Takes back the requests that were not sent.
+    package func giveBack(_ count: Int, of organization: UUID) {
+        guard count > 0 else { return }
+        let moment = now()
+        entries.withLock { $0[organization]?.portion.giveBack(Int64(count), at: moment) }
+    }
+
+    /// How long a lane waits that got no request, in seconds; nil if its upstream has no limit.
+    ///
+    /// - Parameter lanes: the organization's lanes that run here.
+    package func pause(of organization: UUID, lanes: Int) -> Double? {
+        let limit = entries.withLock { $0[organization]?.portion.quota.limit }
+        return limit.map { min(max(Double(lanes) / Double($0), Self.pauses.lowerBound), Self.pauses.upperBound) }
+    }
+
+    private func quota(of organization: UUID) async -> Quota? {
+        // a step fails for the same reason, and reports it
+        guard let entry = try? await catalog.entry(organization) else { return nil }
+        let quota = entry.organization?.upstream?.requestQuota
+        if quota == nil { entries.withLock { _ = $0.removeValue(forKey: organization) } }
+        return quota
+    }
+
+    private func fetch(_ organization: UUID, _ quota: Quota, _ missing: Int) async {
+        let moment = now()
+        let wanted = entries.withLock { $0[organization]?.portion.wanted(waiting: missing) } ?? Int64(missing)
+        let demand = RequestDraw.Demand(organization: organization, quota: quota, wanted: wanted)
+        var grant: RequestDraw.Grant?
+        do {
+            grant = try await draw.draw([demand], at: moment)[organization]
+        } catch {
+            _ = failure.problem(error, doing: "draw requests to an upstream")
+        }
+        entries.withLock { entries in
+            entries[organization]?.drawing = nil
+            guard let grant else { return }
+            entries[organization]?.portion.add(grant.granted, wanted: wanted, from: grant.bucket, at: moment)
+        }
+    }
+
+    private static func evict(_ entries: inout [UUID: Entry]) {
+        if entries.count >= capacity { entries = entries.filter { $0.value.drawing != nil } }
+    }
+}

@@ -1,0 +1,95 @@
+import Foundation
+import GatewaySupport
+import JSONText
+import NIOHTTP1
+import SyncModel
+import Testing
+
+/// What an operator describes of an upstream: rules about answers, routes, pauses and rates.
+@Suite struct UpstreamContractTests {
+    private static func upstream(_ fixture: TwoTenantFixture) async throws -> String {
+        let path = fixture.admin + "/upstream"
+        let made = try await fixture.operate(.PUT, path, #"{"base_url":"http://127.0.0.1:1"}"#)
+        #expect(made.status == 201)
+        return path
+    }
+
+    @Test func `outcome rules are replaced as a whole, and refused with their place`() async throws {
+        let fixture = try await TwoTenantFixture()
+        let path = try await Self.upstream(fixture)
+        let rules = #"[{"then":"failed","where":[{"is":false,"pointer":"/ok"}],"status":"2xx","message":"/why"}]"#
+        let set = try await fixture.operate(.PUT, path, #"{"outcomes":\#(rules)}"#)
+        #expect(set.status == 200 && set.json?.value(at: "/outcomes/0/message")?.string == "/why")
+        let read = try await fixture.operate(.GET, path)
+        #expect(read.json?.value(at: "/outcomes/0/where/0/is")?.bool == false)
+        #expect(try await fixture.operate(.PUT, path, "{}").json?["outcomes"]?.elements?.count == 1)
+        let wrong = #"{"outcomes":[{"status":200,"then":"failed"},{"status":200,"then":"retry"}]}"#
+        expectProblem(
+            try await fixture.operate(.PUT, path, wrong),
+            .validationFailed,
+            errors: ["/outcomes/1 member_range"]
+        )
+        let reset = try await fixture.operate(.PUT, path, #"{"outcomes":null}"#)
+        #expect(reset.json?["outcomes"]?.elements?.isEmpty == true)
+    }
+
+    @Test func `a pause ends at its time, or when an operator ends it`() async throws {
+        let fixture = try await TwoTenantFixture()
+        let path = try await Self.upstream(fixture)
+        let end = fixture.gateway.clock.now.adding(seconds: 60).rfc3339
+        let paused = try await fixture.operate(.PUT, path, #"{"status":"paused","paused_until":"\#(end)"}"#)
+        #expect(paused.json?["status"]?.string == "paused" && paused.json?["paused_until"]?.string == end)
+        let endless = try await fixture.operate(.PUT, path, #"{"paused_until":null}"#)
+        #expect(endless.json?["status"]?.string == "paused" && endless.json?["paused_until"]?.isNull == true)
+        let resumed = try await fixture.operate(.PUT, path, #"{"status":"active"}"#)
+        #expect(resumed.json?["status"]?.string == "active")
+        let timed = try await fixture.operate(.PUT, path, #"{"paused_until":"\#(end)"}"#)
+        #expect(timed.json?["status"]?.string == "paused")
+        fixture.gateway.clock.advance(seconds: 61)
+        let over = try await fixture.operate(.GET, path)
+        #expect(over.json?["status"]?.string == "active" && over.json?["paused_until"]?.isNull == true)
+        for (body, error) in [
+            (#"{"paused_until":"\#(end)"}"#, "/paused_until member_range"),
+            (#"{"status":"active","paused_until":"2999-01-01T00:00:00Z"}"#, "/paused_until member_range"),
+            (#"{"status":"off"}"#, "/status member_range"),
+            (#"{"paused_until":"tomorrow"}"#, "/paused_until timestamp_rfc3339"),
+            (#"{"requests_per_second":0}"#, "/requests_per_second member_range"),
+        ] {
+            expectProblem(try await fixture.operate(.PUT, path, body), .validationFailed, errors: [error])
+        }
+        let limited = try await fixture.operate(.PUT, path, #"{"requests_per_second":50}"#)
+        #expect(limited.json?["requests_per_second"]?.int64 == 50)
+    }
+
+    @Test func `a type with routes takes mutations without an endpoint`() async throws {
+        let fixture = try await TwoTenantFixture()
+        _ = try await Self.upstream(fixture)
+        let type = fixture.admin + "/entity-types/contact"
+        let made = try await fixture.operate(.PUT, type, #"{"routes":{"collection":"/contacts","delete":null}}"#)
+        #expect(made.status == 201 && made.json?.value(at: "/routes/collection")?.string == "/contacts")
+        #expect(try await fixture.operate(.PUT, type, "{}").json?.value(at: "/routes/delete")?.isNull == true)
+        expectProblem(
+            try await fixture.operate(.PUT, type, #"{"routes":{"create":{"path":"/../x"}}}"#),
+            .validationFailed,
+            errors: ["/routes/create/path endpoint_must_be_relative_path"]
+        )
+        #expect(try await fixture.operate(.PUT, type, #"{"routes":null}"#).json?["routes"]?.isNull == true)
+    }
+
+    @Test func `the order and the number in flight are settings of the organization`() async throws {
+        let fixture = try await TwoTenantFixture()
+        let set = try await fixture.operate(
+            .PUT,
+            fixture.admin,
+            #"{"settings":{"order":"dependencies","max_in_flight_per_user":32}}"#
+        )
+        #expect(set.json?.value(at: "/settings/order")?.string == "dependencies")
+        #expect(set.json?.value(at: "/settings/max_in_flight_per_user")?.int64 == 32)
+        for (name, value) in [
+            ("order", #""random""#), ("max_in_flight_per_user", "0"), ("max_in_flight_per_user", "33"),
+        ] {
+            let wrong = try await fixture.operate(.PUT, fixture.admin, #"{"settings":{"\#(name)":\#(value)}}"#)
+            expectProblem(wrong, .validationFailed, errors: ["/settings/\(name) member_range"])
+        }
+    }
+}

@@ -1,0 +1,87 @@
+import Foundation
+import StoreSupport
+import SyncModel
+import TestSupport
+
+@testable import SyncStore
+
+extension RuleHistory {
+    /// Runs a lane with several mutations in flight, whose answers come in any order.
+    mutating func runConcurrently(
+        _ tenant: Int,
+        _ person: Int,
+        by worker: UUID,
+        isLeased: Bool,
+        limit: Int
+    ) async throws {
+        let user = tenants[tenant].people[person].id
+        var (step, progress) = (LaneStep.claim, LaneProgress())
+        var flights: [(dispatch: Dispatch, mutation: RuleModel.Accepted)] = []
+        var rest = Int.random(in: 1...20, using: &generator)
+        while true {
+            rest -= 1
+            progress.flights = flights.map { LaneFlight(of: $0.dispatch) }
+            let (made, state, releases) = (step, progress, rest < 0)
+            let lane = tenants[tenant].lane(person)
+            let store = gateway().store.lanes
+            func make() async throws -> LaneAction {
+                try await store.step(made, of: lane, worker: worker, releases: releases, progress: state)
+            }
+            var turn = try await make()
+            // the answer is lost on its way, and the worker makes the step again
+            if progress.step > 0, generator.oneIn(10), !turn.isReleased, !turn.isLost {
+                story.append((tenant, "the answer to a step was lost"))
+                turn = try await make()
+            }
+            progress.step += 1
+            if case .apply(let dispatch) = step { try await learn(dispatch.mutation.id, tenant, person) }
+            let waiting = startable(tenant, user)
+            switch turn {
+            case .run, .proceed: throw breach("the lane runs one mutation at a time")
+            case .released:
+                try expect(flights.isEmpty, "the lane was released with \(flights.count) in flight")
+                return try expect(
+                    waiting.isEmpty || rest < 0,
+                    "\(name(waiting.first)) should run, and the lane was released"
+                )
+            case .lost:
+                return try expect(
+                    waiting.isEmpty || isLeased,
+                    "\(name(waiting.first)) should run, the lane is not ready"
+                )
+            case .start(let dispatches, let token, let unblocking, let isIncomplete, _):
+                try expect(!isLeased, "a lane was claimed by two workers")
+                for dispatch in dispatches {
+                    let mutation = startable(tenant, user).first { $0.entry.id == dispatch.mutation.id }
+                    guard let mutation else { throw breach("\(dispatch.mutation.id) must not run now") }
+                    tenants[tenant].model.fly(mutation)
+                    flights.append((dispatch, mutation))
+                }
+                try expect(flights.count <= limit, "\(flights.count) in flight, of \(limit)")
+                step = .proceed(token: token, unblocking: unblocking)
+                if isIncomplete { continue }
+                let idle = startable(tenant, user)
+                // those that wait for an entity in flight take room while they are considered
+                let due = tenants[tenant].model.users[user].map { tenants[tenant].model.due(of: $0, now: world.now) }
+                let isFull = flights.count == limit || due?.count != idle.count
+                try expect(
+                    rest < 0 || isFull || idle.isEmpty,
+                    "\(name(idle.first)) should run, in addition to \(flights.count)"
+                )
+                try expect(!flights.isEmpty, "the lane waits for nothing")
+                if generator.oneIn(20) {
+                    story.append((tenant, "its worker is lost with \(flights.count) in flight"))
+                    tenants[tenant].people[person].flying =
+                        (flights.map { $0.mutation.entry.id }, world.now.adding(seconds: 120))
+                    return
+                }
+                let ended = flights.remove(at: Int.random(in: 0..<flights.count, using: &generator))
+                step = try await answer(ended.dispatch, ended.mutation, tenant, person)
+            }
+        }
+    }
+
+    private func startable(_ tenant: Int, _ user: UUID) -> [RuleModel.Accepted] {
+        tenants[tenant].model.users[user].map { tenants[tenant].model.startable(of: $0, now: world.now) } ?? []
+    }
+}

@@ -1,0 +1,305 @@
+import Foundation
+import JSONText
+import StoreSupport
+import SyncModel
+import TestSupport
+import Testing
+
+@testable import SyncDispatch
+@testable import SyncStore
+
+/// Lanes with several mutations in flight (product rule 19).
+@Suite struct DependencyOrderTests {
+    private static let settings = #"{"order":"dependencies","max_in_flight_per_user":4}"#
+
+    @Test func `independent mutations of a user are in flight at the same time, up to the setting`() async throws {
+        let (gate, traffic) = (Gate(), Traffic<UUID>())
+        let upstream = FakeUpstream { request, _ in
+            traffic.enter(request.user)
+            await gate.pass()
+            for _ in 0..<10 { await Task.yield() }
+            traffic.leave(request.user)
+            return nil
+        }
+        let harness = try await DispatcherHarness(settings: Self.settings, upstream: upstream)
+        let entries = (0..<20).map { _ in harness.create() }
+        try await harness.phone.push(entries)
+        await gate.arrivals(4)
+        #expect(try await harness.count("status = 'in_flight'") == 4)
+        #expect(upstream.requests.count == 4, "nothing is sent before it is committed as in flight")
+        gate.open()
+        for entry in entries { try await harness.mutation(entry.id, is: .succeeded) }
+        #expect(traffic.most[harness.phone.user] == 4 && upstream.effects.count == 20)
+        let lane = try await harness.restingLane()
+        #expect(lane.queue.count == 0 && lane.openCount == 0 && lane.isAtRest && lane.readyAt == nil)
+    }
+
+    @Test func `the default order has one request of a user in flight`() async throws {
+        let traffic = Traffic<UUID>()
+        let upstream = FakeUpstream { request, _ in
+            traffic.enter(request.user)
+            for _ in 0..<10 { await Task.yield() }
+            traffic.leave(request.user)
+            return nil
+        }
+        let harness = try await DispatcherHarness(upstream: upstream)
+        let entries = (0..<10).map { _ in harness.create() }
+        try await harness.phone.push(entries)
+        for entry in entries { try await harness.mutation(entry.id, is: .succeeded) }
+        #expect(traffic.most[harness.phone.user] == 1)
+    }
+
+    @Test func `a mutation waits for its dependencies, and others overtake it`() async throws {
+        let gate = Gate()
+        let upstream = FakeUpstream { request, _ in
+            if request.path == "/contacts" { await gate.pass() }
+            return nil
+        }
+        let harness = try await DispatcherHarness(settings: Self.settings, upstream: upstream)
+        let contact = UUID()
+        let create = harness.create(local: contact)
+        let update = harness.change("update", local: contact, payload: #"{"name":"Ola"}"#)
+        let note = harness.create("note", payload: #"{"of":"\#(contact.lowercased)"}"#)
+        let other = harness.create("task")
+        try await harness.phone.push([create, update, note, other])
+        await gate.arrivals(1)
+        try await harness.mutation(other.id, is: .succeeded)
+        #expect(try await harness.mutation(update.id).status == "blocked")
+        #expect(try await harness.mutation(note.id).status == "blocked")
+        gate.open()
+        for entry in [create, update, note] { try await harness.mutation(entry.id, is: .succeeded) }
+        let lines = upstream.effects.map(\.line)
+        let id = try #require(try await harness.mutation(create.id)["server_id"]?.int64)
+        #expect(lines.contains("PATCH /contacts/\(id)"))
+        #expect(upstream.effects.first { $0.path == "/notes" }?.text == #"{"of":\#(id)}"#)
+    }
+
+    @Test func `a failing route delays only its own mutations, also those that come later`() async throws {
+        let upstream = FakeUpstream { request, _ in request.path == "/reports" ? .status(503) : nil }
+        let harness = try await DispatcherHarness(settings: Self.settings, upstream: upstream)
+        let failing = (0..<6).map { _ in harness.create("report") }
+        let others = (0..<12).map { _ in harness.create() }
+        try await harness.phone.push(failing + others)
+        for entry in others { try await harness.mutation(entry.id, is: .succeeded) }
+        for entry in failing {
+            try await harness.mutation(entry.id, becomes: "in back-off") { $0.status == "pending" && $0.attempts == 1 }
+        }
+        let lane = try await harness.restingLane()
+        #expect(lane.queue.count == 6 && lane.readyAt.map { $0 > harness.gateway.clock.now } == true)
+        // the lane waits for the back-off, and a new mutation does not
+        let late = harness.create()
+        try await harness.phone.push([late])
+        try await harness.mutation(late.id, is: .succeeded)
+        #expect(try await harness.mutation(failing[0].id).attempts == 1)
+    }
+
+    @Test func `a mutation that is pushed while requests hang is sent at once`() async throws {
+        let gate = Gate()
+        let upstream = FakeUpstream { request, _ in
+            if request.path == "/reports" { await gate.pass() }
+            return nil
+        }
+        let harness = try await DispatcherHarness(settings: Self.settings, upstream: upstream)
+        let slow = harness.create("report")
+        try await harness.phone.push([slow])
+        await gate.arrivals(1)
+        let late = harness.create()
+        try await harness.phone.push([late])
+        try await harness.mutation(late.id, is: .succeeded)
+        #expect(try await harness.mutation(slow.id).status == "in_flight")
+        gate.open()
+        try await harness.mutation(slow.id, is: .succeeded)
+    }
+
+    @Test func `a conflict halts the lane, and requests in flight end`() async throws {
+        let gate = Gate()
+        let upstream = FakeUpstream { request, _ in
+            if request.path == "/clashes" { return .status(409, #"{"id":9}"#) }
+            if request.path == "/slow" { await gate.pass() }
+            return nil
+        }
+        let harness = try await DispatcherHarness(
+            settings: #"{"order":"dependencies","max_in_flight_per_user":2}"#,
+            upstream: upstream
+        )
+        func create(_ path: String) -> Entry { harness.create(extra: ["endpoint": #""\#(path)""#]) }
+        let (slow, clash, later) = (create("/slow"), create("/clashes"), create("/later"))
+        try await harness.phone.push([slow, clash, later])
+        await gate.arrivals(1)
+        try await harness.mutation(clash.id, is: .conflict)
+        gate.open()
+        try await harness.mutation(slow.id, is: .succeeded)
+        let lane = try await harness.restingLane()
+        #expect(lane.haltedBy == clash.id && lane.isAtRest && lane.readyAt == nil)
+        #expect(try await harness.mutation(later.id).status == "pending")
+        #expect(!upstream.requests.contains { $0.path == "/later" })
+    }
+
+    @Test func `two users share the concurrency of their upstream`() async throws {
+        let gate = Gate()
+        let traffic = Traffic<UUID>()
+        let upstream = FakeUpstream { request, _ in
+            traffic.enter(request.user)
+            await gate.pass()
+            for _ in 0..<10 { await Task.yield() }
+            traffic.leave(request.user)
+            return nil
+        }
+        let harness = try await DispatcherHarness(
+            settings: #"{"order":"dependencies","max_in_flight_per_user":32}"#,
+            upstream: upstream,
+            maximumConcurrency: 8
+        )
+        let phones = [harness.phone, harness.newPhone()]
+        // the first read of an organization finds its cap
+        try await harness.phone.push([harness.create()])
+        await gate.arrivals(1)
+        for phone in phones {
+            try await phone.push(
+                (0..<40).map { _ in
+                    phone.entry("create", "contact", local: UUID(), extra: ["endpoint": #""/contacts""#])
+                }
+            )
+        }
+        gate.open()
+        try await harness.until("all are done") { upstream.effects.count == 81 }
+        #expect(phones.allSatisfy { (traffic.most[$0.user] ?? 0) <= 8 })
+    }
+
+    // MARK: - Lost workers
+
+    private struct Worker {
+        let harness: DispatcherHarness
+        let id = UUID()
+        var progress = LaneProgress()
+
+        mutating func step(_ step: LaneStep, _ flights: [Dispatch] = []) async throws -> LaneAction {
+            progress.flights = flights.map { LaneFlight(of: $0) }
+            let turn = try await harness.gateway.store.lanes.step(step, of: harness.key, worker: id, progress: progress)
+            progress.step += 1
+            return turn
+        }
+    }
+
+    @Test func `all requests of a lost worker are sent again under their keys`() async throws {
+        let harness = try await DispatcherHarness(settings: Self.settings, isRunning: false)
+        let entries = (0..<6).map { _ in harness.create() }
+        try await harness.phone.push(entries)
+        var (lost, next) = (Worker(harness: harness), Worker(harness: harness))
+        let first = try await lost.step(.claim).dispatches
+        #expect(first.map(\.mutation.id) == entries.prefix(4).map(\.id))
+        #expect(try await next.step(.claim).isLost)
+        harness.gateway.clock.advance(seconds: 121)
+        next = Worker(harness: harness)
+        let again = try await next.step(.claim).dispatches
+        #expect(again.map(\.mutation.id) == entries.prefix(4).map(\.id))
+        #expect(again.allSatisfy { $0.mutation.isOutcomeUnknown && $0.mutation.attemptCount == 1 })
+        #expect(again.map { $0.request?.idempotencyKey } == first.map { $0.request?.idempotencyKey })
+        // a late outcome is dropped
+        let outcome = harness.outcome(.status(201, #"{"id":1}"#), to: first[0])
+        #expect(try await lost.step(.settle(first[0], outcome), Array(first.dropFirst())).isLost)
+        #expect(try await harness.count("status = 'in_flight'") == 4)
+    }
+
+    @Test func `a step that is made twice changes the lane once`() async throws {
+        let harness = try await DispatcherHarness(settings: Self.settings, isRunning: false)
+        let entries = (0..<6).map { _ in harness.create() }
+        try await harness.phone.push(entries)
+        var worker = Worker(harness: harness)
+        let flights = try await worker.step(.claim).dispatches
+        let outcome = harness.outcome(.status(201, #"{"id":1}"#), to: flights[0])
+        let (step, others) = (LaneStep.settle(flights[0], outcome), Array(flights.dropFirst()))
+        var late = worker
+        let first = try await worker.step(step, others)
+        #expect(first.dispatches.map(\.mutation.id) == [entries[4].id])
+        let second = try await late.step(step, others)
+        #expect(second.dispatches.map(\.mutation.id) == [entries[4].id])
+        #expect(second.dispatches.first?.mutation.attemptCount == 0, "the first start was never sent")
+        let lane = try await harness.lane()
+        #expect(lane.queue.count == 5 && lane.openCount == 5 && lane.lease.step == 2)
+        #expect(try await harness.count("status = 'in_flight'") == 4)
+        #expect(try await harness.count("status = 'succeeded'") == 1)
+    }
+
+    @Test func `a change to the order of the lane waits for the requests in flight`() async throws {
+        let harness = try await DispatcherHarness(settings: Self.settings, isRunning: false)
+        let entries = (0..<6).map { _ in harness.create() }
+        try await harness.phone.push(entries)
+        var worker = Worker(harness: harness)
+        var flights = try await worker.step(.claim).dispatches
+        try await harness.execute(
+            "UPDATE organizations SET settings = '{\"order\":\"lane\"}' WHERE id = '\(harness.organization.id)'"
+        )
+        harness.gateway.store.catalog.invalidate(harness.organization.id)
+        for number in 1...4 {
+            let ended = flights.removeFirst()
+            let outcome = harness.outcome(.status(201, #"{"id":\#(number)}"#), to: ended)
+            let turn = try await worker.step(.settle(ended, outcome), flights)
+            if number < 4 {
+                #expect(turn.dispatches.isEmpty && !turn.isReleased)
+            } else {
+                #expect(turn.dispatch?.mutation.id == entries[4].id, "one at a time from here on")
+            }
+        }
+    }
+
+    // MARK: - Pauses and routes
+
+    @Test func `a paused upstream gets nothing, and resumes where it was`() async throws {
+        let harness = try await DispatcherHarness()
+        try await harness.execute(
+            "UPDATE upstreams SET is_paused = true WHERE organization_id = '\(harness.organization.id)'"
+        )
+        harness.gateway.store.catalog.invalidate(harness.organization.id)
+        let create = harness.create()
+        try await harness.phone.push([create])
+        let clock = harness.gateway.clock
+        try await waitUntil("the lane is put off") { try await harness.lane().readyAt.map { $0 > clock.now } ?? false }
+        let waiting = try await harness.mutation(create.id)
+        #expect(waiting.status == "pending" && waiting.attempts == 0 && harness.upstream.requests.isEmpty)
+        try await harness.execute(
+            "UPDATE upstreams SET is_paused = false WHERE organization_id = '\(harness.organization.id)'"
+        )
+        harness.gateway.store.catalog.invalidate(harness.organization.id)
+        harness.gateway.clock.advance(seconds: 31)
+        try await harness.mutation(create.id, is: .succeeded)
+    }
+
+    @Test(arguments: ["lane", "dependencies"]) func `an upstream gets no more requests per second than its limit`(
+        _ order: String
+    ) async throws {
+        let harness = try await DispatcherHarness(settings: #"{"order":"\#(order)"}"#)
+        try await harness.execute(
+            "UPDATE upstreams SET requests_per_second = 4 WHERE organization_id = '\(harness.organization.id)'"
+        )
+        harness.gateway.store.catalog.invalidate(harness.organization.id)
+        let entries = (0..<12).map { _ in harness.create() }
+        try await harness.phone.push(entries)
+        // the bucket is full at first, and the clock does not advance by itself
+        for seconds in 0..<3 {
+            let most = 4 * (seconds + 1)
+            try await waitUntil("\(most) are sent") { harness.upstream.effects.count >= most }
+            let waiting = try await harness.count("status = 'pending' AND attempt_count = 0")
+            #expect(harness.upstream.effects.count == most && waiting == Int64(12 - most))
+            harness.gateway.clock.advance(seconds: 1)
+        }
+        for entry in entries { try await harness.mutation(entry.id, is: .succeeded) }
+    }
+
+    @Test func `a mutation without an endpoint is sent by the route of its type`() async throws {
+        let harness = try await DispatcherHarness()
+        try await harness.execute(
+            """
+            INSERT INTO entity_types (organization_id, name, id_space, visibility, default_priority, is_forwarded, routes)
+            VALUES ('\(harness.organization.id)', 'contact', 'mapped', 'user', 0, true, '{"collection": "/v2/contacts"}')
+            """
+        )
+        harness.gateway.store.catalog.invalidate(harness.organization.id)
+        let local = UUID()
+        let create = harness.phone.entry("create", "contact", local: local)
+        let update = harness.phone.entry("update", "contact", local: local, payload: #"{"name":"Ola"}"#)
+        try await harness.phone.push([create, update])
+        try await harness.mutation(update.id, is: .succeeded)
+        #expect(harness.upstream.requests.map(\.line) == ["POST /v2/contacts", "PATCH /v2/contacts/1"])
+    }
+}

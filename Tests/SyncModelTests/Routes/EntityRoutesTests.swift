@@ -1,0 +1,151 @@
+import Foundation
+import JSONText
+import Testing
+
+@testable import SyncModel
+
+@Suite struct EntityRoutesTests {
+    private static let collection = #"{"collection":"/contacts"}"#
+    private static let graphQL = """
+        {"create": {"method": "POST", "path": "/graphql", "id_pointer": "/data/c/id", "document_pointer": "/data/c",
+            "body": {"query": "mutation($i: In!) { c: create(i: $i) { id } }", "variables": {"i": {"$": "payload"}}},
+            "outcomes": [{"status": 200, "where": [{"pointer": "/errors", "exists": true}], "then": "failed"}]},
+         "update": {"method": "POST", "path": "/graphql", "body": {"variables": {"id": {"$": "id"}, "i": {"$": "payload"}}}},
+         "delete": {"method": "POST", "path": "/graphql", "body": {"variables": {"id": {"$": "id"}}}}}
+        """
+
+    private static func errors(_ json: String) throws -> [ProblemDetail] {
+        var errors: [ProblemDetail] = []
+        _ = EntityRoutes(try JSONTree(parsing: Array(json.utf8)).root, at: "/routes", &errors)
+        return errors
+    }
+
+    private static func sample(_ operation: SyncModel.Operation, _ routes: String, endpoint: String? = nil) -> Sample {
+        var sample = Sample.of(operation)
+        (sample.routes, sample.endpoint) = (routes, endpoint)
+        return sample
+    }
+
+    private static func line(_ sample: Sample) -> String? {
+        sample.request.map { request in
+            let body = request.body.map { String(decoding: $0, as: UTF8.self) }
+            return "\(request.method) \(request.path) \(body ?? "-")"
+        }
+    }
+
+    @Test func `a collection has the usual four routes`() {
+        let lines = SyncModel.Operation.allCases.map { Self.line(Self.sample($0, Self.collection)) }
+        #expect(
+            lines == [
+                #"POST /contacts {"name":"Kari"}"#, #"PATCH /contacts/7 {"name":"Kari"}"#,
+                #"PUT /contacts/7 {"name":"Kari"}"#, "DELETE /contacts/7 -",
+            ]
+        )
+    }
+
+    @Test func `an operation may have another route than the collection's, or none`() {
+        let routes = #"{"collection":"/contacts","update":{"method":"PUT","path":"/c/{id}"},"replace":null}"#
+        #expect(Self.line(Self.sample(.update, routes)) == #"PUT /c/7 {"name":"Kari"}"#)
+        #expect(Self.line(Self.sample(.delete, routes)) == "DELETE /contacts/7 -")
+        #expect(Self.line(Self.sample(.replace, routes)) == nil)
+    }
+
+    @Test func `a mutation's own endpoint comes first, unless the type ignores it`() {
+        #expect(Self.line(Self.sample(.delete, Self.collection, endpoint: "/old/{local_id}")) == "DELETE /old/7 -")
+        let ignoring = #"{"collection":"/contacts","endpoint":"ignore"}"#
+        #expect(Self.line(Self.sample(.delete, ignoring, endpoint: "/old/{local_id}")) == "DELETE /contacts/7 -")
+    }
+
+    @Test func `client ids give way to server ids before a path is made of the payload`() {
+        var sample = Self.sample(.create, #"{"create":{"path":"/lists/{/list}/items"}}"#)
+        let list = UUID()
+        sample.payload = #"{"list":"\#(list.lowercased)"}"#
+        sample.references = [list]
+        sample.mappings = [list: [.init(entityType: "list", serverID: ServerID(text: "a/b", isInteger: false))]]
+        #expect(Self.line(sample) == #"POST /lists/a%2Fb/items {"list":"a/b"}"#)
+    }
+
+    @Test func `a path that a value would lead elsewhere fails the mutation, and nothing is sent`() {
+        var sample = Self.sample(.create, #"{"create":{"path":"/lists/{/list}/items"}}"#)
+        for value in ["..", "%2e%2e", ".;x", ""] {
+            sample.payload = #"{"list":"\#(value)"}"#
+            guard case .fail(let outcome) = sample.decision() else {
+                Issue.record("\(value) was sent")
+                continue
+            }
+            #expect(outcome.status == .failed && outcome.code == "validation_failed" && outcome.attemptCount == 0)
+        }
+    }
+
+    @Test func `a GraphQL answer is read where the route has id, document and errors`() throws {
+        let create = Self.sample(.create, Self.graphQL)
+        let done = try #require(create.outcome(200, #"{"data":{"c":{"id":"x1","name":"Kari"}}}"#))
+        #expect(done.status == .succeeded && done.serverID?.text == "x1")
+        #expect(done.document == #"{"id":"x1","name":"Kari"}"#)
+        let failed = try #require(create.outcome(200, #"{"errors":[{}],"data":null}"#))
+        #expect(failed.status == .failed && failed.detail?.contains("/routes/create/outcomes/0") == true)
+    }
+
+    @Test func `the feed takes the payload, not the body that a route makes of it`() throws {
+        let update = try #require(Self.sample(.update, Self.graphQL).outcome(200, "{}"))
+        #expect(update.patch == #"{"name":"Kari"}"# && update.serverID?.text == "7")
+        let delete = try #require(Self.sample(.delete, Self.graphQL).outcome(200, "{}"))
+        if case .deleted = delete.entity {} else { Issue.record("the entity was not deleted") }
+        // the answer to a route without the id is about no entity
+        let elsewhere = Self.sample(.update, #"{"update":{"path":"/touch"}}"#)
+        let outcome = try #require(elsewhere.outcome(200, "{}"))
+        #expect(outcome.patch == nil && outcome.document == nil)
+    }
+
+    @Test func `client_wins sends the route again, and a whole document by the route of replace`() throws {
+        var update = Self.sample(.update, Self.collection)
+        update.strategy = .clientWins
+        let conflict = try #require(update.outcome(412, #"{"id":7,"name":"Ola","age":3}"#))
+        #expect(conflict.kind == .overridden && conflict.override?.endpoint == nil)
+        #expect(Self.line(update.after(conflict)) == #"PUT /contacts/7 {"id":7,"name":"Kari","age":3}"#)
+        // without a route of replace, a create waits for a person
+        var create = Self.sample(.create, Self.graphQL)
+        create.strategy = .clientWins
+        #expect(create.outcome(409, #"{"data":{"c":{"id":"x1"}}}"#)?.status == .conflict)
+        var known = Self.sample(.create, Self.collection)
+        known.strategy = .clientWins
+        let overridden = try #require(known.outcome(409, #"{"id":9}"#))
+        #expect(Self.line(known.after(overridden)) == #"PUT /contacts/9 {"name":"Kari"}"#)
+    }
+
+    @Test(arguments: [
+        ("[]", "/routes", "object"), (#"{"collection":"contacts"}"#, "/routes/collection", "start with one '/'"),
+        (#"{"collection":"/contacts/"}"#, "/routes/collection", "no slash"),
+        (#"{"collection":"/contacts?x=1"}"#, "/routes/collection", "no query"),
+        (#"{"collection":"/../contacts"}"#, "/routes/collection", "'..'"),
+        (#"{"updat":{"path":"/x"}}"#, "/routes/updat", "'update' meant"),
+        (#"{"update":{}}"#, "/routes/update/path", "has a path"),
+        (#"{"update":{"path":"/x/{y}"}}"#, "/routes/update/path", "use {id}"),
+        (#"{"update":{"path":"/x","method":"GET"}}"#, "/routes/update/method", "POST, PUT"),
+        (#"{"update":{"path":"/x","id_pointer":""}}"#, "/routes/update/id_pointer", "JSON Pointer"),
+        (#"{"update":{"path":"/x","document_pointer":"d"}}"#, "/routes/update/document_pointer", "JSON Pointer"),
+        (#"{"update":{"path":"/x","body":{"a":{"$":"b"}}}}"#, "/routes/update/body/a", "payload"),
+        (
+            #"{"update":{"path":"/x","outcomes":[{"status":500,"then":"failed"}]}}"#,
+            "/routes/update/outcomes/0/status", "condition"
+        ),
+        (#"{"endpoint":"always"}"#, "/routes/endpoint", "ignore"),
+    ]) func `refuses routes with their place`(_ json: String, _ pointer: String, _ words: String) throws {
+        let found = try Self.errors(json)
+        #expect(found.first?.pointer == pointer && found.first?.detail.contains(words) == true, "\(found)")
+    }
+
+    // MARK: - Pauses
+
+    @Test func `nothing is sent to a paused upstream, and no attempt is spent`() throws {
+        var sample = Sample.of(.update)
+        sample.upstream?.pause = UpstreamPause()
+        guard case .hold(let until) = sample.decision() else { return #expect(Bool(false), "it was sent") }
+        #expect(until == Sample.now.adding(seconds: 30))
+        sample.upstream?.pause = UpstreamPause(until: Sample.now.adding(seconds: 5))
+        guard case .hold(let end) = sample.decision() else { return #expect(Bool(false), "it was sent") }
+        #expect(end == Sample.now.adding(seconds: 5))
+        sample.upstream?.pause = UpstreamPause(until: Sample.now)
+        #expect(sample.request != nil)
+    }
+}
