@@ -184,16 +184,7 @@ package struct Explanation: Sendable {
                 mutation: backlog.head?.id,
                 until: blocker.until
             )
-        case .circuitOpen:
-            return Finding(
-                .warning,
-                .circuitOpen,
-                "No request is sent to the organization's upstream until \(Words.moment(blocker.until)): it failed too "
-                    + "often, or the organization was suspended or had no upstream at the last check.",
-                do: "Check it under Failing upstreams. Sending resumes automatically.",
-                mutation: backlog.head?.id,
-                until: blocker.until
-            )
+        case .circuitOpen: return circuitOpen(blocker, backlog)
         case .noUpstream:
             return Finding(
                 .problem,
@@ -211,16 +202,7 @@ package struct Explanation: Sendable {
                 do: "Wait, or raise the upstream's requests_per_second.",
                 mutation: backlog.head?.id
             )
-        case .upstreamPaused:
-            let end = blocker.until.map { "until \(Words.moment($0))" } ?? "until an operator resumes it"
-            return Finding(
-                .warning,
-                .upstreamPaused,
-                "The organization's upstream is paused \(end), so nothing is sent to it.",
-                do: "Resume it by setting its status to active.",
-                mutation: backlog.head?.id,
-                until: blocker.until
-            )
+        case .upstreamPaused: return paused(blocker, backlog)
         case .blocked:
             let needed = Words.count(Int64(blocker.mutationIDs.count), "mutation")
             let isCut = blocker.mutationIDs.count == WorkBounds.heldBy
@@ -233,6 +215,30 @@ package struct Explanation: Sendable {
                 mutation: first
             )
         }
+    }
+
+    private static func circuitOpen(_ blocker: LaneBlocker, _ backlog: Backlog) -> Finding {
+        Finding(
+            .warning,
+            .circuitOpen,
+            "No request is sent to the organization's upstream until \(Words.moment(blocker.until)): it failed too "
+                + "often, or the organization was suspended or had no upstream at the last check.",
+            do: "Check it under Failing upstreams. Sending resumes automatically.",
+            mutation: backlog.head?.id,
+            until: blocker.until
+        )
+    }
+
+    private static func paused(_ blocker: LaneBlocker, _ backlog: Backlog) -> Finding {
+        let end = blocker.until.map { "until \(Words.moment($0))" } ?? "until an operator resumes it"
+        return Finding(
+            .warning,
+            .upstreamPaused,
+            "The organization's upstream is paused \(end), so nothing is sent to it.",
+            do: "Resume it by setting its status to active.",
+            mutation: backlog.head?.id,
+            until: blocker.until
+        )
     }
 
     // MARK: - The mutation that is asked about
