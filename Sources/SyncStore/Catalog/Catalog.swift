@@ -266,10 +266,9 @@ package final class Catalog: Sendable {
             if let found { (organization, seal) = try self.organization(found, upstream: rows.upstream, seal) }
             if let reason = seal.lock { failure.record(locked: id, reason) }
             createdAt = rows.createdAt
-            read = Entry(
+            var entry = Entry(
                 organization: organization,
                 types: types,
-                relations: EntityRelations(types),
                 place: rows.place ?? .partition(Self.spread(id)),
                 seal: seal,
                 joins: try UserJoins(rows.joins),
@@ -277,6 +276,8 @@ package final class Catalog: Sendable {
                 erased: try ErasedUsers(rows.erasures),
                 readAt: moment
             )
+            entry.relations = EntityRelations(types)
+            read = entry
         } catch {
             throw failure.problem(error, doing: "read an organization")
         }

@@ -84,8 +84,7 @@ import Testing
                 payload: Array(payload.utf8),
                 baseVersion: nil,
                 writer: writer,
-                idSpace: .shared,
-                visibility: type == "visit" ? visibility : .organization,
+                type: Self.type(type, [], type == "visit" ? visibility : .organization),
                 conflictResolution: strategy
             )
             return BuiltInStore.apply(write, type: type, index: 3, to: &table)
