@@ -134,9 +134,9 @@ import Testing
         try await theirs.client.insert(Visit(contactID: copy.id, title: "First"))
         #expect(await theirs.sync().conflicts == 1)
         let write = try #require(try await theirs.pool.read { try FailedWrite.fetchConflicts($0) }.first)
-        let error = try #require(write.problem?["errors"]?.array?.first)
-        #expect(error["rule"] == "entity_reference_must_not_be_deleted")
-        #expect(error["pointer"] == "/payload/contact_id")
+        let error = try #require(write.problem?.errors.first)
+        #expect(error.rule == "entity_reference_must_not_be_deleted")
+        #expect(error.pointer == "/payload/contact_id")
         #expect(mine.gateway.entities(of: "visit").isEmpty)
     }
 
