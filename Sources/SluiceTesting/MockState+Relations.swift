@@ -6,7 +6,8 @@ extension MockState {
     ///
     /// - Returns: the entry of `errors` for a write that would break a relation; nothing is changed then.
     mutating func applyRelations(_ mutation: MockMutation, _ name: Name, _ document: JSON) -> JSON? {
-        mutation.operation == "delete" ? applyRules(deleting: name, by: mutation.writer) : deletedTarget(document, of: name)
+        mutation.operation == "delete"
+            ? applyRules(deleting: name, by: mutation.writer) : deletedTarget(document, of: name)
     }
 
     /// Finds a reference to a deleted entity that the stored document does not have.
