@@ -54,7 +54,7 @@ public final class MockGateway: Sendable {
 
     // MARK: - Its clients
 
-    /// The address for ``SluiceClient/SluiceClient``. No server listens at it.
+    /// The address for a `SluiceClient`. No server listens at it.
     public var url: URL { URL(string: "http://mock.invalid") ?? URL(filePath: "/") }
 
     /// A configuration whose client sends its requests to this gateway.
@@ -171,7 +171,7 @@ public final class MockGateway: Sendable {
     /// Fails requests from now on.
     ///
     /// - Parameters:
-    /// - kind: the kind of requests; nil for all.
+    ///   - kind: the kind of requests; nil for all.
     ///   - times: the number of requests.
     public func fail(_ reaction: Reaction, on kind: Request.Kind? = nil, times: Int = .max) {
         script.withLock { $0.rules.append(MockScript.Rule(reaction: reaction, kind: kind, times: times)) }
