@@ -94,9 +94,9 @@ public final class SluiceClient: Sendable {
     private let isRinging = Locked(false)
 
     /// - Parameters:
-    /// - database: the app's own database, migrated with `registerSluiceMigrations()`.
+    ///   - database: the app's own database, migrated with `registerSluiceMigrations()`.
     ///   - gateway: the address of the gateway, without `/v1`.
-    /// - entities: the synchronized entities. They must include every entity that columns refer to.
+    ///   - entities: the synchronized entities. They must include every entity that columns refer to.
     ///   - token: returns a JWT for the gateway. It is called if there is no token, and once if a token is not
     ///     accepted. An error that it throws loses no write.
     /// - Throws: ``SluiceError/configuration(_:)`` if entities and tables do not match; the database's errors.

@@ -54,7 +54,7 @@ public final class MockGateway: Sendable {
 
     // MARK: - Its clients
 
-    /// The address for ``SluiceClient/SluiceClient``. No server listens at it.
+    /// The address for a `SluiceClient`. No server listens at it.
     public var url: URL { URL(string: "http://mock.invalid") ?? URL(filePath: "/") }
 
     /// A configuration whose client sends its requests to this gateway.
@@ -126,13 +126,30 @@ public final class MockGateway: Sendable {
     /// Lets all clients pull everything again.
     public func expireCursors() { state.withLock { $0.epoch += 1 } }
 
-    /// For each entity type, the members that reference an entity, and its type: `["visit": ["contact_id":
-    /// "contact"]]`.
+    /// For each entity type, the members that refer to an entity, and its type: `["visit": ["contact_id": "contact"]]`.
     ///
-    /// A write that references a deleted entity, or deletes an entity that others reference, is then a conflict.
+    /// A write that refers to a deleted entity is then a conflict. ``onDelete`` has the rules of deletions.
     public var relations: [String: [String: String]] {
         get { state.withLock { $0.relations } }
         set { state.withLock { $0.relations = newValue } }
+    }
+
+    /// The rules of relations that do not have the default, `restrict`: `["visit": ["contact_id": .cascade]]`.
+    public var onDelete: [String: [String: DeletionRule]] {
+        get { state.withLock { $0.onDelete } }
+        set { state.withLock { $0.onDelete = newValue } }
+    }
+
+    /// The effect of a deletion on the entities that refer to the deleted one; `on_delete` of an entity type.
+    public enum DeletionRule: String, Sendable {
+        /// The deletion is a conflict while an entity refers to the deleted one.
+        case restrict
+        /// The gateway deletes the entities that refer to the deleted one, too.
+        case cascade
+        /// The gateway removes the reference from the entities that have it.
+        case setNull = "set_null"
+        /// The deletion has no effect on other entities, and entities can refer to deleted ones.
+        case ignore
     }
 
     /// Whether accepted writes wait and do not run.
@@ -154,7 +171,7 @@ public final class MockGateway: Sendable {
     /// Fails requests from now on.
     ///
     /// - Parameters:
-    /// - kind: the kind of requests; nil for all.
+    ///   - kind: the kind of requests; nil for all.
     ///   - times: the number of requests.
     public func fail(_ reaction: Reaction, on kind: Request.Kind? = nil, times: Int = .max) {
         script.withLock { $0.rules.append(MockScript.Rule(reaction: reaction, kind: kind, times: times)) }

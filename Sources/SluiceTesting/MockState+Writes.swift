@@ -150,15 +150,14 @@ extension MockState {
     private mutating func apply(_ index: Int, _ name: Name, _ document: JSON) {
         let mutation = mutations[index]
         let isDeletion = mutation.operation == "delete"
-        guard !(isDeletion ? isNamed(name) : namesDeleted(document, of: name.type)) else {
+        if let broken = applyRelations(mutation, name, document) {
             // no strategy overrides a relation
-            mutations[index].error = .problem(
-                409,
-                "conflict",
-                "",
-                entities[name].map { ["current": current(name, $0)] } ?? [:]
-            )
-            return mutations[index].status = "conflict"
+            let current = entities[name].map { self.current(name, $0) }
+            let members: [String: JSON] = current.map { ["errors": [broken], "current": $0] } ?? ["errors": [broken]]
+            mutations[index].error = .problem(409, "conflict", broken["detail"]?.string ?? "", members)
+            mutations[index].response = ["status": 409, "body": .null]
+            let givesWay = mutation.entry["conflict_resolution"]?.string == "server_wins" && current != nil
+            return givesWay ? giveUp(index, name, "server_wins") : (mutations[index].status = "conflict")
         }
         let last = isDeletion ? entities[name]?.document ?? [:] : document
         write(name, last, isDeleted: isDeletion, by: mutation.writer, clientID: mutation.entry["local_id"])

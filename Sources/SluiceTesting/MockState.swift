@@ -53,6 +53,8 @@ struct MockState: Sendable {
     var holdsWrites = false
     /// For each type, the members that reference an entity of another type.
     var relations: [String: [String: String]] = [:]
+    /// The rules of relations that do not have the default, `restrict`.
+    var onDelete: [String: [String: MockGateway.DeletionRule]] = [:]
 
     // MARK: - Routes
 
@@ -152,24 +154,6 @@ struct MockState: Sendable {
     }
 
     // MARK: - Entities
-
-    /// Whether a document references a deleted entity.
-    func namesDeleted(_ document: JSON, of type: String) -> Bool {
-        relations[type]?.contains { member, target in
-            document[member].flatMap { entities[Name(type: target, id: $0)] }?.isDeleted ?? false
-        } ?? false
-    }
-
-    /// Whether an entity that is not deleted references this entity.
-    func isNamed(_ name: Name) -> Bool {
-        relations.contains { type, members in
-            let own = members.filter { $0.value == name.type }.map(\.key)
-            return !own.isEmpty
-                && entities.contains { key, entity in
-                    key.type == type && !entity.isDeleted && own.contains { entity.document[$0] == name.id }
-                }
-        }
-    }
 
     /// - Parameter clientID: the client id of an entity that is created.
     mutating func write(_ name: Name, _ document: JSON, isDeleted: Bool, by writer: Writer, clientID: JSON? = nil) {

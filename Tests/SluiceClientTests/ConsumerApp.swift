@@ -10,16 +10,20 @@ struct ConsumerApp {
 
     private let folder = FileManager.default.temporaryDirectory.appending(path: "consumer-\(UUID().uuidString)")
 
-    /// - Parameter sources: the files of the only target.
-    init(manifest: String, target: String, sources: [String]) throws {
+    /// - Parameters:
+    ///   - sources: the files of the only target.
+    ///   - tests: the files of its tests.
+    init(manifest: String, target: String, sources: [String], tests: [String] = []) throws {
         let app = folder.appending(path: "app")
-        let files = app.appending(path: "Sources/\(target)")
-        try FileManager.default.createDirectory(at: files, withIntermediateDirectories: true)
-        try manifest.write(to: app.appending(path: "Package.swift"), atomically: false, encoding: .utf8)
-        for (index, source) in sources.enumerated() {
-            let file = files.appending(path: "File\(index + 1).swift")
-            try source.write(to: file, atomically: false, encoding: .utf8)
+        for (path, texts) in [("Sources/\(target)", sources), ("Tests/\(target)Tests", tests)] {
+            let files = app.appending(path: path)
+            try FileManager.default.createDirectory(at: files, withIntermediateDirectories: true)
+            for (index, text) in texts.enumerated() {
+                let file = files.appending(path: "File\(index + 1).swift")
+                try text.write(to: file, atomically: false, encoding: .utf8)
+            }
         }
+        try manifest.write(to: app.appending(path: "Package.swift"), atomically: false, encoding: .utf8)
     }
 
     func remove() {

@@ -18,8 +18,8 @@ import Testing
         let result = try await tour.result(within: Self.timeout)
         #expect(result.status == 0, "\(result.output)\(result.complaint)")
         let reported = [
-            "Both lose the network.", "Kari decides: her number.", "In the end both phones show the same.",
-            "Nothing is left to send, to retry or to settle.",
+            "Both lose the network.", "Kari decides: her number.", "Kari discards the visit",
+            "In the end both phones show the same.", "Nothing is left to send, to retry or to settle.",
         ]
         for line in reported { #expect(result.output.contains(line), "\(line)") }
     }

@@ -3,7 +3,7 @@
 UPDATE feeds AS f SET epoch = f.epoch # $1;
 
 -- restore_local_id_pages
--- Assignments of pulls that their devices had not confirmed: which pages the devices received belongs to a history that the restored database lacks
+-- Assignments of pulls that their devices had not confirmed: the restored database lacks the history that shows which pages the devices received
 UPDATE local_id_pages AS p SET entity_types = NULL, local_ids = NULL, server_ids = NULL, are_integers = NULL
 WHERE p.entity_types IS NOT NULL;
 
@@ -220,6 +220,14 @@ DELETE FROM entities WHERE organization_id = $1 AND (entity_type, id) <= (
         SELECT entity_type, id FROM entities WHERE organization_id = $1 ORDER BY entity_type, id LIMIT $2
     ) x
     ORDER BY entity_type DESC, id DESC LIMIT 1);
+
+-- purge_entity_references
+-- $1 organization, $2 limit
+DELETE FROM entity_references WHERE organization_id = $1 AND (to_type, to_id, entity_type, id, member) <= (
+    SELECT to_type, to_id, entity_type, id, member FROM (
+        SELECT to_type, to_id, entity_type, id, member FROM entity_references WHERE organization_id = $1 ORDER BY to_type, to_id, entity_type, id, member LIMIT $2
+    ) x
+    ORDER BY to_type DESC, to_id DESC, entity_type DESC, id DESC, member DESC LIMIT 1);
 
 -- purge_parked_events
 -- $1 organization, $2 limit

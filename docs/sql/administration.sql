@@ -23,7 +23,7 @@ SELECT o.id, o.name, o.status, o.settings, o.created_at, o.updated_at, ARRAY(
 WHERE $1::uuid IS NULL OR o.id > $1 ORDER BY o.id LIMIT $2;
 
 -- organizations_search
--- Organizations behind `after` that match `text`, up to `limit`.
+-- Returns up to `limit` organizations after `after` that match `text`.
 -- $1 after, $2 scan, $3 text, $4 limit
 WITH looked AS MATERIALIZED (
     SELECT x.id, x.name FROM organizations x
@@ -93,38 +93,43 @@ SELECT EXISTS (
 
 -- entity_types_get
 -- $1 organization, $2 name
-SELECT t.name, t.id_space, t.visibility, t.default_priority, t.is_forwarded, t.is_in_use, t.relations, t.on_erase FROM entity_types t WHERE t.organization_id = $1 AND t.name = $2;
+SELECT t.name, t.id_space, t.visibility, t.default_priority, t.is_forwarded, t.is_in_use, t.relations, t.on_delete,
+    t.on_erase FROM entity_types t WHERE t.organization_id = $1 AND t.name = $2;
 
 -- entity_types_list
 -- $1 organization, $2 after, $3 limit
-SELECT t.name, t.id_space, t.visibility, t.default_priority, t.is_forwarded, t.is_in_use, t.relations, t.on_erase FROM entity_types t
+SELECT t.name, t.id_space, t.visibility, t.default_priority, t.is_forwarded, t.is_in_use, t.relations, t.on_delete,
+    t.on_erase FROM entity_types t
 WHERE t.organization_id = $1 AND t.name > $2 ORDER BY t.name LIMIT $3;
 
 -- entity_types_make
--- $1 organization, $2 name, $3 id_space, $4 visibility, $5 default_priority, $6 is_forwarded, $7 relations, $8 on_erase
+-- $1 organization, $2 name, $3 id_space, $4 visibility, $5 default_priority, $6 is_forwarded, $7 relations, $8 on_delete, $9 on_erase
 INSERT INTO entity_types AS t (
-    organization_id, name, id_space, visibility, default_priority, is_forwarded, relations, on_erase)
-VALUES ($1, $2, $3, $4, $5, $6, coalesce($7::jsonb, '{}'), coalesce($8, 'delete'))
+    organization_id, name, id_space, visibility, default_priority, is_forwarded, relations, on_delete, on_erase)
+VALUES ($1, $2, $3, $4, $5, $6, coalesce($7::jsonb, '{}'),
+    coalesce($8::jsonb, '{}'), coalesce($9, 'delete'))
 ON CONFLICT (organization_id, name) DO NOTHING;
 
 -- entity_types_change
 -- A type in use keeps its id space and all its relations: stored documents hold ids of the types that these lead to
--- $1 organization, $2 name, $3 id_space, $4 visibility, $5 default_priority, $6 is_forwarded, $7 relations, $8 on_erase
+-- $1 organization, $2 name, $3 id_space, $4 visibility, $5 default_priority, $6 is_forwarded, $7 relations, $8 on_delete, $9 on_erase
 UPDATE entity_types AS t
 SET id_space = coalesce($3, t.id_space), visibility = coalesce($4, t.visibility),
     default_priority = coalesce($5, t.default_priority), is_forwarded = coalesce($6, t.is_forwarded),
-    relations = coalesce($7::jsonb, t.relations), on_erase = coalesce($8, t.on_erase)
+    relations = coalesce($7::jsonb, t.relations), on_delete = coalesce($8::jsonb, t.on_delete),
+    on_erase = coalesce($9, t.on_erase)
 WHERE t.organization_id = $1 AND t.name = $2
     AND (NOT t.is_in_use OR coalesce($3, t.id_space) = t.id_space
         AND coalesce($7::jsonb, t.relations) @> t.relations)
-RETURNING t.name, t.id_space, t.visibility, t.default_priority, t.is_forwarded, t.is_in_use, t.relations, t.on_erase;
+RETURNING t.name, t.id_space, t.visibility, t.default_priority, t.is_forwarded, t.is_in_use, t.relations, t.on_delete,
+    t.on_erase;
 
 -- readers_list
 -- $1 organization
 SELECT role_name::text AS role_name, created_at FROM readers WHERE organization_id = $1 ORDER BY role_name;
 
 -- readers_add
--- An organization that is being purged gets no reader.
+-- An organization that is being purged accepts no reader.
 -- $1 organization, $2 role, $3 now
 INSERT INTO readers AS r (organization_id, role_name, created_at)
 SELECT o.id, $2::text, $3 FROM organizations o WHERE o.id = $1 AND o.status <> 'purging' FOR SHARE
@@ -140,7 +145,7 @@ DELETE FROM readers WHERE organization_id = $1 AND role_name = $2::text::name;
 SELECT organization_id FROM readers WHERE role_name = $1::text::name;
 
 -- readers_role
--- A role's quoted name; whether it bypasses row-level security; whether it may read an organization; and the organizations' reader roles that it is a member of, separated by spaces.
+-- A role's quoted name; whether it bypasses row-level security; whether it may read an organization; and the organizations' reader roles of which it is a member, separated by spaces.
 -- $1 role
 SELECT quote_ident(r.rolname) AS quoted,
     EXISTS (
@@ -158,7 +163,7 @@ SELECT quote_ident(r.rolname) AS quoted,
 FROM pg_roles r WHERE r.rolname = $1::text::name;
 
 -- readers_members
--- The named roles, and the direct members of an organization's reader role (`role`): whether each has the rights of readers, and whether it is such a member.
+-- The named roles, and the direct members of an organization's reader role (`role`): whether each has the rights of readers, and whether it is a direct member of that role.
 -- $1 role, $2 gateways
 SELECT u.rolname::text AS role_name,
     EXISTS (
@@ -184,14 +189,14 @@ WHERE x.organization_id = $1
     AND (x.issuer, x.external_id) NOT IN (SELECT k.issuer, k.id FROM unnest($2::text[], $3::text[]) k (issuer, id));
 
 -- external_ids_add
--- Adds one name.
+-- Adds one external id.
 -- $1 organization, $2 issuer, $3 external_id, $4 now
 INSERT INTO external_ids AS x (organization_id, issuer, external_id, created_at)
 VALUES ($1, $2::text, $3::text, $4)
 ON CONFLICT (issuer, external_id) DO NOTHING;
 
 -- external_ids_taken
--- The names that belong to other organizations, with these organizations.
+-- Returns the external ids that belong to other organizations, with these organizations.
 -- $1 organization, $2 issuers, $3 external_ids
 SELECT o.issuer, o.external_id, o.organization_id
 FROM unnest($2::text[], $3::text[]) k (issuer, id)

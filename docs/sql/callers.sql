@@ -22,7 +22,8 @@ CROSS JOIN LATERAL (SELECT * FROM organizations x WHERE x.id = k.organization_id
 
 -- catalog_entity_types
 -- $1 organizations
-SELECT t.organization_id, t.name, t.id_space, t.visibility, t.default_priority, t.is_forwarded, t.is_in_use, t.relations, t.on_erase
+SELECT t.organization_id, t.name, t.id_space, t.visibility, t.default_priority, t.is_forwarded, t.is_in_use, t.relations, t.on_delete,
+    t.on_erase
 FROM unnest($1::uuid[]) AS k (organization_id)
 CROSS JOIN LATERAL (SELECT * FROM entity_types x WHERE x.organization_id = k.organization_id OFFSET 0) t;
 
@@ -41,7 +42,7 @@ FROM unnest($1::uuid[]) AS k (organization_id)
 CROSS JOIN LATERAL (SELECT * FROM user_joins x WHERE x.organization_id = k.organization_id OFFSET 0) j;
 
 -- catalog_erasures
--- Of organizations, with the moment from which on erasures are recent
+-- The erasures of organizations that began after `since` or are in progress
 -- $1 organizations, $2 since
 SELECT k.organization_id, e.user_hash
 FROM unnest($1::uuid[]) AS k (organization_id)
@@ -133,7 +134,7 @@ CROSS JOIN LATERAL (
 WHERE z.organization_id = $1;
 
 -- lasting_callers_lost
--- No name is empty
+-- Names are never empty, so an empty text stands for no name
 -- $1 organizations, $2 users, $3 issuers, $4 names
 SELECT k.place
 FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[])

@@ -60,7 +60,7 @@ CROSS JOIN LATERAL (
 ) f;
 
 -- hints_notify
--- A hint need not survive a crash of the server.
+-- Sends a hint, which need not survive a crash of the server.
 -- $1 message
 SELECT set_config('synchronous_commit', 'off', true), pg_notify('sluice', $1);
 

@@ -30,14 +30,14 @@ RETURNING o.organization_id, o.id, o.kind, o.statuses, o.entity_type, o.error_co
 SELECT 1 FROM organizations g WHERE g.id = $1 FOR NO KEY UPDATE;
 
 -- operation_of_erased
--- A row where the user (`user`) was erased.
+-- A row if the user (`user`) was erased.
 -- $1 organization, $2 user
 SELECT 1 WHERE (SELECT e.user_hash FROM user_erasures e
      WHERE e.organization_id = $1::uuid
         AND e.user_hash = sha256(uuid_send($1::uuid) || uuid_send($2::uuid))) IS NOT NULL;
 
 -- operation_running
--- Those of an organization that run, counted up to `limit`.
+-- The number of an organization's running operations, counted up to `limit`.
 -- $1 organization, $2 limit
 SELECT count(*) AS count
 FROM (SELECT 1 FROM operations o WHERE o.organization_id = $1 AND o.ended_at IS NULL LIMIT $2) x;
@@ -92,13 +92,13 @@ WHERE o.place = 1 OR o.bytes_to <= 2097152
 ORDER BY o.created_at DESC, o.organization_id DESC, o.id DESC;
 
 -- operations_due
--- Of any organization except some (`except`), the longest due first: a plain read.
+-- The due operations of all organizations except some (`except`), the longest due first
 -- $1 now, $2 limit, $3 except
 SELECT x.organization_id, x.id, x.due_at FROM operations x
 WHERE x.due_at <= $1 AND x.organization_id <> ALL ($3::uuid[]) ORDER BY x.due_at LIMIT $2;
 
 -- operation_claim
--- Claims an operation that was due at `due_at` for a gateway (`owner`) until `until`, unless another has claimed it since; `now`: now.
+-- Claims an operation that was due at `due_at` for a gateway (`owner`) until `until`, unless another gateway has claimed it since
 -- $1 organization, $2 id, $3 due_at, $4 owner, $5 until, $6 now
 UPDATE operations AS o
 SET lease_owner = $4, lease_token = o.lease_token + 1, due_at = $5, started_at = coalesce(o.started_at, $6)
@@ -133,7 +133,7 @@ RETURNING o.organization_id, o.id, o.kind, o.statuses, o.entity_type, o.error_co
     o.started_at, o.changed_at, o.ended_at, o.total, o.total_is_more;
 
 -- operation_end
--- `state`: how it ended; `error`: why.
+-- Ends an operation
 -- $1 organization, $2 id, $3 token, $4 state, $5 error, $6 now
 UPDATE operations AS o
 SET state = $4, error = $5, due_at = NULL, lease_owner = NULL, ended_at = $6, changed_at = $6
@@ -144,7 +144,7 @@ RETURNING o.organization_id, o.id, o.kind, o.statuses, o.entity_type, o.error_co
     o.started_at, o.changed_at, o.ended_at, o.total, o.total_is_more;
 
 -- operation_release
--- Releases the lease: another gateway may continue from `due_at`.
+-- Releases the lease, so that another gateway can continue from `due_at` on.
 -- $1 organization, $2 id, $3 token, $4 due_at
 UPDATE operations AS o SET due_at = $4, lease_owner = NULL
 WHERE o.organization_id = $1 AND o.id = $2 AND o.lease_token = $3 AND o.state = 'running';
@@ -157,7 +157,7 @@ SET state = 'cancelled', due_at = NULL, lease_owner = NULL, ended_at = $3, chang
 WHERE o.organization_id = $1 AND o.id = $2 AND o.state = 'running';
 
 -- operation_prune
--- Of any organization: what ended before `before`.
+-- Deletes operations of all organizations that ended before `before`.
 -- $1 before, $2 limit
 DELETE FROM operations AS o
 USING (

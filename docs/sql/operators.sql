@@ -1,5 +1,5 @@
 -- now_troubled
--- Failed and conflicting mutations, both up to `limit`, of as many types of organizations at most.
+-- The failed and the conflicting mutations, each counted up to `limit`, among at most as many pairs of an organization and a type.
 -- $1 limit
 WITH RECURSIVE t AS MATERIALIZED (
     SELECT o.id AS organization_id, z.entity_type
@@ -59,14 +59,14 @@ SELECT (SELECT count(*) FROM (
     (SELECT count(*) FROM t) AS looked;
 
 -- now_lanes
--- Lanes that are halted, and that wait for a moment behind `now`; both up to `limit`.
+-- The lanes that are halted, and those that wait for a moment after `now`; each counted up to `limit`.
 -- $1 limit, $2 now
 SELECT (SELECT count(*) FROM (SELECT 1 FROM lanes l WHERE l.halted_by IS NOT NULL LIMIT $1) x) AS halted,
     (SELECT count(*) FROM (
         SELECT 1 FROM lanes l WHERE l.ready_at > $2 AND l.lease_owner IS NULL LIMIT $1) y) AS waiting;
 
 -- now_oldest
--- The lane whose mutations have waited longest among the `limit` that are next.
+-- The lane whose mutations have waited longest, among the `limit` lanes that are due next.
 -- $1 limit
 SELECT x.organization_id, x.user_id, x.queued_since
 FROM (
@@ -80,7 +80,7 @@ ORDER BY x.queued_since
 LIMIT 1;
 
 -- now_first_waiting
--- The first mutation of a lane (`organization`, `user`) that waits.
+-- The first waiting mutation of a lane (`organization`, `user`).
 -- $1 organization, $2 user
 SELECT y.id
 FROM (
@@ -93,7 +93,7 @@ WHERE y.status IN ('pending', 'in_flight')
 LIMIT 1;
 
 -- now_replicas
--- Gateways that have been there within `seconds` seconds, the latest first.
+-- The gateways with a heartbeat in the last `seconds` seconds, the latest first.
 -- $1 seconds
 SELECT g.id, g.seen_at FROM gateways g
 WHERE g.seen_at > clock_timestamp() - $1::int8 * interval '1 second'
@@ -114,7 +114,7 @@ ORDER BY o.id
 LIMIT $3;
 
 -- stuck_groups
--- Walks from group to group, one look-up each, then counts the groups of the page.
+-- Walks from group to group, with one look-up each, then counts the groups of the page.
 -- $1 organizations, $2 after_types, $3 after_codes, $4 after_statuses, $5 walk, $6 limit, $7 counted, $8 statuses, $9 entity_type, $10 error_code, $11 error_status
 SELECT p.organization_id, p.entity_type, p.error_code, p.error_status, c.count, f.first_at, l.stuck_at, l.user_id,
     l.id, l.error, p.number
@@ -786,7 +786,7 @@ FROM (
 ) c;
 
 -- operation_no_edge
--- Where nothing is left behind a page.
+-- The edge where nothing follows a page.
 SELECT NULL::timestamptz AS stuck_at, NULL::uuid AS user_id, NULL::uuid AS id WHERE false;
 
 -- stuck_by_id

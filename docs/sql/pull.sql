@@ -1,5 +1,5 @@
 -- pull_numbers
--- The device's numbers of entities, as two arrays: places of ids, and numbers.
+-- The device's numbers of entities, as two arrays: the positions of ids in the request, and the numbers.
 -- $1 organization, $2 user, $3 device, $4 entity_types, $5 firsts, $6 lasts, $7 ids
 SELECT array_agg(x.place) AS places, array_agg(x.local_id) AS local_ids
 FROM unnest($4::text[], $5::int4[], $6::int4[]) AS k (entity_type, first, last)
@@ -34,7 +34,7 @@ FROM (
 GROUP BY x.entity_type;
 
 -- pull_taken
--- Numbers in use, also by creates that have not taken effect.
+-- The numbers in use, including numbers of creates that have not taken effect.
 -- $1 organization, $2 user, $3 device, $4 entity_types, $5 bases, $6 counts
 SELECT k.entity_type, h.highest, ARRAY(
     SELECT y.local_id
@@ -55,7 +55,7 @@ CROSS JOIN LATERAL (
 ) h;
 
 -- pull_pages
--- The outstanding pages of a device, and the last confirmed one.
+-- The outstanding pages of a device, and its last confirmed page.
 -- $1 organization, $2 user, $3 device
 SELECT p.page, p.entity_types IS NOT NULL AS is_outstanding
 FROM local_id_pages p
@@ -128,7 +128,7 @@ ORDER BY k.entity_type COLLATE "C", k.local_id
 ON CONFLICT  DO NOTHING;
 
 -- pull_confirm_second
--- Numbers of entities for which the device has another number as well.
+-- Confirms numbers of entities for which the device already has another number.
 -- $1 organization, $2 user, $3 device, $4 page, $5 first, $6 last
 INSERT INTO local_ids AS l (
     organization_id, user_id, device_id, entity_type, local_id, same_as, server_id_is_integer)
@@ -196,7 +196,7 @@ ON CONFLICT (organization_id, user_id, device_id) DO NOTHING
 RETURNING d.accepted_sequence, d.created_at, d.last_seen_at;
 
 -- devices_state
--- The reason why a device was not created.
+-- Reads the reason why a device was not created.
 -- $1 organization, $2 user, $3 device
 SELECT o.status,
     EXISTS (SELECT 1 FROM users u WHERE u.organization_id = $1 AND u.user_id = $2) AS is_user_known,

@@ -243,7 +243,7 @@ SELECT k.organization_id, k.user_id, k.id, k.device_id, k.sequence_number, k.pos
 FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[], $5::int8[], $6::int8[], $7::int8[], $8::uuid[], $9::bytea[], $10::bytea[], $11::text[], $12::text[], $13::uuid[], $14::int8[], $15::text[], $16::bool[], $17::text[], $18::json[], $19::int2[], $20::int2[], $21::text[], $22::int8[], $23::text[], $24::int8[], $25::int2[], $26::timestamptz[], $27::timestamptz[], $28::json[], $29::text[], $30::json[], $31::text[], $32::text[], $33::text[], $34::int2[], $35::int4[], $36::int4[], $37::int4[], $38::int4[], $39::int4[], $40::int4[]) AS k (organization_id, user_id, id, device_id, sequence_number, position, change_position, idempotency_key, fingerprint, fingerprint_places, operation, entity_type, local_id, local_number, server_id, server_id_is_integer, endpoint, payload, priority, max_attempts, conflict_resolution, base_version, status, version, response_status, created_at, synced_at, headers, resolution, error, last_error, traceparent, error_code, error_status, dependencies_from, dependencies_to, blockers_from, blockers_to, references_from, references_to);
 
 -- group_write_usual_mutations
--- Inserts mutations that ``MutationRow/common`` describes, as it does most.
+-- Inserts mutations that ``MutationRow/common`` describes completely, which is the usual case.
 -- $1 organization_id, $2 user_id, $3 id, $4 device_id, $5 sequence_number, $6 position, $7 change_position, $8 idempotency_key, $9 fingerprint, $10 fingerprint_places, $11 operation, $12 entity_type, $13 local_id, $14 local_number, $15 server_id, $16 server_id_is_integer, $17 endpoint, $18 payload, $19 priority, $20 max_attempts, $21 conflict_resolution, $22 base_version, $23 status, $24 version, $25 response_status, $26 created_at, $27 synced_at, $28 now
 INSERT INTO mutations AS m (
     organization_id, user_id, id, device_id, sequence_number, position, change_position, idempotency_key, fingerprint, fingerprint_places, operation, entity_type, local_id, local_number, server_id, server_id_is_integer, endpoint, payload, priority, max_attempts, conflict_resolution, base_version, status, version, response_status, created_at, synced_at, accepted_at, changed_at)
@@ -642,6 +642,152 @@ CROSS JOIN LATERAL (
     ) p
 ) q;
 
+-- group_lock_related_entities
+-- Locks entities that are written, and those to which they refer.
+-- $1 organization_id, $2 entity_type, $3 id, $4 mapped_organization_id, $5 mapped_user_id, $6 mapped_client_id, $7 mapped_entity_type, $8 own_organization_id, $9 own_user_id, $10 own_device_id, $11 own_entity_type, $12 own_local_id, $13 target_organization_id, $14 target_entity_type, $15 target_id, $16 target_mapped_organization_id, $17 target_mapped_user_id, $18 target_mapped_client_id, $19 target_mapped_entity_type, $20 target_own_organization_id, $21 target_own_user_id, $22 target_own_device_id, $23 target_own_entity_type, $24 target_own_local_id, $25 bytes
+SELECT q.organization_id, q.entity_type, q.id, q.id_is_integer, q.version, q.is_deleted, CASE WHEN q.bytes_to - q.bytes < $25::int8 THEN q.document END AS document, q.owner_id, q.client_id, q.updated_by, q.updated_on, q.run_base, q.etag, q.bytes, q.is_target
+FROM (
+    SELECT p.*, (sum(p.bytes) OVER (ORDER BY p.organization_id, p.entity_type, p.id))::int8 AS bytes_to
+    FROM (
+        SELECT r.*, coalesce(CASE WHEN pg_column_compression(r.document) IS NULL THEN pg_column_size(r.document) ELSE octet_length(r.document::text) END, 0)::int8 AS bytes
+        FROM (
+SELECT e.*, k.is_target
+FROM (
+    SELECT n.organization_id, n.entity_type, n.id, bool_and(n.is_target) AS is_target
+    FROM (
+        SELECT d.organization_id, d.entity_type, d.id, false AS is_target
+        FROM unnest($1::uuid[], $2::text[], $3::text[]) AS d (organization_id, entity_type, id)
+        UNION ALL
+        SELECT c.organization_id, c.entity_type, i.server_id, false
+        FROM unnest($4::uuid[], $5::uuid[], $6::uuid[], $7::text[]) AS c (organization_id, user_id, client_id, entity_type)
+        CROSS JOIN LATERAL (
+            SELECT x.server_id FROM id_mappings x
+            WHERE x.organization_id = c.organization_id AND x.user_id = c.user_id AND x.client_id = c.client_id
+                AND x.entity_type = c.entity_type AND x.server_id IS NOT NULL
+            OFFSET 0
+        ) i
+        UNION ALL
+        SELECT o.organization_id, o.entity_type, l.server_id, false
+        FROM unnest($8::uuid[], $9::uuid[], $10::uuid[], $11::text[], $12::int8[]) AS o (organization_id, user_id, device_id, entity_type, local_id)
+        CROSS JOIN LATERAL (
+            SELECT coalesce(x.server_id, x.same_as) AS server_id
+            FROM local_ids x
+            WHERE x.organization_id = o.organization_id AND x.user_id = o.user_id
+                AND x.device_id = o.device_id AND x.entity_type = o.entity_type AND x.local_id = o.local_id
+            OFFSET 0
+        ) l
+        WHERE l.server_id IS NOT NULL
+        UNION ALL
+        SELECT d.organization_id, d.entity_type, d.id, true AS is_target
+        FROM unnest($13::uuid[], $14::text[], $15::text[]) AS d (organization_id, entity_type, id)
+        UNION ALL
+        SELECT c.organization_id, c.entity_type, i.server_id, true
+        FROM unnest($16::uuid[], $17::uuid[], $18::uuid[], $19::text[]) AS c (organization_id, user_id, client_id, entity_type)
+        CROSS JOIN LATERAL (
+            SELECT x.server_id FROM id_mappings x
+            WHERE x.organization_id = c.organization_id AND x.user_id = c.user_id AND x.client_id = c.client_id
+                AND x.entity_type = c.entity_type AND x.server_id IS NOT NULL
+            OFFSET 0
+        ) i
+        UNION ALL
+        SELECT o.organization_id, o.entity_type, l.server_id, true
+        FROM unnest($20::uuid[], $21::uuid[], $22::uuid[], $23::text[], $24::int8[]) AS o (organization_id, user_id, device_id, entity_type, local_id)
+        CROSS JOIN LATERAL (
+            SELECT coalesce(x.server_id, x.same_as) AS server_id
+            FROM local_ids x
+            WHERE x.organization_id = o.organization_id AND x.user_id = o.user_id
+                AND x.device_id = o.device_id AND x.entity_type = o.entity_type AND x.local_id = o.local_id
+            OFFSET 0
+        ) l
+        WHERE l.server_id IS NOT NULL
+    ) n
+    GROUP BY n.organization_id, n.entity_type, n.id
+    ORDER BY 1, 2, 3
+) k
+CROSS JOIN LATERAL (
+    SELECT x.organization_id, x.entity_type, x.id, x.id_is_integer, x.version, x.is_deleted, CASE WHEN NOT k.is_target THEN x.document END AS document, x.owner_id, x.client_id, x.updated_by, x.updated_on, x.run_base, x.etag
+    FROM entities x
+    WHERE x.organization_id = k.organization_id AND x.entity_type = k.entity_type AND x.id = k.id
+    FOR UPDATE
+) e
+        ) r
+        OFFSET 0
+    ) p
+) q;
+
+-- group_look_at_related_entities
+-- Reads the same without waiting for row locks.
+-- $1 organization_id, $2 entity_type, $3 id, $4 mapped_organization_id, $5 mapped_user_id, $6 mapped_client_id, $7 mapped_entity_type, $8 own_organization_id, $9 own_user_id, $10 own_device_id, $11 own_entity_type, $12 own_local_id, $13 target_organization_id, $14 target_entity_type, $15 target_id, $16 target_mapped_organization_id, $17 target_mapped_user_id, $18 target_mapped_client_id, $19 target_mapped_entity_type, $20 target_own_organization_id, $21 target_own_user_id, $22 target_own_device_id, $23 target_own_entity_type, $24 target_own_local_id, $25 bytes
+SELECT q.organization_id, q.entity_type, q.id, q.id_is_integer, q.version, q.is_deleted, CASE WHEN q.bytes_to - q.bytes < $25::int8 THEN q.document END AS document, q.owner_id, q.client_id, q.updated_by, q.updated_on, q.run_base, q.etag, q.bytes, q.is_target
+FROM (
+    SELECT p.*, (sum(p.bytes) OVER (ORDER BY p.organization_id, p.entity_type, p.id))::int8 AS bytes_to
+    FROM (
+        SELECT r.*, coalesce(CASE WHEN pg_column_compression(r.document) IS NULL THEN pg_column_size(r.document) ELSE octet_length(r.document::text) END, 0)::int8 AS bytes
+        FROM (
+SELECT e.*, k.is_target
+FROM (
+    SELECT n.organization_id, n.entity_type, n.id, bool_and(n.is_target) AS is_target
+    FROM (
+        SELECT d.organization_id, d.entity_type, d.id, false AS is_target
+        FROM unnest($1::uuid[], $2::text[], $3::text[]) AS d (organization_id, entity_type, id)
+        UNION ALL
+        SELECT c.organization_id, c.entity_type, i.server_id, false
+        FROM unnest($4::uuid[], $5::uuid[], $6::uuid[], $7::text[]) AS c (organization_id, user_id, client_id, entity_type)
+        CROSS JOIN LATERAL (
+            SELECT x.server_id FROM id_mappings x
+            WHERE x.organization_id = c.organization_id AND x.user_id = c.user_id AND x.client_id = c.client_id
+                AND x.entity_type = c.entity_type AND x.server_id IS NOT NULL
+            OFFSET 0
+        ) i
+        UNION ALL
+        SELECT o.organization_id, o.entity_type, l.server_id, false
+        FROM unnest($8::uuid[], $9::uuid[], $10::uuid[], $11::text[], $12::int8[]) AS o (organization_id, user_id, device_id, entity_type, local_id)
+        CROSS JOIN LATERAL (
+            SELECT coalesce(x.server_id, x.same_as) AS server_id
+            FROM local_ids x
+            WHERE x.organization_id = o.organization_id AND x.user_id = o.user_id
+                AND x.device_id = o.device_id AND x.entity_type = o.entity_type AND x.local_id = o.local_id
+            OFFSET 0
+        ) l
+        WHERE l.server_id IS NOT NULL
+        UNION ALL
+        SELECT d.organization_id, d.entity_type, d.id, true AS is_target
+        FROM unnest($13::uuid[], $14::text[], $15::text[]) AS d (organization_id, entity_type, id)
+        UNION ALL
+        SELECT c.organization_id, c.entity_type, i.server_id, true
+        FROM unnest($16::uuid[], $17::uuid[], $18::uuid[], $19::text[]) AS c (organization_id, user_id, client_id, entity_type)
+        CROSS JOIN LATERAL (
+            SELECT x.server_id FROM id_mappings x
+            WHERE x.organization_id = c.organization_id AND x.user_id = c.user_id AND x.client_id = c.client_id
+                AND x.entity_type = c.entity_type AND x.server_id IS NOT NULL
+            OFFSET 0
+        ) i
+        UNION ALL
+        SELECT o.organization_id, o.entity_type, l.server_id, true
+        FROM unnest($20::uuid[], $21::uuid[], $22::uuid[], $23::text[], $24::int8[]) AS o (organization_id, user_id, device_id, entity_type, local_id)
+        CROSS JOIN LATERAL (
+            SELECT coalesce(x.server_id, x.same_as) AS server_id
+            FROM local_ids x
+            WHERE x.organization_id = o.organization_id AND x.user_id = o.user_id
+                AND x.device_id = o.device_id AND x.entity_type = o.entity_type AND x.local_id = o.local_id
+            OFFSET 0
+        ) l
+        WHERE l.server_id IS NOT NULL
+    ) n
+    GROUP BY n.organization_id, n.entity_type, n.id
+    ORDER BY 1, 2, 3
+) k
+CROSS JOIN LATERAL (
+    SELECT x.organization_id, x.entity_type, x.id, x.id_is_integer, x.version, x.is_deleted, CASE WHEN NOT k.is_target THEN x.document END AS document, x.owner_id, x.client_id, x.updated_by, x.updated_on, x.run_base, x.etag
+    FROM entities x
+    WHERE x.organization_id = k.organization_id AND x.entity_type = k.entity_type AND x.id = k.id
+    OFFSET 0
+) e
+        ) r
+        OFFSET 0
+    ) p
+) q;
+
 -- group_raise_feeds
 -- Raises the feeds' counters.
 -- $1 organization_id, $2 writes
@@ -677,6 +823,42 @@ SET version = excluded.version, is_deleted = excluded.is_deleted, document = exc
     feed_position = excluded.feed_position, updated_by = excluded.updated_by, updated_on = excluded.updated_on,
     run_base = excluded.run_base, updated_at = excluded.updated_at, etag = excluded.etag,
     owner_id = excluded.owner_id;
+
+-- entity_references_write
+-- $1 organization_id, $2 to_type, $3 to_id, $4 entity_type, $5 id, $6 member
+INSERT INTO entity_references AS r (organization_id, to_type, to_id, entity_type, id, member)
+SELECT k.* FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[]) AS k (organization_id, to_type, to_id, entity_type, id, member)
+ON CONFLICT DO NOTHING;
+
+-- entity_references_drop
+-- $1 organization_id, $2 entity_type, $3 id
+DELETE FROM entity_references AS r
+USING unnest($1::uuid[], $2::text[], $3::text[]) AS k (organization_id, entity_type, id)
+WHERE r.organization_id = k.organization_id AND r.entity_type = k.entity_type AND r.id = k.id;
+
+-- entity_references_find
+-- Each reference once, so that a circle ends
+-- $1 organization, $2 types, $3 ids, $4 cascading_types, $5 cascading_members, $6 limit
+WITH RECURSIVE found AS (
+    SELECT x.to_type, x.to_id, x.entity_type, x.id, x.member
+    FROM unnest($2::text[], $3::text[]) AS k (entity_type, id)
+    CROSS JOIN LATERAL (
+        SELECT r.to_type, r.to_id, r.entity_type, r.id, r.member FROM entity_references r
+        WHERE r.organization_id = $1 AND r.to_type = k.entity_type AND r.to_id = k.id
+        LIMIT $6::int8
+    ) x
+    UNION
+    SELECT x.to_type, x.to_id, x.entity_type, x.id, x.member
+    FROM found f
+    JOIN unnest($4::text[], $5::text[]) AS c (entity_type, member)
+        ON c.entity_type = f.entity_type AND c.member = f.member
+    CROSS JOIN LATERAL (
+        SELECT r.to_type, r.to_id, r.entity_type, r.id, r.member FROM entity_references r
+        WHERE r.organization_id = $1 AND r.to_type = f.entity_type AND r.to_id = f.id
+        LIMIT $6::int8
+    ) x
+)
+SELECT f.to_type, f.to_id, f.entity_type, f.id FROM found f LIMIT $6::int8;
 
 -- lanes_lock
 -- $1 organization_id, $2 user_id

@@ -9,7 +9,7 @@ FROM mutations m
 WHERE m.organization_id = $1 AND m.user_id = $2 AND m.id = ANY ($3::uuid[]);
 
 -- mutations_list
--- Reads one mutation more than the page holds.
+-- Reads one mutation more than the page contains.
 -- $1 organization, $2 user, $3 after, $4 statuses, $5 device, $6 entity_type, $7 limit, $8 bytes
 SELECT m.id, m.endpoint, m.payload, m.headers, m.dependency_ids, m.priority, m.max_attempts, m.conflict_resolution,
     m.base_version, m.last_error, m.last_error_code, m.created_at,
@@ -76,7 +76,7 @@ WHERE m.place = 1 OR m.bytes_to <= $11
 ORDER BY m.user_id, m.position;
 
 -- mutations_records
--- Reads records, with the contents of as many as fit the bytes in `bytes`.
+-- Reads records, with the contents of as many records as the limit `bytes` permits.
 -- $1 organization, $2 user, $3 ids, $4 bytes, $5 all_bytes
 SELECT m.id, m.accepted_at, m.idempotency_key, m.device_id, m.sequence_number, m.position, m.operation, m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer, m.status, m.revision, m.version, m.etag, m.attempt_count, m.next_retry_at, CASE WHEN (m.bytes <= 2048
     OR (m.bytes_to - m.bytes < $4::int8 AND m.all_to - m.bytes < $5::int8)) THEN CASE WHEN cardinality(m.depends_on) > 32
@@ -290,7 +290,7 @@ FROM (
 WHERE m.status IN ('failed', 'conflict');
 
 -- now_of_organizations
--- The counts of organizations (`organizations`), up to `limit` of each.
+-- The counts of organizations (`organizations`), each up to `limit`.
 -- $1 organizations, $2 limit
 SELECT k.organization_id, m.failed, m.conflict, m.looked, h.halted
 FROM unnest($1::uuid[]) AS k (organization_id)

@@ -1,5 +1,5 @@
 -- export_page
--- A page after a position (`after`), read from `limit` entities.
+-- A page of up to `limit` entities after a position (`after`).
 -- $1 organization, $2 after, $3 limit, $4 types, $5 since, $6 end, $7 bytes
 SELECT f.epoch, f.horizon, f.last_position, s.scanned, s.scanned_to, e.feed_position, e.is_cut, e.entity_type,
     e.id, e.id_is_integer, e.document, e.owner_id, e.updated_at, e.is_private

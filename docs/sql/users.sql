@@ -1,5 +1,5 @@
 -- users_list
--- The first users from `first` on, from each table that may be the only one with a row of a user.
+-- The first users from `first` on, from each table that may have the only row of a user.
 -- $1 organization, $2 first, $3 limit
 SELECT k.user_id, u.created_at,
     (SELECT max(d.last_seen_at) FROM devices d WHERE d.organization_id = $1 AND d.user_id = k.user_id)
@@ -33,7 +33,7 @@ LEFT JOIN LATERAL (
 ORDER BY k.user_id;
 
 -- users_put_subject
--- A subject provisions its user, or the user that this one was joined into.
+-- Provisions the user of a subject, or the user into whom this user was joined.
 -- $1 organization, $2 issuer, $3 subject, $4 now
 INSERT INTO users AS u (organization_id, user_id, created_at)
 SELECT s.organization_id, coalesce(
@@ -75,7 +75,7 @@ FROM (
 ) x;
 
 -- entity_walk_unseen
--- Living entities that the user owns and no other user sees.
+-- Existing entities that the user owns and that no other user sees.
 -- $1 organization, $2 user, $3 after, $4 end, $5 limit
 SELECT max(x.feed_position) AS last,
     array_agg(x.entity_type) FILTER (WHERE x.owner_id = $2 AND NOT x.is_deleted AND x.entity_type = ANY (ARRAY(
@@ -327,7 +327,7 @@ SELECT (SELECT j.into_id FROM user_joins j
         WHERE j.organization_id = $1 AND j.into_id = $2 AND j.closed_until IS NULL) AS joined;
 
 -- erase_operations
--- Operations that name the user or one of the user's mutations: they stay, without any user.
+-- Removes the user from operations that name the user or one of the user's mutations; the operations stay.
 -- $1 organization, $2 user, $3 user_hash, $4 limit
 WITH own AS MATERIALIZED (
     SELECT o.id, ARRAY(
@@ -637,7 +637,7 @@ UPDATE local_ids AS x SET user_id = $3 WHERE x.organization_id = $1 AND x.user_i
 UPDATE local_id_pages AS x SET user_id = $3 WHERE x.organization_id = $1 AND x.user_id = $2;
 
 -- join_operations
--- Operations name the other user from now on.
+-- Replaces the user in operations by the target user.
 -- $1 organization, $2 user, $3 into, $4 now
 UPDATE operations AS o
 SET user_id = CASE WHEN o.user_id = $2 THEN $3 ELSE o.user_id END,

@@ -100,6 +100,20 @@ extension SluiceClient {
         return try exists ? update(record, options: options, in: db) : insert(record, options: options, in: db)
     }
 
+    /// Updates the row with the record's key or inserts a new row whose key SQLite assigns, and enqueues the change.
+    ///
+    /// - Returns: the mutation's id; nil if nothing has changed that is synchronized.
+    /// - Throws: what `save` and ``enqueue(_:in:)`` throw.
+    @discardableResult
+    public func save<Record: Syncable & MutablePersistableRecord>(
+        _ record: inout Record,
+        options: Write.Options = Write.Options(),
+        in db: Database
+    ) throws -> UUID? {
+        let exists = try record.exists(db)
+        return try exists ? update(record, options: options, in: db) : insert(&record, options: options, in: db)
+    }
+
     /// Enqueues the creation of every row that the library has no record of.
     ///
     /// Use it in an app that had rows before it had the library: call it once, after the migration. A row is enqueued
@@ -175,7 +189,7 @@ extension SluiceClient {
         try await database.write { [self] db in try update(record, from: original, options: options, in: db) }
     }
 
-    /// Updates or inserts a row, in a separate transaction: ``save(_:options:in:)``.
+    /// Updates or inserts a row, in a separate transaction: `save(_:options:in:)`.
     @discardableResult
     public func save<Record: Syncable & PersistableRecord & Sendable>(
         _ record: Record,

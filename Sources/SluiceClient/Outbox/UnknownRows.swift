@@ -27,7 +27,7 @@ struct UnknownRows {
     }
 
     /// - Parameters:
-    /// - types: the types whose rows are enqueued.
+    ///   - types: the types whose rows are enqueued.
     ///   - enqueue: enqueues a row's creation.
     init(
         _ map: EntityMap,

@@ -125,8 +125,8 @@ public struct Write: Sendable {
     /// - Parameters:
     ///   - method: `POST`, `PATCH`, `PUT` or `DELETE`.
     ///   - endpoint: a path that begins with `/`. It may contain client ids in any place, and `{local_id}` for `key`.
-    /// - payload: the body, which may contain client ids in any place.
-    /// - type: the record whose entity type the request has.
+    ///   - payload: the body, which may contain client ids in any place.
+    ///   - type: the record whose entity type the request has.
     ///   - key: the row that the request is about. A `POST` without a key creates a separate entity.
     public static func request<Record: Syncable>(
         _ method: String,

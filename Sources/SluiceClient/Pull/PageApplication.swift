@@ -26,30 +26,31 @@ struct PageApplication {
     func apply(_ page: ChangesPage, after cursor: String?) throws -> Bool {
         let feed = try Feed.read(db)
         guard feed.cursor == cursor else { return false }
-        for change in page.changes { try apply(change, feed.generation) }
+        for change in page.changes { _ = try apply(change, feed.generation) }
         if !page.changes.isEmpty { try db.noteChangeOfBase() }
         try end(page, feed)
         return true
     }
 
-    /// Applies one change, after the commit of the whole page was refused.
+    /// Applies a page whose rows the app's tables did not accept together: all of it except the rows, which are held.
     ///
-    /// - Parameter reason: the reason not to write the row this time; nil to try.
-    /// - Returns: whether the phone's cursor is still the cursor that the page was requested with.
-    func apply(_ change: JSON, after cursor: String?, keptOutFor reason: String?) throws -> Bool {
+    /// - Parameter reason: the reason why the rows are held.
+    /// - Returns: the entities whose rows are to be written by ``writeRow(of:)``, each in a separate transaction; nil if
+    ///   the phone's cursor is no longer the cursor that the page was requested with.
+    func apply(_ page: ChangesPage, after cursor: String?, holdingRowsFor reason: String) throws -> [EntityName]? {
         let feed = try Feed.read(db)
-        guard feed.cursor == cursor else { return false }
-        try apply(change, feed.generation, keptOutFor: reason)
+        guard feed.cursor == cursor else { return nil }
+        let names = try page.changes.compactMap { try apply($0, feed.generation, holdingRowFor: reason) }
         try db.noteChangeOfBase()
-        return true
+        try end(page, feed)
+        return names
     }
 
-    /// - Returns: false if the phone's cursor differs now.
-    func end(_ page: ChangesPage, after cursor: String?) throws -> Bool {
-        let feed = try Feed.read(db)
-        guard feed.cursor == cursor else { return false }
-        try end(page, feed)
-        return true
+    /// Writes the row of an applied change.
+    func writeRow(of name: EntityName) throws {
+        guard let entity = map[name.entityType] else { return }
+        try rows.refresh(entity, name.key)
+        if hasEdits, try ServerSnapshot.of(name, db)?.isDeleted == false { try retryEdits(of: name) }
     }
 
     private func end(_ page: ChangesPage, _ feed: Feed) throws {
@@ -71,8 +72,13 @@ struct PageApplication {
 
     // MARK: - A change
 
-    private func apply(_ change: JSON, _ generation: Int64, keptOutFor reason: String? = nil) throws {
-        guard let entity = change["entity_type"]?.string.flatMap({ map[$0] }), let id = change["id"] else { return }
+    /// - Returns: the entity; nil if the app does not synchronize it.
+    private func apply(
+        _ change: JSON,
+        _ generation: Int64,
+        holdingRowFor reason: String? = nil
+    ) throws -> EntityName? {
+        guard let entity = change["entity_type"]?.string.flatMap({ map[$0] }), let id = change["id"] else { return nil }
         let name = EntityName(entity.entityType, try key(of: change, id, entity))
         var base = ServerSnapshot(
             version: change["version"]?.int64,
@@ -82,7 +88,7 @@ struct PageApplication {
         )
         if change["unreadable"]?.array?.contains("document") ?? false {
             // if the gateway cannot open a document, the phone keeps its own copy
-            guard let known = try ServerSnapshot.of(name, db) else { return }
+            guard let known = try ServerSnapshot.of(name, db) else { return nil }
             base = known
         } else if let document = change["document"], !document.isNull {
             base.document = try identities.toLocal(document, entity)
@@ -95,10 +101,14 @@ struct PageApplication {
         } else {
             try base.save(name, generation: generation, db)
         }
-        if let reason { return try rows.hold(name, reason) }
+        if let reason {
+            try rows.hold(name, reason)
+            return name
+        }
         // a tombstone keeps the last document received, for the edits that still build on it
         try rows.refresh(entity, name, base: hasEdits ? try ServerSnapshot.of(name, db) : base)
         if hasEdits, !base.isDeleted { try retryEdits(of: name) }
+        return name
     }
 
     /// Retries edits that the built-in store refused because it had no such entity: a restored gateway had lost it, and

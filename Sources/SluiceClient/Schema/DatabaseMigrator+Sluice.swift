@@ -85,7 +85,7 @@ extension DatabaseMigrator {
             expires_at REAL NOT NULL
         );
 
-        -- Mutations of seed 001, in the order in which they were made. They are in the gateway's format (`format`), not
+        -- Mutations of specification 001, in the order in which they were made. They are in the gateway's format (`format`), not
         -- in that of the app's tables, so that they outlive what the app does to these.
         CREATE TABLE sluice_mutations (
             sequence_number INTEGER PRIMARY KEY,

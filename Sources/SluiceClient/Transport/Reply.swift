@@ -26,7 +26,7 @@ extension Reply {
     /// Interprets a response (`docs/clients.md`, the answer to a request).
     ///
     /// - Parameters:
-    /// - retryAfter: the header `Retry-After`: seconds, or a date (RFC 9110, 10.2.3).
+    ///   - retryAfter: the header `Retry-After`: seconds, or a date (RFC 9110, 10.2.3).
     static func of(status: Int, body: some Sequence<UInt8>, retryAfter: String? = nil, now: Date = Date()) -> Reply {
         let json = try? JSON(parsing: body)
         if (200..<300).contains(status) {

@@ -43,7 +43,7 @@ public struct EntitySync: Sendable {
     public var conflictResolution: ConflictResolution?
 
     /// - Parameters:
-    /// - columns: every synchronized column except the key.
+    ///   - columns: every synchronized column except the key.
     ///   - endpoint: required for types that the gateway forwards to an upstream.
     public init(
         _ entityType: String,

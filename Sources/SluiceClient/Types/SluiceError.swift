@@ -44,14 +44,27 @@ public enum SluiceError: LocalizedError, Sendable, Hashable, CustomStringConvert
     }
 }
 
-// Names for an app, or another library, that also has a `JSON` or a `Problem`: the module's name would not distinguish
-// them, because the class has the same name.
+// Names for an app, or another library, that also has a `JSON` or a `NetworkMonitor`: the module's name would not
+// distinguish them, because the class has the same name.
+
+/// An alias of ``ConflictResolution`` for files where that name has another meaning.
+public typealias SluiceConflictResolution = ConflictResolution
+/// An alias of ``Dependents`` for files where that name has another meaning.
+public typealias SluiceDependents = Dependents
+/// An alias of ``FailedWrite`` for files where that name has another meaning.
+public typealias SluiceFailedWrite = FailedWrite
 
 /// An alias of ``JSON`` for files where that name has another meaning.
 public typealias SluiceJSON = JSON
+/// An alias of ``NetworkMonitor`` for files where that name has another meaning.
+public typealias SluiceNetworkMonitor = NetworkMonitor
 /// An alias of ``Outcome`` for files where that name has another meaning.
 public typealias SluiceOutcome = Outcome
 /// An alias of ``Problem`` for files where that name has another meaning.
 public typealias SluiceProblem = Problem
+/// An alias of ``SyncStatus`` for files where that name has another meaning.
+public typealias SluiceSyncStatus = SyncStatus
+/// An alias of ``Winner`` for files where that name has another meaning.
+public typealias SluiceWinner = Winner
 /// An alias of ``Write`` for files where that name has another meaning.
 public typealias SluiceWrite = Write

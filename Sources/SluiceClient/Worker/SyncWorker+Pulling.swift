@@ -100,37 +100,34 @@ extension SyncWorker {
             }
         } catch let error as DatabaseError where error.isAboutRow {
             // a constraint that is checked on commit, or a trigger that ends the transaction
-            return try await applyOneByOne(page, feed, numbers)
+            return try await applyWithoutRows(page, feed, numbers)
         }
     }
 
-    /// Applies each change in a separate transaction.
+    /// Applies a page whose rows the app's tables do not accept together: first all of it except the rows, then each row
+    /// in a separate transaction.
     ///
-    /// If the table still does not accept a row, that change is held, and the others are written. Otherwise the page
-    /// would be pulled repeatedly.
-    private func applyOneByOne(_ page: ChangesPage, _ feed: Feed, _ numbers: NextLocalIDs) async throws -> Bool {
-        guard try await write({ [map] db, _ in try DeviceNumbers(map, db).next() == numbers }) else { return false }
-        for change in page.changes {
-            func apply(keptOutFor reason: String?) async throws -> Bool {
-                try await write { [map] db, now in
-                    try PageApplication(map, db, now: now).apply(
-                        change,
-                        after: feed.cursor,
-                        keptOutFor: reason
-                    )
-                }
-            }
+    /// A row that its table still does not accept stays held, and the others are written. Otherwise the page would be
+    /// pulled repeatedly. If this is interrupted, the next pull writes the remaining rows (``refreshHeld()``).
+    private func applyWithoutRows(_ page: ChangesPage, _ feed: Feed, _ numbers: NextLocalIDs) async throws -> Bool {
+        let names = try await write { [map] db, now -> [EntityName]? in
+            let counters = DeviceNumbers(map, db)
+            guard try counters.next() == numbers else { return nil }
+            let names = try PageApplication(map, db, now: now)
+                .apply(page, after: feed.cursor, holdingRowsFor: "the row has not been written yet")
+            if names != nil { try counters.raise(to: page.nextLocalIDs) }
+            return names
+        }
+        guard let names else { return false }
+        for name in names {
             do {
-                guard try await apply(keptOutFor: nil) else { return false }
+                try await write { [map] db, now in try PageApplication(map, db, now: now).writeRow(of: name) }
             } catch let error as DatabaseError where error.isAboutRow {
-                guard try await apply(keptOutFor: error.message ?? "\(error.resultCode)") else { return false }
+                let reason = error.message ?? "\(error.resultCode)"
+                try await write { [map] db, now in try Projection(map, db, now: now).hold(name, reason) }
             }
         }
-        return try await write { [map] db, now in
-            guard try PageApplication(map, db, now: now).end(page, after: feed.cursor) else { return false }
-            try DeviceNumbers(map, db).raise(to: page.nextLocalIDs)
-            return true
-        }
+        return true
     }
 
     /// Retries held rows that wait for no other row, because a table of the app may have changed.

@@ -213,22 +213,27 @@ extension SyncWorker {
     }
 
     private func recheckOpen() async throws {
-        var (after, isOpen, hasChanged): (Int64, Bool, Bool) = (0, false, false)
-        while let batch = try await write({ [after, limits] db, _ in try PushBatch.open(after: after, limits, db) }) {
-            after = batch.rows.last?.sequence ?? .max
+        var (isOpen, hasChanged) = (recheckedUpTo > 0, false)
+        while let batch = try await write({ [recheckedUpTo, limits] db, _ in
+            // small requests, so that a check that a deadline ends has made progress
+            var limits = limits
+            limits.entries = min(limits.entries, 100)
+            return try PushBatch.open(after: recheckedUpTo, limits, db)
+        }) {
             switch try await send(GatewayRequest(method: "POST", path: "/v1/mutations", body: batch.body)) {
             case .ok(let answer):
                 try await apply(answer, to: batch)
+                recheckedUpTo = batch.rows.last?.sequence ?? .max
                 noteProgress()
                 let statuses = (answer["results"]?.array ?? []).compactMap(MutationResult.init).map(\.status)
                 isOpen = isOpen || statuses.contains { $0.isOpen }
                 hasChanged = hasChanged || statuses.contains { !$0.isOpen }
             case .refused(let problem) where problem.code == "payload_too_large" && batch.rows.count > 1:
                 limits.entries = max(1, batch.rows.count / 2)
-                after = (batch.rows.first?.sequence ?? 1) - 1
             case .refused(let problem): throw Stop.blocked(.refused(problem))
             }
         }
+        recheckedUpTo = 0
         if hasChanged { isPullWanted = true }
         noteRecheck(isOpen: isOpen, hasChanged: hasChanged)
     }

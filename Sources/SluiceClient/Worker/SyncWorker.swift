@@ -47,6 +47,9 @@ actor SyncWorker {
     /// The back-off of stages that failed while the gateway answered others.
     private var setbacks: [Stage: BackOff] = [:]
     private var stage = Stage.register
+    /// Whether the deadline of the last turn ended its check of open mutations: then the next turn pulls before it, so
+    /// that a long check keeps no changes away.
+    private var isPullFirst = false
     /// Whether the feed is known to have changes.
     var isPullWanted = true
     private var pulledAt: ContinuousClock.Instant?
@@ -54,6 +57,8 @@ actor SyncWorker {
     /// The pause between requests for the states of accepted mutations; it grows while nothing changes.
     private var recheckPause = SyncWorker.firstRecheck
     private var recheckedAt: ContinuousClock.Instant?
+    /// The number of the last mutation that an unfinished check has covered; the next check continues after it.
+    var recheckedUpTo: Int64 = 0
     /// Mutations that are still open after a turn's own push are checked in a later turn, for a turn of any length.
     private(set) var turnBegan = ContinuousClock.now
     /// The turn in which the gateway last returned the state of the user's queue.
@@ -208,7 +213,9 @@ actor SyncWorker {
 
     private func stages() async -> Duration {
         // a stage that fails does not delay the next stage: a write that gets stuck stops no pull
-        for stage in Stage.allCases where setbacks[stage]?.remaining == nil {
+        let order = isPullFirst ? [.register, .settle, .push, .pull, .recheck] : Stage.allCases
+        isPullFirst = false
+        for stage in order where setbacks[stage]?.remaining == nil {
             self.stage = stage
             do {
                 switch stage {
@@ -223,6 +230,7 @@ actor SyncWorker {
                 if stop.isForAll { return end(with: stop) }
                 if case .again(let trouble) = stop { noteSetback(trouble) }
             } catch is CancellationError {
+                isPullFirst = stage == .recheck
                 return .zero
             } catch {
                 noteSetback(TransientError(text: "\(error)"))

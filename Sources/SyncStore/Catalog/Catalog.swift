@@ -250,7 +250,7 @@ package final class Catalog: Sendable {
         if let cached = cachedEntry(id) { return cached }
         let moment = now()
         let generation = state.withLock { $0.generation }
-        var read: Entry
+        let read: Entry
         let createdAt: Timestamp?
         do {
             let rows = try await reader.read(id)
@@ -266,7 +266,7 @@ package final class Catalog: Sendable {
             if let found { (organization, seal) = try self.organization(found, upstream: rows.upstream, seal) }
             if let reason = seal.lock { failure.record(locked: id, reason) }
             createdAt = rows.createdAt
-            read = Entry(
+            var entry = Entry(
                 organization: organization,
                 types: types,
                 place: rows.place ?? .partition(Self.spread(id)),
@@ -276,7 +276,8 @@ package final class Catalog: Sendable {
                 erased: try ErasedUsers(rows.erasures),
                 readAt: moment
             )
-            read.relations = EntityRelations(types)
+            entry.relations = EntityRelations(types)
+            read = entry
         } catch {
             throw failure.problem(error, doing: "read an organization")
         }

@@ -34,6 +34,17 @@ import Testing
         let status = await phone.client.syncOnce(deadline: .seconds(3_600))
         #expect(status.failed == 1 && status.pending == 1)
     }
+
+    @Test func `a check of open writes that exceeds the deadline keeps no changes away`() async throws {
+        let phone = try MockPhone()
+        phone.gateway.holdsWrites = true
+        try await phone.insert(Contact(name: "Kari"))
+        await phone.client.syncOnce(deadline: .milliseconds(500))
+        phone.gateway.put("contact", ["name": "Ola"])
+        phone.gateway.fail(.delay(.seconds(5)), on: .push)
+        for _ in 1...2 { await phone.client.syncOnce(deadline: .milliseconds(500)) }
+        #expect(try await phone.contacts().map(\.name) == ["Kari", "Ola"])
+    }
 }
 
 /// Times in documents (RFC 3339).

@@ -1,7 +1,8 @@
 import Foundation
 import GRDB
-import SluiceClient
 import Testing
+
+@testable import SluiceClient
 
 /// Types with device ids: each phone has its own numbers, also in relations (specification 002, docs/spec).
 @Suite struct DeviceNumberTests {
@@ -64,5 +65,39 @@ import Testing
         try await Self.make("Sleep", in: "Night", second)
         for phone in [second, first] { #expect((await phone.sync()).failed == 0) }
         #expect(try await Self.jobs(first)["Sleep"] == "Night")
+    }
+
+    @Test func `a pull that is interrupted between the rows of a page assigns no number twice`() async throws {
+        let gateway = try await TestGateway.start()
+        let (first, second) = try await Self.phones(gateway)
+        try await Self.make("Buy milk", in: "Shopping", first)
+        try await Self.make("Feed the cat", in: "Home", first)
+        await first.sync()
+        // the first job ends the transaction of the whole page, the second the synchronization
+        let pull = Locked<Task<Void, Never>?>(nil)
+        try await second.pool.write { db in
+            db.add(
+                function: DatabaseFunction("stop", argumentCount: 0) { _ in
+                    pull.withLock { $0?.cancel() }
+                    return nil
+                }
+            )
+            try db.execute(
+                sql: """
+                    CREATE TRIGGER first BEFORE INSERT ON job WHEN NEW.text = 'Buy milk'
+                    BEGIN SELECT RAISE(ROLLBACK, 'no milk'); END;
+                    CREATE TRIGGER second BEFORE INSERT ON job WHEN NEW.text = 'Feed the cat' BEGIN SELECT stop(); END
+                    """
+            )
+        }
+        pull.withLock { $0 = Task { _ = await second.sync() } }
+        await pull.withLock { $0 }?.value
+        #expect(try await Self.jobs(second) == [:])
+        try await Self.make("Sleep", in: "Night", second)
+        try await second.pool.write { try $0.execute(sql: "DROP TRIGGER first; DROP TRIGGER second") }
+        for phone in [second, first] { #expect((await phone.sync()).lastError == nil) }
+        let expected = ["Buy milk": "Shopping", "Feed the cat": "Home", "Sleep": "Night"]
+        #expect(try await Self.jobs(second) == expected)
+        #expect(try await Self.jobs(first) == expected)
     }
 }

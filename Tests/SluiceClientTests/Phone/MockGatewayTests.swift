@@ -95,6 +95,51 @@ import Testing
         #expect(phone.gateway.entities(of: "contact").map { $0.document["phone"] } == [.string(shown)])
     }
 
+    @Test(arguments: [MockGateway.DeletionRule.restrict, .cascade, .setNull, .ignore])
+    func `a deletion follows the rule of the relation`(_ rule: MockGateway.DeletionRule) async throws {
+        let mine = try MockPhone()
+        let theirs = try MockPhone(mine.gateway, user: "ola")
+        mine.gateway.relations = ["visit": ["contact_id": "contact"]]
+        mine.gateway.onDelete = ["visit": ["contact_id": rule]]
+        let kari = Contact(name: "Kari")
+        try await mine.insert(kari)
+        await mine.sync()
+        await theirs.sync()
+        let copy = try #require(try await theirs.contacts().first)
+        try await theirs.client.insert(Visit(contactID: copy.id, title: "First"))
+        #expect(await theirs.sync().isComplete)
+        // without the visit, which this phone has not pulled
+        try await mine.client.delete(kari)
+        _ = await mine.client.worker.turn()
+        let contact = try #require(mine.gateway.entities(of: "contact").first)
+        let visit = try #require(mine.gateway.entities(of: "visit").first)
+        #expect(contact.isDeleted == (rule != .restrict))
+        #expect(visit.isDeleted == (rule == .cascade))
+        #expect(visit.document["contact_id"] == (rule == .setNull ? .null : contact.id))
+    }
+
+    @Test(arguments: [MockGateway.DeletionRule.restrict, .cascade, .setNull])
+    func `a write that refers to a deleted entity is a conflict`(_ rule: MockGateway.DeletionRule) async throws {
+        let mine = try MockPhone()
+        let theirs = try MockPhone(mine.gateway, user: "ola")
+        mine.gateway.relations = ["visit": ["contact_id": "contact"]]
+        mine.gateway.onDelete = ["visit": ["contact_id": rule]]
+        let kari = Contact(name: "Kari")
+        try await mine.insert(kari)
+        await mine.sync()
+        await theirs.sync()
+        let copy = try #require(try await theirs.contacts().first)
+        try await mine.client.delete(kari)
+        #expect(await mine.sync().isComplete)
+        try await theirs.client.insert(Visit(contactID: copy.id, title: "First"))
+        #expect(await theirs.sync().conflicts == 1)
+        let write = try #require(try await theirs.pool.read { try FailedWrite.fetchConflicts($0) }.first)
+        let error = try #require(write.problem?.errors.first)
+        #expect(error.rule == "entity_reference_must_not_be_deleted")
+        #expect(error.pointer == "/payload/contact_id")
+        #expect(mine.gateway.entities(of: "visit").isEmpty)
+    }
+
     @Test func `writes that a gateway holds are pending until it runs them`() async throws {
         let phone = try MockPhone()
         phone.gateway.holdsWrites = true

@@ -20,6 +20,10 @@ import Testing
             var folder = Folder(name: "Inbox")
             try client.insert(&folder, in: db)
             #expect(folder.id == 1)
+            folder.name = "In"
+            #expect(try client.save(&folder, in: db) != nil)
+            var next = Folder(name: "Out")
+            #expect(try client.save(&next, in: db) != nil && next.id == 2)
         }
         #expect((await phone.sync()).pending == 0)
         let edits = try await phone.write { db, client in

@@ -21,7 +21,7 @@ struct FleetEdit: Sendable {
     private let forwards: Bool
 
     /// - Parameters:
-    /// - deletesParents: whether to delete rows that other rows reference.
+    ///   - deletesParents: whether to delete rows that other rows reference.
     ///   - mark: a mark that is unique to this edit.
     ///   - forwards: whether types are replayed against an upstream.
     init(mark: String, forwards: Bool, deletesParents: Bool, using random: inout some RandomNumberGenerator) {
@@ -42,8 +42,7 @@ struct FleetEdit: Sendable {
     /// Executes the edit in a transaction.
     ///
     /// A discarded row that a foreign key keeps in its table can neither be edited nor referenced: the app gets an
-    /// error,
-    /// and nothing is written.
+    /// error, and nothing is written.
     func make(on pool: DatabasePool, _ client: SluiceClient) async throws {
         struct IsHeld: Error {}
         do {

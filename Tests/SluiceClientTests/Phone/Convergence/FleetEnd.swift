@@ -12,8 +12,8 @@ extension Fleet {
         var found: [String] = []
         var idleRounds = 0
         // a long lane or a busy machine takes many rounds; a difference that stops changing is an error
-        while idleRounds < 30 {
-            await synchronize()
+        while idleRounds < 8 {
+            await synchronize(for: .seconds(1 + idleRounds))
             let now = try await compare()
             if now.isEmpty { return [] }
             idleRounds = now == found ? idleRounds + 1 : 0
@@ -22,12 +22,12 @@ extension Fleet {
         return found
     }
 
-    /// All phones concurrently, with a short deadline: mutations after another phone's conflict wait for its
-    /// settlement.
-    private func synchronize() async {
+    /// All phones concurrently. The deadline is short at first, because mutations after another phone's conflict wait for
+    /// its settlement; on a busy machine a phone may need more to check hundreds of them.
+    private func synchronize(for deadline: Duration = .seconds(1)) async {
         await withTaskGroup(of: Void.self) { group in
             for client in phones.filter({ !$0.isLost }).map(\.app.client) {
-                group.addTask { await client.syncOnce(deadline: .seconds(1)) }
+                group.addTask { await client.syncOnce(deadline: deadline) }
             }
         }
     }

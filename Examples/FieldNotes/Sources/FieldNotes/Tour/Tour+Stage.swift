@@ -36,6 +36,14 @@ extension Tour {
         throw TourFailure("Within a minute, this was not true: \(phone.name)'s phone \(what).\n\n\(shown)\n\n\(status)")
     }
 
+    /// Waits until no write of a phone is pending.
+    func waitUntilDone(_ phone: Phone) async throws {
+        for _ in 0..<600 where phone.sluice.currentStatus.pending > 0 { try await Task.sleep(for: .milliseconds(100)) }
+        guard phone.sluice.currentStatus.pending == 0 else {
+            throw TourFailure("Within a minute, \(phone.name)'s phone still had pending writes.")
+        }
+    }
+
     /// Waits until the server has an id for every row.
     func waitForIDs(_ phone: Phone) async throws {
         try await waitUntil(phone, "has all ids") { db in try phone.identities(db).allSatisfy { $0.serverID != nil } }

@@ -20,6 +20,7 @@ struct Tour {
         }
         try await retry()
         try await correct()
+        try await deleteParent()
         try await compare()
     }
 
@@ -120,6 +121,30 @@ struct Tour {
         try await waitUntil(ola, "has a failed write") { try FailedWrite.fetchAll($0).count == 1 }
         try await type(ola, "failed")
         try await type(ola, "edit+retry 1 note Bring the report")
+    }
+
+    /// Shows a visit that was entered offline, at a contact that the colleague deletes.
+    private func deleteParent() async throws {
+        explain("Ola deletes a contact while Kari, offline, plans a visit there.")
+        try await type(kari, #"add contact "Beta Ltd""#)
+        try await waitUntil(ola, "shows the contact") { try Contact.fetchCount($0) == 2 }
+        try await type(kari, "offline")
+        try await type(ola, #"delete contact "Beta Ltd""#)
+        try await waitUntilDone(ola)
+        try await type(kari, #"visit "Beta Ltd" Offer"#)
+        explain(
+            """
+            The contact is deleted on the server, and a visit must refer to an existing contact. So the visit is a
+            conflict, which a person decides. Until then Kari's phone shows the visit and the contact.
+            """
+        )
+        try await type(kari, "online")
+        try await waitUntil(kari, "has a conflict") { try FailedWrite.fetchConflicts($0).count == 1 }
+        try await type(kari, "conflicts")
+        try await type(kari, "contacts")
+        explain("Kari discards the visit, and her phone deletes both rows.")
+        try await type(kari, "discard 1")
+        try await waitUntil(kari, "shows one contact") { try Contact.fetchCount($0) == 1 }
     }
 
     private func compare() async throws {
