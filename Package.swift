@@ -33,7 +33,7 @@ let featureDependencies: [String: [Target.Dependency]] = [
     ],
 ]
 
-/// A part of the gateway around the engine, in a folder of its own. No feature imports another.
+/// A part of the gateway around the engine, in a separate folder. No feature imports another.
 func feature(_ name: String) -> Target {
     .target(
         name: name + "Feature",
@@ -96,7 +96,8 @@ let package = Package(
             linkerSettings: [.linkedLibrary("simdjson")]
         ),
 
-        // Does not compile without the trait, and says so. All of the gateway depends on it, so nothing else is tried.
+        // Without the trait, its compilation fails with an explanation. All of the gateway depends on it, so nothing
+        // else is compiled.
         .target(name: "GatewayTrait", swiftSettings: settings),
 
         // Tools that know no sync
@@ -263,7 +264,7 @@ let package = Package(
         // Tests
         // Nothing imports it: it is linked into the tests' process, and bounds how many run at a time.
         .target(name: "CTestWidth", path: "Tests/CTestWidth"),
-        // What suites have in common: called tests, though they have none, so that `swift build` does not make them.
+        // Code that suites share. It is a test target without tests, so that `swift build` does not build it.
         .testTarget(
             name: "TestSupport",
             dependencies: ["CTestWidth", "Postgres"],

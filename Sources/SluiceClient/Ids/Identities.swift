@@ -143,7 +143,7 @@ final class Identities {
         return UUID.random().wire
     }
 
-    /// Keeps the phone's key of its own row, and replaces another key of the same entity.
+    /// Keeps the phone's key of a row that it created, and replaces another key of the same entity.
     ///
     /// The entity has another key if another row named it before the phone received the mapping. That key is removed,
     /// and rows that use it get the phone's key.

@@ -25,8 +25,8 @@ enum RowOperation: String, Sendable, CaseIterable {
 }
 
 extension Edit {
-    /// Returns the document that is shown: the base with its edits on top, in the order in which they were made; nil if
-    /// there is none.
+    /// Returns the document that is shown: the base with its edits on top, in the order in which they were made; nil
+    /// if there is no document.
     ///
     /// A patch may apply to an entity that was deleted since then: by the server, or by an edit that was made before a
     /// refused patch was sent again. The patch is then shown on the last known document. The edit waits for its

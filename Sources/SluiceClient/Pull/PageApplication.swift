@@ -138,6 +138,11 @@ struct PageApplication {
         let (key, clientID) = (String(number), JSON.integer(number))
         let known = try IDMapping.of(entity.entityType, key: key, db)
         if known?.serverID?.id != id.id {
+            // a restored gateway lacks the number that the device has for the entity, and assigns another
+            if known == nil, let old = try IDMapping.of(entity.entityType, serverID: id, db), old.clientID != nil {
+                try KeyRewriter(map, db).rename(old, entity, to: number)
+                identities.forget()
+            }
             try identities.save(
                 IDMapping(
                     entityType: entity.entityType,

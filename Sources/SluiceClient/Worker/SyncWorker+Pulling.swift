@@ -48,8 +48,8 @@ extension SyncWorker {
                     return
                 }
             case .refused(let problem) where feed.cursor != nil && problem.isAboutCursor:
-                // once a turn: otherwise the phone would endlessly send requests to a gateway that refuses each of its
-                // own cursors
+                // once a turn: otherwise the phone would endlessly send requests to a gateway that refuses the
+                // cursors that it returned
                 guard !hasStartedOver else { throw Stop.again(TransientError(text: problem.description)) }
                 hasStartedOver = true
                 // a gateway that was restored from a backup may have lost writes of this phone: without them, the end

@@ -112,7 +112,7 @@ package struct Authenticator: Sendable {
         }
     }
 
-    /// Returns a direct endpoint for callers that the cache knows.
+    /// Returns a direct endpoint for callers in the cache.
     package func cachedCallers(
         only endpoint: @escaping @Sendable (DirectExchange, Caller) -> Bool
     ) -> Route.DirectEndpoint {

@@ -58,7 +58,7 @@ package struct LongLivedSessions: Sendable {
         )
     }
 
-    /// Names are never empty, so an empty text stands for no name. The conditions are sub-selects and not EXISTS, for
+    /// Names are never empty, so an empty text means no name. The conditions are sub-selects and not EXISTS, for
     /// which the planner would read a whole table.
     private static let statement = Statement(
         "lasting_callers_lost",

@@ -43,7 +43,7 @@ package final class ChangeNotifier: Service {
     /// Whether to poll everything that is watched immediately.
     let pollNow = Atomic(false)
     private let due = Throttle(.seconds(1), isDueFirst: true)
-    /// The messages to other replicas; nil stands for the unsent names.
+    /// The messages to other replicas; nil means the unsent names.
     private let outgoing = AsyncStream<HintMessage?>.makeStream()
 
     init(pool: Pool, hints: ReplicaHints, calmInterval: Duration) {
@@ -148,7 +148,7 @@ package final class ChangeNotifier: Service {
         }
     }
 
-    /// The id by which other replicas know this replica. Each start generates a new id.
+    /// The id by which other replicas identify this replica. Each start generates a new id.
     package var gatewayID: UUID { hints.id }
 
     /// The number of other replicas whose hints arrived recently, for metrics.

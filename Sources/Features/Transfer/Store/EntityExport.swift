@@ -36,7 +36,7 @@ package struct EntityExport: Sendable {
         package init() {}
     }
 
-    /// The maximum size of a page's documents, in bytes. A page has at least one document, whatever its size.
+    /// The maximum size of a page's documents, in bytes. A page has at least one document, of any size.
     static let pageBytes: Int64 = 2_097_152
 
     let pool: Pool

@@ -1,5 +1,4 @@
-/// Splits a stream of bytes into lines, and stores at most one line. A line over the limit is skipped, whatever its
-/// length.
+/// Splits a stream of bytes into lines, and stores at most one line. A line over the limit is skipped.
 package struct LineSplitter: Sendable {
     package struct Line: Sendable, Hashable {
         /// The number of the line, from 1.

@@ -121,7 +121,7 @@ package struct UnverifiedBodyLimits: Sendable {
 /// body that needs more.
 ///
 /// So a body keeps its reservation until other bodies have brought as many bytes as its part of the budget. Bodies that
-/// stop or arrive slowly displace only each other, whatever their number, and never a message that arrives at full
+/// stop or arrive slowly displace only each other, in any number, and never a message that arrives at full
 /// speed. Size must not decide: the largest of several recent bodies is often the one that arrives fastest.
 package struct UnverifiedBodyBudget: Sendable {
     /// Identifies a body; later bodies have greater values.

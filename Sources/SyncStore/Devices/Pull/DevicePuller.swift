@@ -63,8 +63,8 @@ package struct DevicePuller: Sendable {
     ///   - wait: the time to wait for a change if the page is empty.
     ///   - room: the memory budget from which the read rows are reserved.
     /// - Throws: `invalid_request` for an invalid cursor, and for counters of types without local ids;
-    ///   `validation_failed` (rule `device_limit`) if a new device exceeds the maximum; `cursor_expired`, also if a
-    ///   page's assignments are no longer known; `validation_failed` if a type has no numbers left.
+    ///   `validation_failed` (rule `device_limit`) if a new device exceeds the maximum, or if
+    ///   a type has no numbers left. It throws `cursor_expired` also if a page's assignments are no longer stored.
     package func pull(
         _ request: PullRequest,
         device: UUID,

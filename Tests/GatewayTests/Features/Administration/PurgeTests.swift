@@ -167,6 +167,8 @@ import Testing
                 VALUES ('\(id)', 'crm', 'webhook', 'disabled', '{}', now(), now());
                 INSERT INTO attempts (organization_id, user_id, mutation_id, slot, ordinal, revision, number, sent_at, outcome)
                 VALUES ('\(id)', '\(worker.user)', gen_random_uuid(), 1, 1, 1, 1, now(), 'retry');
+                INSERT INTO entity_references (organization_id, to_type, to_id, entity_type, id, member)
+                VALUES ('\(id)', 'task', '1', 'note', '1', 'task_id');
                 INSERT INTO operations (organization_id, id, kind, statuses, reason, actor, per_second, state, created_at,
                     changed_at, ended_at)
                 VALUES ('\(id)', gen_random_uuid(), 'retry', '{}', 'x', 'anna', 1, 'done', now(), now(), now())

@@ -74,8 +74,8 @@ import Testing
         }
         for name in ["startOperation", "previewOperation", "cancelOperation"] { #expect(contract.isSettling(name)) }
         #expect(scopes.contains("previewing, starting and cancelling operations"))
-        // the only audited action that is not an operation of the contract
-        #expect(page.contains("except for `lookAtPayload`"))
+        // the only audited action of a route that is not an operation of the contract
+        #expect(page.contains("`lookAtPayload` is"))
         #expect(!contract.operations(below: "/admin/").contains { $0.id == "lookAtPayload" })
     }
 
