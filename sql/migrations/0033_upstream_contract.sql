@@ -18,7 +18,7 @@ ALTER TABLE upstreams
 -- The path of batches and their largest size; null: each request is sent by itself.
 ALTER TABLE upstreams ADD COLUMN batch jsonb;
 
--- The requests of mutations that name no endpoint, by operation; null: there are none.
+-- The requests of mutations that name no endpoint, by operation; null: no routes.
 ALTER TABLE entity_types ADD COLUMN routes jsonb;
 
 -- Raised by each step of a worker that has several requests in flight. A worker that repeats a step whose answer it did
