@@ -47,14 +47,8 @@ extension LaneRunner {
                     flights[dispatch.mutation.id] = LaneFlight(of: dispatch)
                 }
                 let batch = progress.isBatching ? dispatches.first?.organization.upstream?.batch : nil
-                if let batch {
-                    starts = batch.maxRequests
-                    group.addTask { await run(dispatches, by: batch) { events.finish($0.mutation.id, $1) } }
-                } else {
-                    for dispatch in dispatches {
-                        group.addTask { events.finish(dispatch.mutation.id, await run(dispatch)) }
-                    }
-                }
+                if let batch { starts = batch.maxRequests }
+                start(dispatches, by: batch, events, in: &group)
                 surroundings.shares.setFlights(flights.count, of: lane)
                 var step = LaneStep.proceed(token: token, unblocking: unblocking)
                 if !isIncomplete {
@@ -90,6 +84,21 @@ extension LaneRunner {
                 complete(step, action)
                 if case .lost = action { recordLost(step, lane) }
             }
+        }
+    }
+
+    private func start(
+        _ dispatches: [Dispatch],
+        by batch: UpstreamBatch?,
+        _ events: LaneEvents,
+        in group: inout DiscardingTaskGroup
+    ) {
+        if let batch {
+            group.addTask { await run(dispatches, by: batch) { events.finish($0.mutation.id, $1) } }
+            return
+        }
+        for dispatch in dispatches {
+            group.addTask { events.finish(dispatch.mutation.id, await run(dispatch)) }
         }
     }
 
