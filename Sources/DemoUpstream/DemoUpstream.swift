@@ -87,7 +87,7 @@ final class DemoUpstream: Service {
 
         func answer(_ request: DemoRequest, report: (String) -> Void) -> DemoAnswer {
             let answer = collections.withLock { collections in
-                let answer = collections.answer(request)
+                let answer = collections.answerOfEndpoint(request) ?? collections.answer(request)
                 // under the lock, so that the events have the order of the changes
                 for change in collections.takeChanges() { webhook.record(change) }
                 return answer

@@ -47,6 +47,12 @@ extension PrometheusRegistry {
                 "Ingested events, by outcome: applied, stale, echo, parked, duplicate, refused."
             ),
             (DispatchMetrics.attempts, "Requests sent to upstreams, by outcome."),
+            (
+                DispatchMetrics.batches,
+                "Batches sent to upstreams, by result: succeeded, partial, failed, split, refused."
+            ),
+            (DispatchMetrics.throttled, "Lane steps that waited for requests_per_second of an upstream."),
+            (DispatchMetrics.batchParts, "Mutations in batches sent to upstreams."),
             (DispatchMetrics.leasesLost, "Outcomes discarded because another worker had leased the lane."),
             (StoreMetrics.unfinishedActs, "Operator actions whose outcome could not be written to the audit log."),
         ]
@@ -105,6 +111,9 @@ extension PrometheusRegistry {
         }
         addGauge("sluice_upstream_circuits_open", "Upstreams whose circuit breaker is open on this replica.") {
             Double(dispatcher.current.openCircuits)
+        }
+        addGauge("sluice_upstreams_paused", "Upstreams that operators have paused.") {
+            stats.findings.lanes.map { Double($0.pausedUpstreams) }
         }
         addGauge(
             "sluice_oldest_pending_mutation_seconds",

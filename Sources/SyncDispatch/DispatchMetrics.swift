@@ -15,16 +15,30 @@ package struct DispatchMetrics: Sendable {
     /// Outcomes that were discarded because another gateway had claimed the lane.
     package static let leasesLost = "sluice_lane_leases_lost_total"
 
+    /// Steps of lanes that waited because of an upstream's `requests_per_second`.
+    package static let throttled = "sluice_upstream_throttled_total"
+    /// Mutations in batches to upstreams.
+    package static let batchParts = "sluice_upstream_batch_parts_total"
+    /// Batches to upstreams, by `result`.
+    package static let batches = "sluice_upstream_batches_total"
+
     private let attemptCounters: [Outcome.Kind: Counter]
     private let duration = Timer(label: Self.requestDuration)
     private let final = Timer(label: Self.completion)
     private let lost = Counter(label: Self.leasesLost)
+    private let waits = Counter(label: Self.throttled)
+    private let parts = Counter(label: Self.batchParts)
+    private let batchCounters: [BatchResult: Counter]
 
     init() {
         let counters = Outcome.Kind.allCases.map { kind in
             (kind, Counter(label: Self.attempts, dimensions: [("outcome", kind.rawValue)]))
         }
         attemptCounters = Dictionary(uniqueKeysWithValues: counters)
+        let results = BatchResult.allCases.map { result in
+            (result, Counter(label: Self.batches, dimensions: [("result", result.rawValue)]))
+        }
+        batchCounters = Dictionary(uniqueKeysWithValues: results)
     }
 
     func attempt(_ kind: Outcome.Kind, took elapsed: Duration) {
@@ -36,9 +50,29 @@ package struct DispatchMetrics: Sendable {
         final.recordNanoseconds(max(0, microseconds) * 1_000)
     }
 
+    func batch(of count: Int, _ result: BatchResult) {
+        parts.increment(by: count)
+        batchCounters[result]?.increment()
+    }
+
+    func throttle() { waits.increment() }
+
     func leaseLost() {
         lost.increment()
     }
+}
+
+/// The result of a batch as a whole, for metrics.
+package enum BatchResult: String, Sendable, CaseIterable {
+    case succeeded
+    /// Some parts did not succeed.
+    case partial
+    /// No part succeeded.
+    case failed
+    /// It was too large, and its halves were sent.
+    case split
+    /// The upstream takes no batches.
+    case refused
 }
 
 package struct DispatchConfiguration: Sendable {

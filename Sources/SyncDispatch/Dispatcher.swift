@@ -21,6 +21,7 @@ package final class Dispatcher: Service {
     private let clock: HostClock<LaneKey>
     private let shares: LaneShares
     private let wakes = LaneWakes()
+    private let refusedBatches = RefusedBatches()
     let isDraining = Atomic(false)
     private let state = Mutex(DispatcherState())
     /// This process' id, which identifies the owner of a lease.
@@ -232,6 +233,7 @@ package final class Dispatcher: Service {
                 noteCap: { [self] organization, cap in noteCap(organization, cap) },
                 shares: shares,
                 wakes: wakes,
+                refusedBatches: refusedBatches,
                 retry: { [inbox] lane, seconds in
                     Task {
                         try? await Task.sleep(for: .seconds(seconds))

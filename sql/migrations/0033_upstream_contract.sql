@@ -15,7 +15,10 @@ ALTER TABLE upstreams
     ADD COLUMN rate_missing bigint NOT NULL DEFAULT 0,
     ADD COLUMN rate_as_of timestamptz NOT NULL DEFAULT 'epoch';
 
--- The requests of mutations that name no endpoint, by operation; null: there are none.
+-- The path of batches and their largest size; null: each request is sent by itself.
+ALTER TABLE upstreams ADD COLUMN batch jsonb;
+
+-- The requests of mutations that name no endpoint, by operation; null: no routes.
 ALTER TABLE entity_types ADD COLUMN routes jsonb;
 
 -- Raised by each step of a worker that has several requests in flight. A worker that repeats a step whose answer it did

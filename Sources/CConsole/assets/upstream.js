@@ -43,6 +43,7 @@ export async function upstream(view, place, it) {
 	else if (may('admin')) place.append(probe(view, of(it.id, 'upstream', 'test')))
 	if (now) place.append(section('State', facts([
 		['Status', now.status !== 'paused' ? 'active' : now.paused_until ? `paused until ${now.paused_until}` : 'paused until it is resumed'],
+		['Batches', now.batch ? h('span', h('code.wrap', quoted(now.batch.path, 400)), ` up to ${number(now.batch.max_requests)} requests`) : 'none'],
 		['Outcome rules', now.outcomes.length ? h('pre.json', { tabindex: '0', role: 'group', 'aria-label': 'Outcome rules' }, quoted(JSON.stringify(now.outcomes, null, 2), 8_000)) : 'none'],
 	])))
 	place.append(section('Settings', settings))

@@ -36,6 +36,7 @@ extension LaneRunner {
         return await withDiscardingTaskGroup { group in
             var (action, progress) = (first, progress)
             var (count, flights) = (0, [UUID: LaneFlight]())
+            var starts = Self.burst
             var iterator = events.stream.makeAsyncIterator()
             while true {
                 guard case .start(let dispatches, let token, let unblocking, let isIncomplete, let due) = action else {
@@ -44,8 +45,10 @@ extension LaneRunner {
                 for dispatch in dispatches {
                     count += 1
                     flights[dispatch.mutation.id] = LaneFlight(of: dispatch)
-                    group.addTask { events.finish(dispatch.mutation.id, await run(dispatch)) }
                 }
+                let batch = progress.isBatching ? dispatches.first?.organization.upstream?.batch : nil
+                if let batch { starts = batch.maxRequests }
+                start(dispatches, by: batch, events, in: &group)
                 surroundings.shares.setFlights(flights.count, of: lane)
                 var step = LaneStep.proceed(token: token, unblocking: unblocking)
                 if !isIncomplete {
@@ -66,10 +69,11 @@ extension LaneRunner {
                 }
                 progress.flights = flights.values.sorted { $0.position < $1.position }
                 (progress.lanes, progress.room) = surroundings.shares.share(of: lane.organization)
+                progress.isBatching = !surroundings.refusedBatches.contains(lane.organization)
                 let mustYield = hasUsedItsTurn(count, since: started) && surroundings.isCrowded(lane.organization)
                 do throws(Problem) {
                     let releases = surroundings.isDraining() || mustYield
-                    let written = try await write(step, of: lane, releases: releases, starts: Self.burst, progress)
+                    let written = try await write(step, of: lane, releases: releases, starts: starts, progress)
                     guard let written else { return ConcurrentEnd(progress: progress) }
                     action = written
                 } catch {
@@ -83,12 +87,30 @@ extension LaneRunner {
         }
     }
 
+    private func start(
+        _ dispatches: [Dispatch],
+        by batch: UpstreamBatch?,
+        _ events: LaneEvents,
+        in group: inout DiscardingTaskGroup
+    ) {
+        if let batch {
+            group.addTask { await run(dispatches, by: batch) { events.finish($0.mutation.id, $1) } }
+            return
+        }
+        for dispatch in dispatches {
+            group.addTask { events.finish(dispatch.mutation.id, await run(dispatch)) }
+        }
+    }
+
     private func end(_ lane: LaneKey, _ action: LaneAction, _ progress: LaneProgress) -> ConcurrentEnd {
         var progress = progress
         progress.flights = []
         switch action {
         case .released(let readyAt):
-            return ConcurrentEnd(isDue: !surroundings.isDraining() && readyAt.map { $0 <= configuration.now() } ?? false, progress: progress)
+            return ConcurrentEnd(
+                isDue: !surroundings.isDraining() && readyAt.map { $0 <= configuration.now() } ?? false,
+                progress: progress
+            )
         case .lost: return ConcurrentEnd(progress: progress)
         case .run, .proceed, .start: return ConcurrentEnd(next: action, progress: progress)
         }

@@ -35,6 +35,7 @@ struct LaneRunner: Sendable {
         let noteCap: @Sendable (UUID, Int) -> Void
         let shares: LaneShares
         let wakes: LaneWakes
+        let refusedBatches: RefusedBatches
         /// Runs a lane again after some seconds.
         let retry: @Sendable (LaneKey, Double) -> Void
     }
@@ -56,6 +57,7 @@ struct LaneRunner: Sendable {
                 (result, known) = (action, nil)
             } else {
                 (progress.lanes, progress.room) = surroundings.shares.share(of: lane.organization)
+                progress.isBatching = !surroundings.refusedBatches.contains(lane.organization)
                 let releases = surroundings.isDraining() || mustYield
                 do throws(Problem) {
                     guard let written = try await write(step, of: lane, releases: releases, progress) else {
@@ -120,6 +122,7 @@ struct LaneRunner: Sendable {
             if let tokens {
                 progress.room = min(room, tokens)
                 if tokens == 0 {
+                    metrics.throttle()
                     if permit == .probe { circuits.release(lane.organization) }
                     let pause = store.rates.pause(of: lane.organization, lanes: progress.lanes) ?? 0
                     heldUntil = configuration.now().adding(seconds: pause)
@@ -169,22 +172,45 @@ struct LaneRunner: Sendable {
             if dispatch.organization.upstream == nil { clock.recordNoHost(of: dispatch.lane.organization) }
             return .apply(dispatch)
         }
-        guard dispatch.canBeSent(at: configuration.now()) else {
-            // the next write detects whether another worker has the lane
-            circuits.release(dispatch.lane.organization)
-            logger.notice(
-                "Request was not sent because its lease is about to expire",
-                metadata: metadata(dispatch.lane, dispatch.mutation)
-            )
-            return .settle(dispatch, Outcome(ofUnsent: dispatch))
-        }
+        guard canBeSent(dispatch) else { return .settle(dispatch, Outcome(ofUnsent: dispatch)) }
         let (sentAt, started) = (configuration.now(), ContinuousClock.now)
+        let answer = await send(request, to: settings, of: dispatch.lane)
+        let outcome = await outcome(of: answer, to: dispatch, request, sentAt: sentAt, started)
+        record(outcome, of: dispatch, took: ContinuousClock.now - started)
+        return .settle(dispatch, outcome)
+    }
+
+    /// Whether the lease leaves enough time for the request.
+    func canBeSent(_ dispatch: Dispatch) -> Bool {
+        if dispatch.canBeSent(at: configuration.now()) { return true }
+        // the next write detects whether another worker has the lane
+        circuits.release(dispatch.lane.organization)
+        logger.notice(
+            "Request was not sent because its lease is about to expire",
+            metadata: metadata(dispatch.lane, dispatch.mutation)
+        )
+        return false
+    }
+
+    func send(_ request: UpstreamRequest, to settings: UpstreamSettings, of lane: LaneKey) async -> UpstreamAnswer {
+        let started = ContinuousClock.now
         // the payload is in memory twice, in the mutation and in the request
         let bytes = 2 * (request.body?.count ?? 0)
-        let ticket = clock.begin(dispatch.lane, of: dispatch.lane.organization, bytes: bytes, at: started)
+        let ticket = clock.begin(lane, of: lane.organization, bytes: bytes, at: started)
         let answer = await inFlight.send(request, to: settings)
+        clock.end(ticket, took: ContinuousClock.now - started)
+        return answer
+    }
+
+    /// Returns the outcome of a mutation whose request was sent at `sentAt`.
+    func outcome(
+        of answer: UpstreamAnswer,
+        to dispatch: Dispatch,
+        _ request: UpstreamRequest,
+        sentAt: Timestamp,
+        _ started: ContinuousClock.Instant
+    ) async -> Outcome {
         let elapsed = ContinuousClock.now - started
-        clock.end(ticket, took: elapsed)
         var outcome: Outcome
         if inFlight.isGivenUp, case .unknown = answer {
             outcome = OutcomePlanner(policy: configuration.policy).abandoned(dispatch)
@@ -199,8 +225,7 @@ struct LaneRunner: Sendable {
         }
         if case .response(let response) = answer { outcome.room = response.room }
         outcome.attempt = AttemptRecord(of: outcome, to: dispatch, answer, sentAt: sentAt, took: elapsed)
-        record(outcome, of: dispatch, took: elapsed)
-        return .settle(dispatch, outcome)
+        return outcome
     }
 
     /// Whether the upstream has accepted another mutation since it first refused this one.
@@ -226,12 +251,13 @@ struct LaneRunner: Sendable {
 
     // MARK: - Metrics and logs
 
-    private func record(_ outcome: Outcome, of dispatch: Dispatch, took elapsed: Duration) {
+    /// - Parameter isShared: whether the answer was recorded already, as that to another part of a batch.
+    func record(_ outcome: Outcome, of dispatch: Dispatch, took elapsed: Duration, isShared: Bool = false) {
         metrics.attempt(outcome.kind, took: elapsed)
-        let change = circuits.record(outcome.kind, of: dispatch.lane)
+        let change = isShared ? nil : circuits.record(outcome.kind, of: dispatch.lane)
         if change == .opened {
             surroundings.recordUpstream(dispatch.lane.organization, true, outcome.kind.rawValue)
-        } else if outcome.kind.isResponsive {
+        } else if !isShared, outcome.kind.isResponsive {
             surroundings.recordUpstream(dispatch.lane.organization, false, nil)
         }
         if let change {
@@ -284,7 +310,7 @@ struct LaneRunner: Sendable {
     }
 
     /// Returns metadata with the lane and, for a single mutation, the mutation and the trace of its requests.
-    private func metadata(
+    func metadata(
         _ lane: LaneKey,
         _ mutation: QueuedMutation?,
         _ more: Logger.Metadata = [:]

@@ -7,39 +7,11 @@ public struct BatchRequest: Sendable {
     /// Parts of a batch at most.
     public static let limit = 1_000
 
-    /// In the order in which the upstream is to process them.
+    /// Requests that do not depend on each other: a lane has no others in flight at the same time.
     public let parts: [UpstreamRequest]
-    /// Whether each part is processed only after the one before it has succeeded.
-    let isOrdered: Bool
 
-    /// - Parameter isOrdered: whether the parts are those of a lane that runs in order.
-    public init(_ parts: [UpstreamRequest], isOrdered: Bool) {
+    public init(_ parts: [UpstreamRequest]) {
         self.parts = parts
-        self.isOrdered = isOrdered
-    }
-
-    /// The parts that may be in one batch: from the first on, up to a limit.
-    ///
-    /// A lane in order takes consecutive mutations of its entities only as long as none needs an id that one before it
-    /// creates: such a mutation is blocked, so it is not among the candidates.
-    public static func first(_ limit: Int, bytes: Int, of requests: [UpstreamRequest]) -> ArraySlice<UpstreamRequest> {
-        var (count, size) = (0, 0)
-        for request in requests.prefix(max(1, limit)) {
-            size += (request.body?.count ?? 0) + request.path.utf8.count + 512
-            if count > 0, size > bytes { break }
-            count += 1
-        }
-        return requests.prefix(count)
-    }
-
-    /// The two halves, for an upstream that refuses a batch as too large; nil for a single part.
-    public var halves: (BatchRequest, BatchRequest)? {
-        guard parts.count > 1 else { return nil }
-        let middle = parts.count / 2
-        return (
-            BatchRequest(Array(parts[..<middle]), isOrdered: isOrdered),
-            BatchRequest(Array(parts[middle...]), isOrdered: isOrdered)
-        )
     }
 
     /// The body of the request.
@@ -52,12 +24,6 @@ public struct BatchRequest: Sendable {
                     writer.member("id", Self.id(index))
                     writer.member("method", part.method)
                     writer.member("url", UpstreamRequest.encoded(path: part.path))
-                    if isOrdered, index > 0 {
-                        writer.name("dependsOn")
-                        writer.beginArray()
-                        writer.string(Self.id(index - 1))
-                        writer.endArray()
-                    }
                     writer.name("headers")
                     writer.object { writer in
                         for header in part.userHeaders { writer.member(named: header.name, header.value) }
@@ -73,6 +39,11 @@ public struct BatchRequest: Sendable {
     fileprivate static func id(_ index: Int) -> String { String(index + 1) }
 }
 
+extension UpstreamRequest {
+    /// About the bytes of the request as a part of a batch.
+    var bytesInBatch: Int { (body?.count ?? 0) + path.utf8.count + 512 }
+}
+
 extension JSONWriter {
     fileprivate mutating func member(named name: String, _ value: String) {
         self.name(name)
@@ -86,7 +57,7 @@ public enum BatchAnswer: Sendable {
     case parts([UpstreamAnswer])
     /// The batch was too large, and none of it took effect: its halves are sent.
     case split
-    /// The upstream takes no batches, for this reason, and none of it took effect: the parts are sent by themselves.
+    /// The upstream takes no batches, for this reason, and none of it took effect: each part is sent by itself.
     case unsupported(String)
 
     /// - Parameter answer: to the whole request.

@@ -128,11 +128,19 @@ public struct LaneProgress: Sendable {
     public var room = Int.max
     /// Whether the upstream's circuit lets one request through.
     public var isProbe = false
+    /// Whether batches are sent to upstreams that take them.
+    public var isBatching = true
 
     public init() {}
 
     /// The number of the lane's mutations that may be in flight after the step.
+    ///
+    /// A batch is one request: the next one starts when all parts of it are settled.
     func limit(in organization: Organization) -> Int {
+        if isBatching, organization.settings.order == .dependencies, let batch = organization.upstream?.batch {
+            guard flights.isEmpty else { return flights.count }
+            return isProbe ? 1 : max(1, min(room, batch.maxRequests))
+        }
         let share = organization.upstream.map { $0.maximumConcurrency / max(1, lanes) } ?? Int.max
         let limit = max(1, min(organization.settings.maxInFlightPerUser, share))
         let starts = isProbe ? 1 : max(room, flights.isEmpty ? 1 : 0)

@@ -43,6 +43,8 @@ public struct UpstreamSettings: Sendable, Hashable {
     public var outcomes = OutcomeRules()
     /// The most requests per second, from all gateways together, 1 to 1,000,000; nil for any number.
     public var requestsPerSecond: Int64?
+    /// Set if the upstream takes batches.
+    public var batch: UpstreamBatch?
     /// Set while the operator lets nothing be sent.
     public var pause: UpstreamPause?
     /// The route of the request, if an entity type's route made it.

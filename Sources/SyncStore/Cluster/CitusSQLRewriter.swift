@@ -158,6 +158,7 @@ extension CitusSQLRewriter {
     static let ofAllServers: [String: String] = [
         "lanes_due": "finds lanes of any organization, once a second; where a server is away, shard by shard instead",
         "lanes_census": "counts lanes of all organizations, four times a minute",
+        "upstreams_paused": "counts paused upstreams of all organizations, four times a minute",
         "lanes_census_organizations": "counts lanes of all organizations, four times a minute",
         "retention_debts": "looks what is old, in all organizations, by pages",
         "organization_keys_masters": "counts data keys of all organizations, once a minute",

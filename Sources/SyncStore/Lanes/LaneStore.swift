@@ -130,14 +130,17 @@ package final class LaneStore: Service {
         package var halted = 0
         /// The acceptance time of the oldest pending or in-flight mutation, over all organizations.
         package var oldest: Timestamp?
+        /// Upstreams that operators have paused.
+        package var pausedUpstreams = 0
     }
 
-    /// Counts lanes that have something to run, or are halted.
+    /// Counts lanes that have something to run, or are halted, and paused upstreams.
     package func stats(at now: Timestamp) async throws(Problem) -> Stats {
         do {
-            let rows = try await pool.run([Self.statsStatement(now: now)])[0]
+            let results = try await pool.run([Self.statsStatement(now: now), Self.pausedStatement(now: now)])
             var stats = Stats()
-            for var row in rows {
+            for var row in results[1] { stats.pausedUpstreams = try row.read("paused") }
+            for var row in results[0] {
                 stats.running = try row.read("running")
                 stats.due = try row.read("due")
                 stats.waiting = try row.read("waiting")
@@ -161,6 +164,15 @@ package final class LaneStore: Service {
             min(l.queued_since) AS oldest
         FROM lanes l
         WHERE l.ready_at IS NOT NULL OR l.halted_by IS NOT NULL
+        """
+    )
+
+    static let pausedStatement = Statement(
+        "upstreams_paused",
+        ["now"],
+        """
+        SELECT count(*) AS paused FROM upstreams u
+        WHERE u.is_paused AND (u.paused_until IS NULL OR u.paused_until > :now)
         """
     )
 
@@ -294,7 +306,7 @@ package final class LaneStore: Service {
     )
 
     static let statements = [
-        statsStatement, organizationsStatement, dueStatement, dueByShardStatement, dueOfOrganizationStatement,
+        statsStatement, pausedStatement, organizationsStatement, dueStatement, dueByShardStatement, dueOfOrganizationStatement,
         postponeStatement,
     ]
 }

@@ -56,7 +56,7 @@ package enum UpstreamSettingsRow {
     /// Columns of `upstreams`.
     package static let list = """
         base_url, credential, timeout_seconds, max_concurrency, id_pointer, headers, allowed_headers, erase_endpoint,
-            send_weak_etags, outcomes, is_paused, paused_until, requests_per_second
+            send_weak_etags, outcomes, is_paused, paused_until, requests_per_second, batch
         """
 
     /// Reads the columns of ``list``, unsealed.
@@ -78,6 +78,8 @@ package enum UpstreamSettingsRow {
         let (isPaused, pausedUntil): (Bool, Timestamp?) = (try row.read("is_paused"), try row.read("paused_until"))
         if isPaused { settings.pause = UpstreamPause(until: pausedUntil) }
         settings.requestsPerSecond = try row.read("requests_per_second")
+        let batch: [UInt8]? = try row.read("batch")
+        settings.batch = try batch.flatMap { UpstreamBatch(stored: try JSONTree(parsing: $0).root) }
         return settings
     }
 

@@ -258,6 +258,7 @@ extension StoredTable {
                 "is_paused",
                 "paused_until",
                 "requests_per_second",
+                "batch",
                 "rate_missing",
                 "rate_as_of"
             )

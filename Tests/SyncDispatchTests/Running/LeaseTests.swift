@@ -133,6 +133,7 @@ import Testing
                 noteCap: { _, _ in },
                 shares: LaneShares(),
                 wakes: LaneWakes(),
+                refusedBatches: RefusedBatches(),
                 retry: { _, _ in }
             )
         )

@@ -1,6 +1,5 @@
 import Foundation
 import JSONText
-import TestSupport
 import Testing
 
 @testable import SyncModel
@@ -20,9 +19,7 @@ import Testing
         )
     }
 
-    private static func batch(_ count: Int, isOrdered: Bool = false) -> BatchRequest {
-        BatchRequest((0..<count).map { request($0) }, isOrdered: isOrdered)
-    }
+    private static func batch(_ count: Int) -> BatchRequest { BatchRequest((0..<count).map { request($0) }) }
 
     private static func parts(_ json: String, of count: Int, isCutOff: Bool = false) -> [UpstreamAnswer] {
         let response = UpstreamResponse(status: 200, json: Array(json.utf8), isCutOff: isCutOff)
@@ -42,7 +39,7 @@ import Testing
     }
 
     @Test func `each part has its id, path, headers with its key, and body`() throws {
-        let batch = BatchRequest([Self.request(1), Self.request(2, body: nil)], isOrdered: true)
+        let batch = BatchRequest([Self.request(1), Self.request(2, body: nil)])
         let root = try JSONTree(parsing: batch.body).root
         #expect(root.value(at: "/requests")?.elements?.count == 2)
         #expect(root.value(at: "/requests/0/id")?.string == "1" && root.value(at: "/requests/0/dependsOn") == nil)
@@ -50,7 +47,6 @@ import Testing
         #expect(root.value(at: "/requests/0/body/n")?.int64 == 1)
         #expect(root.value(at: "/requests/0/headers/content-type")?.string == "application/json")
         #expect(root.value(at: "/requests/1/method")?.string == "DELETE")
-        #expect(root.value(at: "/requests/1/dependsOn/0")?.string == "1")
         #expect(root.value(at: "/requests/1/body") == nil)
         for (index, part) in batch.parts.enumerated() {
             let key = root.value(at: "/requests/\(index)/headers/idempotency-key")?.uuid
@@ -58,12 +54,44 @@ import Testing
         }
     }
 
-    @Test func `a batch ends at the limit of parts or bytes, and has one part at least`() {
-        let requests = (0..<5).map { Self.request($0, body: String(repeating: "1", count: 1_000)) }
-        #expect(BatchRequest.first(3, bytes: .max, of: requests).count == 3)
-        #expect(BatchRequest.first(9, bytes: 3_200, of: requests).count == 2)
-        #expect(BatchRequest.first(9, bytes: 1, of: requests).count == 1)
-        #expect(BatchRequest.first(9, bytes: 1, of: []).isEmpty)
+    private static func sizes(_ samples: [Sample], _ most: Int) throws -> [Int] {
+        var batch = UpstreamBatch()
+        batch.maxRequests = most
+        return BatchRequest.groups(try samples.map { try #require($0.dispatch) }, by: batch).map(\.count)
+    }
+
+    @Test func `a batch ends at the limit of parts or bytes, and has one part at least`() throws {
+        let usual = Sample()
+        #expect(try Self.sizes(Array(repeating: usual, count: 5), 3) == [3, 2])
+        #expect(try Self.sizes([], 3).isEmpty)
+        var large = Sample()
+        large.payload = #"{"text":"\#(String(repeating: "x", count: 400_000))"}"#
+        #expect(try Self.sizes(Array(repeating: large, count: 5), 100) == [2, 2, 1])
+    }
+
+    @Test func `each attempt halves the batches of a mutation`() throws {
+        var repeated = Sample()
+        repeated.attempts = 1
+        #expect(try Self.sizes(Array(repeating: repeated, count: 6), 8) == [4, 2])
+        repeated.attempts = 4
+        #expect(try Self.sizes(Array(repeating: repeated, count: 3), 8) == [1, 1, 1])
+        #expect(try Self.sizes([Sample(), Sample(), repeated, Sample()], 8) == [2, 1, 1])
+    }
+
+    @Test func `a mutation of the built-in store is in no batch`() throws {
+        var builtIn = Sample()
+        builtIn.isForwarded = false
+        let groups = try Self.sizes([Sample(), builtIn, Sample()], 8)
+        #expect(groups.sorted() == [1, 2])
+    }
+
+    @Test func `the request of a batch asks to continue after a part that fails`() {
+        let batch = Self.batch(2)
+        let request = batch.request(to: UpstreamBatch(), like: batch.parts[0])
+        #expect(
+            request.method == "POST" && request.path == "/$batch" && request.headers["prefer"] == "continue-on-error"
+        )
+        #expect(request.user == batch.parts[0].user && request.body == batch.body)
     }
 
     @Test func `each part is settled by its own response, in any order`() {
@@ -117,25 +145,6 @@ import Testing
         }
         guard case .parts(let lost) = BatchAnswer(.unknown("x"), to: Self.batch(2), now: Self.now) else { return }
         #expect(lost.map(Self.line) == ["unknown", "unknown"])
-    }
-
-    /// A batch that an upstream takes up to a size is split until it fits: each part is in one of the batches, in order.
-    @Test func `splitting keeps each part and its order`() {
-        let seed = Seed()
-        var random = seed.generator
-        for _ in 0..<100 {
-            let batch = Self.batch(Int.random(in: 1...200, using: &random))
-            let limit = Int.random(in: 1...50, using: &random)
-            var (waiting, sent) = ([batch], [UUID]())
-            while let next = waiting.popLast() {
-                if next.parts.count > limit, let halves = next.halves {
-                    waiting += [halves.1, halves.0]
-                } else {
-                    sent += next.parts.map(\.idempotencyKey)
-                }
-            }
-            #expect(sent == batch.parts.map(\.idempotencyKey), "\(seed)")
-        }
     }
 }
 

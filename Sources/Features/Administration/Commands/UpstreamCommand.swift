@@ -55,6 +55,9 @@ struct ShowUpstreamCommand: AsyncParsableCommand {
         var lines = ["base URL         \(upstream.baseURL)", "status           \(status(upstream.pause))"]
         lines.append("max concurrency  \(upstream.maximumConcurrency)")
         lines.append("timeout          \(upstream.timeoutSeconds) s")
+        if let batch = upstream.batch {
+            lines.append("batches          \(TerminalText.of(batch.path)), up to \(batch.maxRequests) requests")
+        }
         lines += upstream.outcomes.rules.map { rule in "outcome rule     \(rule.place): \(rule.verdict.rawValue)" }
         for type in types where type.isForwarded {
             guard let routes = type.routes else {

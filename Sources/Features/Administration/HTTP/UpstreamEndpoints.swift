@@ -64,6 +64,7 @@ extension UpstreamUpdate {
             BodyMember("outcomes", .outcomes, into: \.outcomes).shown { RawJSON($0.settings.outcomes.json) }
             BodyMember("requests_per_second", .requestsPerSecond, into: \.requestsPerSecond)
                 .shown(\.settings.requestsPerSecond)
+            BodyMember("batch", .batch, into: \.batch).shown(\.settings.batch)
             BodyMember("status", .pauseStatus, into: \.isPaused)
                 .shown { $0.settings.pause == nil ? "active" : "paused" }
             BodyMember("paused_until", .pauseEnd, into: \.pausedUntil).shown(\.settings.pause?.until?.rfc3339)

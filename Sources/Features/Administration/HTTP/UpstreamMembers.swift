@@ -60,6 +60,12 @@ extension MemberKind<Int64?> {
     }
 }
 
+extension MemberKind<UpstreamBatch?> {
+    static var batch: Self {
+        Self { value, place, report in UpstreamBatch(value, at: place.pointer, &report).map { .some($0) } }
+    }
+}
+
 extension MemberKind<Bool> {
     /// Whether the upstream is paused.
     static var pauseStatus: Self {

@@ -27,6 +27,7 @@ extension Administration {
     ) async throws(Problem) -> (isNew: Bool, value: UpstreamRow)? {
         let moment = now()
         let key = Parameters(of: organization)
+        if case .set(.some) = update.batch { try await checkOrder(of: organization) }
         do {
             let written = try await catalog.opening(organization) { [key] seal in
                 try await pool.transaction { connection -> (Bool, UpstreamSettings)? in
@@ -46,6 +47,14 @@ extension Administration {
         } catch {
             throw failure.problem(error, doing: "write an upstream")
         }
+    }
+
+    /// Refuses batches of an organization whose mutations run one at a time.
+    private func checkOrder(of organization: UUID) async throws(Problem) {
+        catalog.invalidate(organization)
+        guard try await catalog.organization(organization)?.settings.order == .lane else { return }
+        let detail = "batches need the organization's setting order to be dependencies; set it first"
+        throw Problem(.validationFailed, pointer: "/batch", rule: Rule.range, detail)
     }
 
     /// Deletes an organization's upstream; returns false if it has no upstream. Forwarded types stay forwarded.
@@ -77,6 +86,7 @@ extension Administration {
             settings.pause != nil,
             settings.pause?.until,
             settings.requestsPerSecond.map { Int32($0) },
+            PostgresJSONB(settings.batch?.json),
             moment
         )
         return parameters
@@ -97,14 +107,14 @@ extension Administration {
         [
             "organization", "base_url", "credential", "timeout_seconds", "max_concurrency", "id_pointer", "headers",
             "allowed_headers", "erase_endpoint", "send_weak_etags", "outcomes", "is_paused", "paused_until",
-            "requests_per_second", "now",
+            "requests_per_second", "batch", "now",
         ],
         """
         INSERT INTO upstreams AS u (
             organization_id, base_url, credential, timeout_seconds, max_concurrency, id_pointer, headers,
             allowed_headers, erase_endpoint, send_weak_etags, outcomes, is_paused, paused_until,
-            requests_per_second, updated_at)
-        VALUES (:organization, :base_url, :credential, :timeout_seconds, :max_concurrency, :id_pointer, :headers, :allowed_headers, :erase_endpoint, :send_weak_etags, :outcomes, :is_paused, :paused_until, :requests_per_second, :now)
+            requests_per_second, batch, updated_at)
+        VALUES (:organization, :base_url, :credential, :timeout_seconds, :max_concurrency, :id_pointer, :headers, :allowed_headers, :erase_endpoint, :send_weak_etags, :outcomes, :is_paused, :paused_until, :requests_per_second, :batch, :now)
         ON CONFLICT (organization_id) DO UPDATE
         SET base_url = excluded.base_url, credential = excluded.credential,
             timeout_seconds = excluded.timeout_seconds, max_concurrency = excluded.max_concurrency,
@@ -112,7 +122,7 @@ extension Administration {
             allowed_headers = excluded.allowed_headers, erase_endpoint = excluded.erase_endpoint,
             send_weak_etags = excluded.send_weak_etags, outcomes = excluded.outcomes, is_paused = excluded.is_paused,
             paused_until = excluded.paused_until, requests_per_second = excluded.requests_per_second,
-            updated_at = excluded.updated_at
+            batch = excluded.batch, updated_at = excluded.updated_at
         """
     )
 
@@ -159,6 +169,7 @@ package struct UpstreamUpdate: Sendable {
     package var sendsWeakETags: Change<Bool> = .keep
     package var outcomes: Change<OutcomeRules> = .keep
     package var requestsPerSecond: Change<Int64?> = .keep
+    package var batch: Change<UpstreamBatch?> = .keep
     package var isPaused: Change<Bool> = .keep
     package var pausedUntil: Change<Timestamp?> = .keep
 
@@ -185,6 +196,7 @@ package struct UpstreamUpdate: Sendable {
         allowedHeaders.apply(to: &settings.allowedHeaders, default: initial.allowedHeaders)
         outcomes.apply(to: &settings.outcomes, default: initial.outcomes)
         requestsPerSecond.apply(to: &settings.requestsPerSecond, default: initial.requestsPerSecond)
+        batch.apply(to: &settings.batch, default: initial.batch)
         settings.pause = try pause(after: settings.pause, now: now)
         if case .header(let name, _) = settings.credential { try Self.checkUnique(name, in: settings) }
         return settings

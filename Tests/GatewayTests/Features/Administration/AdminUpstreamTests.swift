@@ -23,7 +23,7 @@ import Testing
         let defaults =
             #"{"base_url":"https://api.example.com/v1","credential":null,"timeout_seconds":30,"max_concurrency":16,"#
             + #""id_pointer":"/id","headers":{},"allowed_headers":[],"erase_endpoint":null,"#
-            + #""send_weak_etags":false,"outcomes":[],"requests_per_second":null,"status":"active","#
+            + #""send_weak_etags":false,"outcomes":[],"requests_per_second":null,"batch":null,"status":"active","#
             + #""paused_until":null,"updated_at":"\#(now)"}"#
         #expect(made.text == defaults)
         #expect(try await fixture.operate(.GET, path).text == defaults)
@@ -42,7 +42,7 @@ import Testing
             + #""max_concurrency":1000,"id_pointer":"/data/a~1b/0","#
             + #""headers":{"accept-language":"nb","x-tenant":"acme"},"#
             + #""allowed_headers":["x-app","x-app-version"],"erase_endpoint":null,"#
-            + #""send_weak_etags":true,"outcomes":[],"requests_per_second":null,"status":"active","#
+            + #""send_weak_etags":true,"outcomes":[],"requests_per_second":null,"batch":null,"status":"active","#
             + #""paused_until":null,"updated_at":"\#(then)"}"#
         #expect(changed.text == expected)
         #expect(try await fixture.operate(.PUT, path, "{}").text == expected, "absent members keep their values")

@@ -61,6 +61,32 @@ import Testing
         #expect(limited.json?["requests_per_second"]?.int64 == 50)
     }
 
+    @Test func `batches need the order of dependencies, a valid path and a size`() async throws {
+        let fixture = try await TwoTenantFixture()
+        let path = try await Self.upstream(fixture)
+        let batch = #"{"batch":{"path":"/$batch","max_requests":50}}"#
+        expectProblem(
+            try await fixture.operate(.PUT, path, batch),
+            .validationFailed,
+            errors: ["/batch member_range"]
+        )
+        let ordered = try await fixture.operate(.PUT, fixture.admin, #"{"settings":{"order":"dependencies"}}"#)
+        #expect(ordered.status == 200)
+        let set = try await fixture.operate(.PUT, path, batch)
+        #expect(set.json?.value(at: "/batch/path")?.string == "/$batch")
+        #expect(set.json?.value(at: "/batch/max_requests")?.int64 == 50)
+        for (body, error) in [
+            (#"{"batch":{"path":"/../x"}}"#, "/batch/path member_range"),
+            (#"{"batch":{"path":"//other.example"}}"#, "/batch/path member_range"),
+            (#"{"batch":{"path":"/b","max_requests":1}}"#, "/batch/max_requests member_range"),
+            (#"{"batch":{"max_requests":10}}"#, "/batch/path member_required"),
+        ] {
+            expectProblem(try await fixture.operate(.PUT, path, body), .validationFailed, errors: [error])
+        }
+        let reset = try await fixture.operate(.PUT, path, #"{"batch":null}"#)
+        #expect(reset.json?["batch"]?.isNull == true)
+    }
+
     @Test func `a type with routes takes mutations without an endpoint`() async throws {
         let fixture = try await TwoTenantFixture()
         _ = try await Self.upstream(fixture)

@@ -1,0 +1,113 @@
+import FoundationEssentials
+import Logging
+import SyncModel
+import Synchronization
+
+/// Sends several mutations of a lane in one request (product rule 23).
+extension LaneRunner {
+    /// Sends mutations in as few requests as possible.
+    ///
+    /// - Parameter finish: called with each mutation and the step that writes its outcome.
+    func run(
+        _ dispatches: [Dispatch],
+        by batch: UpstreamBatch,
+        _ finish: @escaping @Sendable (Dispatch, LaneStep) -> Void
+    ) async {
+        let groups = BatchRequest.groups(dispatches, by: batch)
+        let limit = dispatches.first?.organization.settings.maxInFlightPerUser ?? 1
+        await withDiscardingTaskGroup { group in
+            for first in 0..<min(limit, groups.count) {
+                group.addTask {
+                    for index in stride(from: first, to: groups.count, by: limit) {
+                        await send(groups[index], in: batch, finish)
+                    }
+                }
+            }
+        }
+    }
+
+    private func send(
+        _ dispatches: [Dispatch],
+        in batch: UpstreamBatch,
+        _ finish: @escaping @Sendable (Dispatch, LaneStep) -> Void
+    ) async {
+        guard dispatches.count > 1, let first = dispatches.first,
+            case .upstream(let like, let settings) = first.destination
+        else {
+            for dispatch in dispatches { finish(dispatch, await run(dispatch)) }
+            return
+        }
+        // all of them have the same lease
+        guard canBeSent(first) else { return finishUnsent(dispatches, finish) }
+        let requests = dispatches.compactMap { dispatch in
+            if case .upstream(let request, _) = dispatch.destination { request } else { nil }
+        }
+        let whole = BatchRequest(requests)
+        let (sentAt, started) = (configuration.now(), ContinuousClock.now)
+        let answer = await send(whole.request(to: batch, like: like), to: settings, of: first.lane)
+        switch BatchAnswer(answer, to: whole, now: configuration.now()) {
+        case .parts(let answers):
+            var successes = 0
+            for (index, dispatch) in dispatches.enumerated() {
+                let request = requests[index]
+                var outcome = await outcome(of: answers[index], to: dispatch, request, sentAt: sentAt, started)
+                if case .response(let response) = answer { outcome.room = response.room }
+                let isShared = index > 0 && !answer.isBatch
+                record(outcome, of: dispatch, took: ContinuousClock.now - started, isShared: isShared)
+                if outcome.status == .succeeded { successes += 1 }
+                finish(dispatch, .settle(dispatch, outcome))
+            }
+            let isWhole = successes == dispatches.count
+            metrics.batch(of: dispatches.count, isWhole ? .succeeded : successes == 0 ? .failed : .partial)
+        case .split:
+            metrics.batch(of: dispatches.count, .split)
+            let middle = dispatches.count / 2
+            await send(Array(dispatches[..<middle]), in: batch, finish)
+            await send(Array(dispatches[middle...]), in: batch, finish)
+        case .unsupported(let reason):
+            metrics.batch(of: dispatches.count, .refused)
+            surroundings.refusedBatches.insert(first.lane.organization)
+            logger.warning(
+                "Upstream refused a batch: requests are sent one by one for ten minutes",
+                metadata: metadata(first.lane, nil, ["reason": "\(reason)"])
+            )
+            finishUnsent(dispatches, finish)
+        }
+    }
+
+    /// Returns mutations that were not sent to their lane, where their turn comes again.
+    private func finishUnsent(_ dispatches: [Dispatch], _ finish: (Dispatch, LaneStep) -> Void) {
+        for dispatch in dispatches { finish(dispatch, .settle(dispatch, Outcome(ofUnsent: dispatch))) }
+    }
+}
+
+extension UpstreamAnswer {
+    /// Whether the answer to a batch may have an answer for each part; otherwise all parts share it.
+    fileprivate var isBatch: Bool {
+        if case .response(let response) = self { (200...299).contains(response.status) } else { false }
+    }
+}
+
+/// The organizations whose upstreams refused a batch a short time ago.
+final class RefusedBatches: Sendable {
+    private static let pause: Duration = .seconds(600)
+    private static let capacity = 20_000
+
+    private let until = Mutex([UUID: ContinuousClock.Instant]())
+
+    func insert(_ organization: UUID) {
+        until.withLock { until in
+            if until.count >= Self.capacity { until.removeAll() }
+            until[organization] = .now + Self.pause
+        }
+    }
+
+    func contains(_ organization: UUID) -> Bool {
+        until.withLock { until in
+            guard let end = until[organization] else { return false }
+            if end > .now { return true }
+            until[organization] = nil
+            return false
+        }
+    }
+}

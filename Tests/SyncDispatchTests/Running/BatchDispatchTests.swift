@@ -1,0 +1,152 @@
+import Foundation
+import JSONText
+import Postgres
+import StoreSupport
+import SyncModel
+import Synchronization
+import TestSupport
+import Testing
+
+@testable import SyncDispatch
+@testable import SyncStore
+
+/// Lanes whose upstream takes batches (product rule 23).
+@Suite struct BatchDispatchTests {
+    private static let settings = #"{"order":"dependencies","max_in_flight_per_user":4}"#
+
+    /// An upstream that answers batches part by part, and records their sizes.
+    private final class Batches: Sendable {
+        private struct State {
+            var nextID = 1
+            var sizes: [Int] = []
+        }
+
+        private let state = Mutex(State())
+        private let limit: Int
+        private let part: @Sendable (JSONValue) -> String?
+
+        /// - Parameters:
+        ///   - limit: the largest batch; a larger one is refused with 413.
+        ///   - part: the response to a part, without its id; nil for 201 with an id.
+        init(limit: Int = .max, part: @escaping @Sendable (JSONValue) -> String? = { _ in nil }) {
+            (self.limit, self.part) = (limit, part)
+        }
+
+        var sizes: [Int] { state.withLock { $0.sizes } }
+
+        func answer(_ request: UpstreamRequest) -> UpstreamAnswer? {
+            guard request.path == "/$batch", let body = request.body, let tree = try? JSONTree(parsing: body) else {
+                return nil
+            }
+            let parts = tree.root.value(at: "/requests")?.elements.map { Array($0) } ?? []
+            return state.withLock { state in
+                state.sizes.append(parts.count)
+                if parts.count > limit { return .status(413) }
+                let responses = parts.map { value in
+                    let id = value.value(at: "/id")?.string ?? ""
+                    if let other = part(value) { return #"{"id":"\#(id)",\#(other)}"# }
+                    defer { state.nextID += 1 }
+                    return #"{"id":"\#(id)","status":201,"body":{"id":\#(1_000 + state.nextID)}}"#
+                }
+                return .status(200, #"{"responses":[\#(responses.joined(separator: ","))]}"#)
+            }
+        }
+    }
+
+    private static func harness(_ answer: @escaping @Sendable (UpstreamRequest) -> UpstreamAnswer?, most: Int = 100)
+        async throws -> DispatcherHarness
+    {
+        let upstream = FakeUpstream { request, _ in answer(request) }
+        let harness = try await DispatcherHarness(settings: settings, upstream: upstream)
+        let batch = #"{"path":"/$batch","max_requests":\#(most)}"#
+        try await execute(
+            "UPDATE upstreams SET batch = '\(batch)' WHERE organization_id = '\(harness.organization.id)'",
+            harness
+        )
+        return harness
+    }
+
+    private static func execute(_ statement: String, _ harness: DispatcherHarness) async throws {
+        let connection = try await harness.gateway.database.connect()
+        try await connection.execute(script: statement)
+        connection.close()
+        harness.gateway.store.catalog.invalidate(harness.organization.id)
+    }
+
+    @Test func `independent mutations are sent in batches, beyond the limit of requests`() async throws {
+        let batches = Batches()
+        let harness = try await Self.harness(batches.answer)
+        let entries = (0..<40).map { _ in harness.create() }
+        try await harness.phone.push(entries)
+        for entry in entries { try await harness.mutation(entry.id, is: .succeeded) }
+        #expect((batches.sizes.max() ?? 0) > 4)
+        let lane = try await harness.restingLane()
+        #expect(lane.queue.count == 0 && lane.openCount == 0)
+    }
+
+    @Test func `a part that fails does not affect the others`() async throws {
+        let batches = Batches { part in
+            part.value(at: "/body/name")?.stringEquals("bad") == true ? #""status":422,"body":{"error":"no"}"# : nil
+        }
+        let harness = try await Self.harness(batches.answer)
+        let entries = (0..<12).map { harness.create(payload: $0 == 7 ? #"{"name":"bad"}"# : #"{"name":"good"}"#) }
+        try await harness.phone.push(entries)
+        for (index, entry) in entries.enumerated() {
+            try await harness.mutation(entry.id, is: index == 7 ? .failed : .succeeded)
+        }
+        #expect(try await harness.mutation(entries[7].id)["response_status"]?.int64 == 422)
+    }
+
+    @Test func `a batch that is too large is split`() async throws {
+        let batches = Batches(limit: 3)
+        let harness = try await Self.harness(batches.answer)
+        let entries = (0..<24).map { _ in harness.create() }
+        try await harness.phone.push(entries)
+        for entry in entries {
+            let mutation = try await harness.mutation(entry.id, is: .succeeded)
+            #expect(mutation["attempts"]?.int64 == 1)
+        }
+        #expect(batches.sizes.contains { $0 > 3 } && batches.sizes.contains { (2...3).contains($0) })
+    }
+
+    @Test func `an upstream without batches gets each request by itself, and is not asked again`() async throws {
+        let asked = Mutex(0)
+        let harness = try await Self.harness { request in
+            guard request.path == "/$batch" else { return nil }
+            asked.withLock { $0 += 1 }
+            return .status(404)
+        }
+        let entries = (0..<20).map { _ in harness.create() }
+        try await harness.phone.push(entries)
+        for entry in entries {
+            let mutation = try await harness.mutation(entry.id, is: .succeeded)
+            #expect(mutation["attempts"]?.int64 == 1)
+        }
+        #expect(asked.withLock { $0 } <= 1)
+    }
+
+    @Test func `a mutation that depends on a create of a batch waits for the next one`() async throws {
+        let batches = Batches()
+        let harness = try await Self.harness(batches.answer)
+        let contact = UUID()
+        let first = (0..<3).map { _ in harness.create() }
+        let create = harness.create(local: contact)
+        let note = harness.create("note", payload: #"{"of":"\#(contact.lowercased)"}"#)
+        try await harness.phone.push(first + [create, note])
+        for entry in first + [create, note] { try await harness.mutation(entry.id, is: .succeeded) }
+        #expect(batches.sizes.allSatisfy { $0 <= 4 })
+    }
+
+    @Test func `batches end when the organization returns to the order of the lane`() async throws {
+        let batches = Batches()
+        let harness = try await Self.harness(batches.answer)
+        try await Self.execute(
+            "UPDATE organizations SET settings = '{}' WHERE id = '\(harness.organization.id)'",
+            harness
+        )
+        let entries = (0..<6).map { _ in harness.create() }
+        try await harness.phone.push(entries)
+        for entry in entries { try await harness.mutation(entry.id, is: .succeeded) }
+        #expect(batches.sizes.isEmpty)
+    }
+}
