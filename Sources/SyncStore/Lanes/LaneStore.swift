@@ -306,8 +306,8 @@ package final class LaneStore: Service {
     )
 
     static let statements = [
-        statsStatement, pausedStatement, organizationsStatement, dueStatement, dueByShardStatement, dueOfOrganizationStatement,
-        postponeStatement,
+        statsStatement, pausedStatement, organizationsStatement, dueStatement, dueByShardStatement,
+        dueOfOrganizationStatement, postponeStatement,
     ]
 }
 
