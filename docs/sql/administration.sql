@@ -94,35 +94,37 @@ SELECT EXISTS (
 -- entity_types_get
 -- $1 organization, $2 name
 SELECT t.name, t.id_space, t.visibility, t.default_priority, t.is_forwarded, t.is_in_use, t.relations, t.on_delete,
-    t.on_erase FROM entity_types t WHERE t.organization_id = $1 AND t.name = $2;
+    t.on_erase, t.routes FROM entity_types t WHERE t.organization_id = $1 AND t.name = $2;
 
 -- entity_types_list
 -- $1 organization, $2 after, $3 limit
 SELECT t.name, t.id_space, t.visibility, t.default_priority, t.is_forwarded, t.is_in_use, t.relations, t.on_delete,
-    t.on_erase FROM entity_types t
+    t.on_erase, t.routes FROM entity_types t
 WHERE t.organization_id = $1 AND t.name > $2 ORDER BY t.name LIMIT $3;
 
 -- entity_types_make
--- $1 organization, $2 name, $3 id_space, $4 visibility, $5 default_priority, $6 is_forwarded, $7 relations, $8 on_delete, $9 on_erase
+-- $1 organization, $2 name, $3 id_space, $4 visibility, $5 default_priority, $6 is_forwarded, $7 relations, $8 on_delete, $9 on_erase, $10 routes
 INSERT INTO entity_types AS t (
-    organization_id, name, id_space, visibility, default_priority, is_forwarded, relations, on_delete, on_erase)
+    organization_id, name, id_space, visibility, default_priority, is_forwarded, relations, on_delete, on_erase,
+    routes)
 VALUES ($1, $2, $3, $4, $5, $6, coalesce($7::jsonb, '{}'),
-    coalesce($8::jsonb, '{}'), coalesce($9, 'delete'))
+    coalesce($8::jsonb, '{}'), coalesce($9, 'delete'), $10)
 ON CONFLICT (organization_id, name) DO NOTHING;
 
 -- entity_types_change
 -- A type in use keeps its id space and all its relations: stored documents hold ids of the types that these lead to
--- $1 organization, $2 name, $3 id_space, $4 visibility, $5 default_priority, $6 is_forwarded, $7 relations, $8 on_delete, $9 on_erase
+-- $1 organization, $2 name, $3 id_space, $4 visibility, $5 default_priority, $6 is_forwarded, $7 relations, $8 on_delete, $9 on_erase, $10 changes_routes, $11 routes
 UPDATE entity_types AS t
 SET id_space = coalesce($3, t.id_space), visibility = coalesce($4, t.visibility),
     default_priority = coalesce($5, t.default_priority), is_forwarded = coalesce($6, t.is_forwarded),
     relations = coalesce($7::jsonb, t.relations), on_delete = coalesce($8::jsonb, t.on_delete),
-    on_erase = coalesce($9, t.on_erase)
+    on_erase = coalesce($9, t.on_erase),
+    routes = CASE WHEN $10::bool THEN $11::jsonb ELSE t.routes END
 WHERE t.organization_id = $1 AND t.name = $2
     AND (NOT t.is_in_use OR coalesce($3, t.id_space) = t.id_space
         AND coalesce($7::jsonb, t.relations) @> t.relations)
 RETURNING t.name, t.id_space, t.visibility, t.default_priority, t.is_forwarded, t.is_in_use, t.relations, t.on_delete,
-    t.on_erase;
+    t.on_erase, t.routes;
 
 -- readers_list
 -- $1 organization
@@ -209,20 +211,23 @@ CROSS JOIN LATERAL (
 -- upstreams_get
 -- $1 organization
 SELECT base_url, credential, timeout_seconds, max_concurrency, id_pointer, headers, allowed_headers, erase_endpoint,
-    send_weak_etags, updated_at FROM upstreams WHERE organization_id = $1;
+    send_weak_etags, outcomes, is_paused, paused_until, requests_per_second, batch, updated_at FROM upstreams WHERE organization_id = $1;
 
 -- upstreams_put
--- $1 organization, $2 base_url, $3 credential, $4 timeout_seconds, $5 max_concurrency, $6 id_pointer, $7 headers, $8 allowed_headers, $9 erase_endpoint, $10 send_weak_etags, $11 now
+-- $1 organization, $2 base_url, $3 credential, $4 timeout_seconds, $5 max_concurrency, $6 id_pointer, $7 headers, $8 allowed_headers, $9 erase_endpoint, $10 send_weak_etags, $11 outcomes, $12 is_paused, $13 paused_until, $14 requests_per_second, $15 batch, $16 now
 INSERT INTO upstreams AS u (
     organization_id, base_url, credential, timeout_seconds, max_concurrency, id_pointer, headers,
-    allowed_headers, erase_endpoint, send_weak_etags, updated_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+    allowed_headers, erase_endpoint, send_weak_etags, outcomes, is_paused, paused_until,
+    requests_per_second, batch, updated_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
 ON CONFLICT (organization_id) DO UPDATE
 SET base_url = excluded.base_url, credential = excluded.credential,
     timeout_seconds = excluded.timeout_seconds, max_concurrency = excluded.max_concurrency,
     id_pointer = excluded.id_pointer, headers = excluded.headers,
     allowed_headers = excluded.allowed_headers, erase_endpoint = excluded.erase_endpoint,
-    send_weak_etags = excluded.send_weak_etags, updated_at = excluded.updated_at;
+    send_weak_etags = excluded.send_weak_etags, outcomes = excluded.outcomes, is_paused = excluded.is_paused,
+    paused_until = excluded.paused_until, requests_per_second = excluded.requests_per_second,
+    batch = excluded.batch, updated_at = excluded.updated_at;
 
 -- upstreams_delete
 -- $1 organization

@@ -1,14 +1,15 @@
 -- lane_in_flight
--- Reads the mutations in flight of lanes whose worker is lost.
--- $1 push, $2 organization_id, $3 user_id, $4 id
-SELECT k.push AS job, m.id, m.accepted_at, m.device_id, m.position, m.operation, m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer, m.max_attempts, m.conflict_resolution, m.endpoint, m.payload, m.headers, m.base_version, m.reference_ids, m.reference_types, m.revision, m.attempt_count, m.next_retry_at, m.resolution, m.is_outcome_unknown, m.conflict_retries, m.hold_count, m.held_since, m.sent_method, m.sent_endpoint, m.sent_payload, m.error, m.traceparent, m.key_user_id
-FROM unnest($1::int4[], $2::uuid[], $3::uuid[], $4::uuid[]) AS k (push, organization_id, user_id, id)
+-- Reads the mutations in flight of lanes whose worker is lost
+-- $1 job, $2 organization_id, $3 user_id, $4 head_position
+SELECT k.job, m.id, m.accepted_at, m.device_id, m.position, m.operation, m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer, m.max_attempts, m.conflict_resolution, m.endpoint, m.payload, m.headers, m.base_version, m.reference_ids, m.reference_types, m.revision, m.attempt_count, m.next_retry_at, m.resolution, m.is_outcome_unknown, m.conflict_retries, m.hold_count, m.held_since, m.sent_method, m.sent_endpoint, m.sent_payload, m.error, m.traceparent, m.key_user_id
+FROM unnest($1::int4[], $2::uuid[], $3::uuid[], $4::int8[]) AS k (job, organization_id, user_id, head_position)
 CROSS JOIN LATERAL (
     SELECT * FROM mutations x
-    WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id AND x.id = k.id
-        AND x.status = 'in_flight'
+    WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id
+        AND x.position >= k.head_position AND x.synced_at IS NULL AND x.status = 'in_flight'
     OFFSET 0
-) m;
+) m
+ORDER BY k.job, m.position;
 
 -- lane_done_blockers
 -- Finds done mutations that other mutations still wait for.
@@ -225,6 +226,71 @@ LEFT JOIN LATERAL (
     OFFSET 0
 ) e ON true;
 
+-- lane_due
+-- The due mutations of lanes that may have several in flight, in order, with what ``heads`` returns of a head.
+-- $1 job, $2 organization_id, $3 user_id, $4 head_position, $5 room, $6 now
+SELECT k.job, m.id, m.accepted_at, m.device_id, m.position, m.operation, m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer, m.max_attempts, m.conflict_resolution, m.endpoint, m.payload, m.headers, m.base_version, m.reference_ids, m.reference_types, m.revision, m.attempt_count, m.next_retry_at, m.resolution, m.is_outcome_unknown, m.conflict_retries, m.hold_count, m.held_since, m.sent_method, m.sent_endpoint, m.sent_payload, m.error, m.traceparent, m.key_user_id, i.client_ids, i.entity_types, i.server_ids, i.are_integers,
+    e.organization_id, e.entity_type, e.id, e.id_is_integer, e.version, e.is_deleted, CASE WHEN m.base_version <> e.version THEN e.document END AS document, e.owner_id, e.client_id, e.updated_by, e.updated_on, e.run_base, e.etag
+FROM unnest($1::int4[], $2::uuid[], $3::uuid[], $4::int8[], $5::int4[]) AS k (job, organization_id, user_id, head_position, room)
+CROSS JOIN LATERAL (
+    SELECT * FROM mutations b
+    WHERE b.organization_id = k.organization_id AND b.user_id = k.user_id
+        AND b.position >= k.head_position AND b.synced_at IS NULL AND b.status = 'pending'
+        AND (b.next_retry_at IS NULL OR b.next_retry_at <= $6)
+    ORDER BY b.position
+    LIMIT k.room
+) m
+LEFT JOIN LATERAL (
+    SELECT array_agg(y.client_id) AS client_ids, array_agg(y.entity_type) AS entity_types,
+        array_agg(y.server_id::text) AS server_ids, array_agg(y.server_id_is_integer) AS are_integers
+    FROM unnest(m.reference_ids) AS r (client_id)
+    CROSS JOIN LATERAL (
+        SELECT z.client_id, z.entity_type, z.server_id, z.server_id_is_integer FROM id_mappings z
+        WHERE z.organization_id = k.organization_id AND z.user_id = k.user_id AND z.client_id = r.client_id
+            AND z.status = 'resolved'
+        UNION ALL
+        SELECT z.client_id, z.entity_type, coalesce(z.server_id, z.same_as), z.server_id_is_integer
+        FROM local_ids z
+        -- a device's own id is represented by a UUID of version 8; others are not looked up
+        WHERE get_byte(uuid_send(r.client_id), 6) & 240 = 128
+            AND z.organization_id = k.organization_id AND z.user_id = k.user_id AND z.client_id = r.client_id
+            AND coalesce(z.server_id, z.same_as) IS NOT NULL
+        OFFSET 0
+    ) y
+) i ON true
+LEFT JOIN LATERAL (
+    SELECT * FROM entities y
+    WHERE m.operation <> 'create' AND y.organization_id = k.organization_id
+        AND y.entity_type = m.entity_type AND y.id = coalesce(m.server_id, (
+            SELECT z.server_id FROM id_mappings z
+            WHERE z.organization_id = k.organization_id AND z.user_id = k.user_id
+                AND z.client_id = m.local_id AND z.entity_type = m.entity_type), (
+            SELECT coalesce(z.server_id, z.same_as) FROM local_ids z
+            WHERE m.local_number IS NOT NULL AND z.organization_id = k.organization_id
+                AND z.user_id = k.user_id AND z.client_id = m.local_id))
+    OFFSET 0
+) e ON true
+ORDER BY k.job, m.position;
+
+-- lane_windows
+-- The first pending mutation of lanes that may have several in flight, and the time of the next retry.
+-- $1 job, $2 organization_id, $3 user_id, $4 head_position, $5 now
+SELECT k.job, w.position, w.accepted_at, w.next_retry_at, w.is_full
+FROM unnest($1::int4[], $2::uuid[], $3::uuid[], $4::int8[]) AS k (job, organization_id, user_id, head_position)
+CROSS JOIN LATERAL (
+    SELECT min(p.position) AS position, (array_agg(p.accepted_at ORDER BY p.position))[1] AS accepted_at,
+        min(p.next_retry_at) FILTER (WHERE p.next_retry_at > $5) AS next_retry_at,
+        count(*) = 256 AS is_full
+    FROM (
+        SELECT b.position, b.accepted_at, b.next_retry_at FROM mutations b
+        WHERE b.organization_id = k.organization_id AND b.user_id = k.user_id
+            AND b.position >= k.head_position AND b.synced_at IS NULL AND b.status = 'pending'
+        ORDER BY b.position
+        LIMIT 256
+    ) p
+    HAVING count(*) > 0
+) w;
+
 -- lane_mark_in_flight
 -- Marks mutations as in flight.
 -- $1 organization_id, $2 user_id, $3 id, $4 attempt_count, $5 now
@@ -267,6 +333,11 @@ SELECT count(*) FILTER (WHERE l.lease_owner IS NOT NULL AND l.ready_at > $1) AS 
     min(l.queued_since) AS oldest
 FROM lanes l
 WHERE l.ready_at IS NOT NULL OR l.halted_by IS NOT NULL;
+
+-- upstreams_paused
+-- $1 now
+SELECT count(*) AS paused FROM upstreams u
+WHERE u.is_paused AND (u.paused_until IS NULL OR u.paused_until > $1);
 
 -- lanes_census_organizations
 -- $1 limit

@@ -930,7 +930,7 @@ CROSS JOIN LATERAL (
 
 -- lane_listing_lane
 -- $1 organization, $2 user
-SELECT x.organization_id, x.user_id, x.next_position, x.change_position, x.queued_count, x.open_count, x.halted_by, x.ready_at, x.lease_owner, x.lease_token, x.in_flight_id, x.head_position, x.queued_since FROM lanes x WHERE x.organization_id = $1 AND x.user_id = $2;
+SELECT x.organization_id, x.user_id, x.next_position, x.change_position, x.queued_count, x.open_count, x.halted_by, x.ready_at, x.lease_owner, x.lease_token, x.lease_step, x.in_flight_id, x.head_position, x.queued_since FROM lanes x WHERE x.organization_id = $1 AND x.user_id = $2;
 
 -- lane_listing
 -- $1 organization, $2 user, $3 after, $4 limit

@@ -865,7 +865,7 @@ SELECT f.to_type, f.to_id, f.entity_type, f.id FROM found f LIMIT $6::int8;
 SELECT l.*
 FROM unnest($1::uuid[], $2::uuid[]) AS k (organization_id, user_id)
 CROSS JOIN LATERAL (
-    SELECT x.organization_id, x.user_id, x.next_position, x.change_position, x.queued_count, x.open_count, x.halted_by, x.ready_at, x.lease_owner, x.lease_token, x.in_flight_id, x.head_position, x.queued_since
+    SELECT x.organization_id, x.user_id, x.next_position, x.change_position, x.queued_count, x.open_count, x.halted_by, x.ready_at, x.lease_owner, x.lease_token, x.lease_step, x.in_flight_id, x.head_position, x.queued_since
     FROM lanes x
     WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id
     FOR UPDATE
@@ -874,7 +874,7 @@ CROSS JOIN LATERAL (
 -- lanes_lock_of_one
 -- Locks lanes of one organization, on a cluster.
 -- $1 organization, $2 users
-SELECT x.organization_id, x.user_id, x.next_position, x.change_position, x.queued_count, x.open_count, x.halted_by, x.ready_at, x.lease_owner, x.lease_token, x.in_flight_id, x.head_position, x.queued_since
+SELECT x.organization_id, x.user_id, x.next_position, x.change_position, x.queued_count, x.open_count, x.halted_by, x.ready_at, x.lease_owner, x.lease_token, x.lease_step, x.in_flight_id, x.head_position, x.queued_since
 FROM lanes x
 WHERE x.organization_id = $1 AND x.user_id = ANY ($2)
 ORDER BY x.user_id
@@ -885,7 +885,7 @@ FOR UPDATE;
 SELECT l.*
 FROM unnest($1::uuid[], $2::uuid[]) AS k (organization_id, user_id)
 CROSS JOIN LATERAL (
-    SELECT x.organization_id, x.user_id, x.next_position, x.change_position, x.queued_count, x.open_count, x.halted_by, x.ready_at, x.lease_owner, x.lease_token, x.in_flight_id, x.head_position, x.queued_since
+    SELECT x.organization_id, x.user_id, x.next_position, x.change_position, x.queued_count, x.open_count, x.halted_by, x.ready_at, x.lease_owner, x.lease_token, x.lease_step, x.in_flight_id, x.head_position, x.queued_since
     FROM lanes x
     WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id
     OFFSET 0
@@ -893,7 +893,7 @@ CROSS JOIN LATERAL (
 
 -- lanes_look_of_one
 -- $1 organization, $2 users
-SELECT x.organization_id, x.user_id, x.next_position, x.change_position, x.queued_count, x.open_count, x.halted_by, x.ready_at, x.lease_owner, x.lease_token, x.in_flight_id, x.head_position, x.queued_since
+SELECT x.organization_id, x.user_id, x.next_position, x.change_position, x.queued_count, x.open_count, x.halted_by, x.ready_at, x.lease_owner, x.lease_token, x.lease_step, x.in_flight_id, x.head_position, x.queued_since
 FROM lanes x
 WHERE x.organization_id = $1 AND x.user_id = ANY ($2)
 ORDER BY x.user_id
@@ -901,12 +901,12 @@ ORDER BY x.user_id
 
 -- lanes_write
 -- Writes existing, locked lanes.
--- $1 organization_id, $2 user_id, $3 next_position, $4 change_position, $5 queued_count, $6 open_count, $7 halted_by, $8 ready_at, $9 lease_owner, $10 lease_token, $11 in_flight_id, $12 head_position, $13 queued_since
-INSERT INTO lanes AS l (organization_id, user_id, next_position, change_position, queued_count, open_count, halted_by, ready_at, lease_owner, lease_token, in_flight_id, head_position, queued_since)
+-- $1 organization_id, $2 user_id, $3 next_position, $4 change_position, $5 queued_count, $6 open_count, $7 halted_by, $8 ready_at, $9 lease_owner, $10 lease_token, $11 lease_step, $12 in_flight_id, $13 head_position, $14 queued_since
+INSERT INTO lanes AS l (organization_id, user_id, next_position, change_position, queued_count, open_count, halted_by, ready_at, lease_owner, lease_token, lease_step, in_flight_id, head_position, queued_since)
 SELECT k.*
-FROM unnest($1::uuid[], $2::uuid[], $3::int8[], $4::int8[], $5::int4[], $6::int4[], $7::uuid[], $8::timestamptz[], $9::uuid[], $10::int8[], $11::uuid[], $12::int8[], $13::timestamptz[]) AS k (organization_id, user_id, next_position, change_position, queued_count, open_count, halted_by, ready_at, lease_owner, lease_token, in_flight_id, head_position, queued_since)
+FROM unnest($1::uuid[], $2::uuid[], $3::int8[], $4::int8[], $5::int4[], $6::int4[], $7::uuid[], $8::timestamptz[], $9::uuid[], $10::int8[], $11::int8[], $12::uuid[], $13::int8[], $14::timestamptz[]) AS k (organization_id, user_id, next_position, change_position, queued_count, open_count, halted_by, ready_at, lease_owner, lease_token, lease_step, in_flight_id, head_position, queued_since)
 ON CONFLICT (organization_id, user_id) DO UPDATE
-SET next_position = excluded.next_position, change_position = excluded.change_position, queued_count = excluded.queued_count, open_count = excluded.open_count, halted_by = excluded.halted_by, ready_at = excluded.ready_at, lease_owner = excluded.lease_owner, lease_token = excluded.lease_token, in_flight_id = excluded.in_flight_id, head_position = excluded.head_position, queued_since = excluded.queued_since;
+SET next_position = excluded.next_position, change_position = excluded.change_position, queued_count = excluded.queued_count, open_count = excluded.open_count, halted_by = excluded.halted_by, ready_at = excluded.ready_at, lease_owner = excluded.lease_owner, lease_token = excluded.lease_token, lease_step = excluded.lease_step, in_flight_id = excluded.in_flight_id, head_position = excluded.head_position, queued_since = excluded.queued_since;
 
 -- quotas_mutations
 -- The remaining quotas of users, read under the locks of their lanes.
@@ -959,3 +959,21 @@ CROSS JOIN LATERAL (
 INSERT INTO request_quotas AS q (organization_id, missing, as_of)
 SELECT k.* FROM unnest($1::uuid[], $2::int8[], $3::timestamptz[]) AS k (organization_id, missing, as_of)
 ON CONFLICT (organization_id) DO UPDATE SET missing = excluded.missing, as_of = excluded.as_of;
+
+-- quotas_lock_upstreams
+-- Locks the buckets of upstreams in key order and reads them.
+-- $1 organizations
+SELECT q.organization_id, q.missing, q.as_of
+FROM unnest($1::uuid[]) AS k (organization_id)
+CROSS JOIN LATERAL (
+    SELECT x.organization_id, x.rate_missing AS missing, x.rate_as_of AS as_of FROM upstreams x
+    WHERE x.organization_id = k.organization_id
+    FOR UPDATE
+) q;
+
+-- quotas_write_upstreams
+-- $1 organization_id, $2 missing, $3 as_of
+UPDATE upstreams AS u
+SET rate_missing = k.missing, rate_as_of = k.as_of
+FROM unnest($1::uuid[], $2::int8[], $3::timestamptz[]) AS k (organization_id, missing, as_of)
+WHERE u.organization_id = k.organization_id;

@@ -163,8 +163,14 @@ ORDER BY i.change_position, i.client_id, i.entity_type;
 -- backlog_lane
 -- The lane, and its head.
 -- $1 organization, $2 user
-SELECT x.organization_id, x.user_id, x.next_position, x.change_position, x.queued_count, x.open_count, x.halted_by, x.ready_at, x.lease_owner, x.lease_token, x.in_flight_id, x.head_position, x.queued_since,
+SELECT x.organization_id, x.user_id, x.next_position, x.change_position, x.queued_count, x.open_count, x.halted_by, x.ready_at, x.lease_owner, x.lease_token, x.lease_step, x.in_flight_id, x.head_position, x.queued_since,
     EXISTS (SELECT 1 FROM upstreams u WHERE u.organization_id = $1) AS has_upstream,
+    coalesce((
+        SELECT u.is_paused FROM upstreams u WHERE u.organization_id = $1), false) AS is_paused,
+    coalesce((
+        SELECT u.requests_per_second IS NOT NULL FROM upstreams u
+        WHERE u.organization_id = $1), false) AS is_rate_limited,
+    (SELECT u.paused_until FROM upstreams u WHERE u.organization_id = $1) AS paused_until,
     coalesce((
         SELECT t.is_forwarded FROM entity_types t
         WHERE t.organization_id = $1 AND t.name = m.entity_type), false) AS is_forwarded,
