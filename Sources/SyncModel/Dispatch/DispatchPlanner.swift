@@ -1,6 +1,6 @@
 public import FoundationEssentials
 
-/// Decides about the mutation at the head of a lane. Pure.
+/// Decides about the mutation at the head of a lane. It does no I/O.
 ///
 /// It decides whether the mutation's turn has come, and what the gateway sends (product rules 2, 6 and 8).
 public struct DispatchPlanner: Sendable {
