@@ -4,7 +4,7 @@ import SyncModel
 
 /// Requests in one request, as a JSON batch of OData 4.01, and a GraphQL API over the same documents.
 extension DemoCollections {
-    /// The text of a document that the GraphQL API refuses, with the status 200.
+    /// The name of a contact that the GraphQL API refuses, with the status 200.
     static let refused: StaticString = "refuse"
     private static let batchPath = "/$batch"
     private static let graphQLPath = "/graphql"
@@ -62,7 +62,7 @@ extension DemoCollections {
         )
     }
 
-    /// Creates a contact from `variables.input`. A refusal is an `errors` of a 200, as in GraphQL.
+    /// Creates a contact from `variables.input`. A refusal is a 200 with `errors`, as in GraphQL.
     private mutating func graphQL(_ request: DemoRequest) -> DemoAnswer {
         let root = (try? JSONTree(parsing: request.body))?.root
         guard let input = root?.value(at: "/variables/input"), input.kind == .object else {

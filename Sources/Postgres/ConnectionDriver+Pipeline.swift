@@ -76,7 +76,7 @@ extension ConnectionDriver {
 
     /// Passes the queries to libpq, preparing statements at their first use.
     ///
-    /// An error comes from libpq itself; the server still answers the queries that were sent before.
+    /// A returned error is from libpq, not from the server, which still answers the queries sent before.
     private func send(_ queries: [Query]) -> (steps: [PipelineProgress.Step], PostgresError?) {
         var steps: [PipelineProgress.Step] = []
         steps.reserveCapacity(queries.count)
@@ -127,7 +127,7 @@ extension ConnectionDriver {
 }
 
 extension PostgresError.Kind? {
-    /// The reason for cancelling a statement, if the server did not react.
+    /// The kind of error if a cancelled statement gets no response: a time-out becomes `unresponsive`.
     var ofNoAnswer: PostgresError.Kind? { self == .timedOut ? .unresponsive : self }
 }
 
@@ -174,7 +174,7 @@ extension ConnectionDriver {
                 switch drain() {
                 case .done: isDone = true
                 case .broken: return (.broken, interruption?.kind)
-                // A dying server's last message may still have been in the socket.
+                // Sending failed. The results are read first, because they may include a dying server's last message.
                 case .pending where unsent == nil: return (.broken, interruption?.kind)
                 case .pending: break
                 }

@@ -17,7 +17,7 @@ final class ConnectionDriver {
     var pointers = ValuePointers()
     /// Set by jobs after which the connection should be replaced.
     var needsReplacement = false
-    /// Translates queries for the server, if it is of another kind.
+    /// Translates queries for a server of the dialect's kind; nil for any other server.
     private(set) var translation: (@Sendable (Query) throws(PostgresError) -> Query)?
     /// The statements that guard the connection's transactions.
     private(set) var transactionGuard: Dialect.TransactionGuard?

@@ -31,7 +31,7 @@ package final class GatewayProcess: RunningGateway {
     ///
     /// - Parameters:
     ///   - host: its address on this machine.
-    ///   - ports: of `/v1` and of the operations listener; nil for free ones.
+    ///   - ports: the ports of `/v1` and of the operations listener; nil for free ones.
     package init(
         database: String,
         settings: [String: String] = [:],

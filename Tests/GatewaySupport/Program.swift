@@ -17,7 +17,7 @@ package final class Program: Sendable {
     private let standardOutput: UnnamedFile
     private let standardError: UnnamedFile
 
-    /// - Parameter environment: in addition to this process's environment, without the variables of Sluice and libpq.
+    /// - Parameter environment: added to this process's environment, from which variables of Sluice and libpq are removed.
     package convenience init(
         _ arguments: [String],
         environment: [String: String] = [:],

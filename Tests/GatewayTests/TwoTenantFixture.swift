@@ -21,7 +21,7 @@ struct TwoTenantFixture: Sendable {
     let eve: SyncWorker
 
     /// - Parameters:
-    ///   - settings: of the first organization.
+    ///   - settings: the settings of the first organization.
     ///   - timeouts: the time-outs for the database; nil for those that `isPatient` selects.
     init(
         _ settings: String = "{}",

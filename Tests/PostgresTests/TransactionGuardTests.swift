@@ -35,7 +35,7 @@ import Testing
         let insert = query("INSERT INTO t VALUES (1)")
         let count = query("SELECT count(*) FROM t")
 
-        // the statements around it return nothing
+        // the guard's statements add no results
         let results = try await connection.run([.begin, insert, count, .commit])
         #expect(results.count == 4)
         #expect(try results[2].read(0, 0, as: Int64.self) == 1)

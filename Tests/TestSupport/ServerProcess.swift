@@ -59,7 +59,7 @@ actor ServerProcess {
 
     /// Freezes (`true`) or continues the server's main process.
     ///
-    /// - Parameter wholly: with its sessions, as if the machine were disconnected.
+    /// - Parameter wholly: whether its sessions are frozen or continued too, as if the machine were disconnected.
     func freeze(_ frozen: Bool, wholly: Bool = false) throws {
         let text = try String(contentsOfFile: "\(directory)/data/postmaster.pid", encoding: .utf8)
         guard let line = text.split(separator: "\n").first, let pid = pid_t(line) else { return }

@@ -50,7 +50,7 @@ final class WatchedServer: Sendable {
         return python
     }
 
-    /// Our end of its input closes with this process; then the server is killed.
+    /// Runs the server. The end of this process closes the script's input; then the script kills the server.
     private static let script = """
         directory=$1; shift
         exec 2>/dev/null

@@ -147,7 +147,7 @@ export function flawOf(text) {
 	}
 }
 
-// The depth below which values get no pointer.
+// Values that are nested more deeply get no pointer.
 const DEEP = 1_000
 
 // Follows the tokens of a value, and returns their places as JSON Pointers.

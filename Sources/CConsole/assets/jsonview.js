@@ -9,7 +9,7 @@ export const textOf = value =>
 	value == null ? null : value instanceof Source ? value.text : JSON.stringify(value)
 
 // Shows a JSON value.
-// @param marks the rewritten values, by pointer: each note is shown as the title of its value
+// @param marks a note for each rewritten value, by the value's JSON Pointer; it is shown as the value's title
 export function jsonView(value, { label, marks = new Map() } = {}) {
 	const source = textOf(value) ?? 'null'
 	const box = h('pre.json', { tabindex: '0', role: 'group', 'aria-label': label })

@@ -9,7 +9,7 @@ package struct ConnectionFailure: Sendable, Equatable {
     /// What to do; no full stop at the end.
     package let cure: String
 
-    /// - Parameter error: of an attempt to connect, or of a connection that was lost.
+    /// - Parameter error: the error of an attempt to connect, or of a lost connection.
     package init(_ error: PostgresError) {
         let reason = error.userMessage
         let isRefusal = error.connectFailure?.isRefusal ?? false

@@ -13,7 +13,7 @@ package enum SchemaCheck {
         case empty
         /// Migrations that have to be applied first.
         case behind([String])
-        /// It is there, but unsuitable; trying later does not help.
+        /// The database exists but is unsuitable; a later attempt would fail, too.
         case unfit(String)
         /// No connection can be made now.
         case unreachable(ConnectionFailure)
@@ -53,7 +53,8 @@ package enum SchemaCheck {
         }
     }
 
-    /// Throws if a gateway cannot use the database either. A gateway's own role need not be allowed to migrate.
+    /// Throws if the obstacle to migrating also prevents a gateway from using the database. A gateway's own role need
+    /// not be allowed to migrate.
     private static func require(_ obstacle: SchemaObstacle) throws {
         switch obstacle {
         case .encoding, .noSchema, .taken: throw obstacle
@@ -61,7 +62,7 @@ package enum SchemaCheck {
         }
     }
 
-    /// Names of migrations, as many as a person reads.
+    /// Names of migrations; only the first and the last if there are more than four.
     package static func list(_ migrations: [String]) -> String {
         guard migrations.count > 4, let first = migrations.first, let last = migrations.last else {
             return migrations.joined(separator: ", ")
@@ -125,13 +126,13 @@ package enum PoolerAdvice {
     package static let remedy =
         "Set \(Setting.databaseURL.variable) to PostgreSQL itself, or to a pool in session mode "
         + "(PgBouncer: pool_mode=session for this database)."
-    /// All of it in a sentence or two, for commands.
+    /// The refusal with its reason and remedy, for commands.
     package static let sentence = "the database is behind \(refusal): \(reason). \(remedy)"
     /// About a pooler that leaves each client its session.
     package static let notice =
         "a pooler in session mode, which adds latency and must allow all connections of each gateway"
 
-    /// Logs it, if there is a pooler.
+    /// Logs the notice if there is a pooler.
     package static func record(_ pooling: Pooling, to logger: Logger) {
         guard pooling == .session else { return }
         logger.notice("Database is behind a pooler", metadata: [LogKeys.reason: "\(notice)"])

@@ -3,8 +3,8 @@ import Glibc
 
 /// Layout and recurring parts of help texts.
 ///
-/// ArgumentParser breaks long lines without indentation, also those of commands to paste. The program therefore lets it
-/// render lines of any length, and wraps them itself.
+/// ArgumentParser would break long lines without indentation, even commands that are meant for pasting. The program
+/// therefore lets it render lines of any length, and wraps them itself.
 package enum HelpText {
     /// The width for rendering without line breaks.
     package static let unlimited = 1_000_000

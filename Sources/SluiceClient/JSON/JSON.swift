@@ -2,8 +2,8 @@ import GRDB
 
 /// A JSON value (RFC 8259) without loss: numbers keep their original digits.
 ///
-/// Foundation's decoders turn numbers into binary floating point, which changes `0.10` or a 64-bit id. Apps that use
-/// this library resolve no other package for it, so the type is the library's own.
+/// Foundation's decoders turn numbers into binary floating point, which changes `0.10` or a 64-bit id. The
+/// library contains a JSON type, so that apps need no further package for it.
 ///
 ///     let body: JSON = ["title": "Visit", "amount": .number("129.90"), "tags": ["a", "b"], "note": .null]
 public enum JSON: Sendable, Hashable {
@@ -12,7 +12,7 @@ public enum JSON: Sendable, Hashable {
     case number(JSONNumber)
     case string(String)
     case array([JSON])
-    /// Members are written in the order of their names: equal values are equal text.
+    /// Members are written in the order of their names, so that equal values have equal text.
     ///
     /// Names that differ only in how their characters are composed are equal in Swift, and therefore are one name.
     case object([String: JSON])
@@ -57,7 +57,7 @@ extension JSON {
         if case .bool(let value) = self { value } else { nil }
     }
 
-    /// A whole number of 64 bits; nil for any other value, `25.0` and `1e3` among them.
+    /// A whole number of 64 bits; nil for any other value, also for `25.0` and `1e3`.
     public var int64: Int64? {
         if case .number(let number) = self { Int64(number.text) } else { nil }
     }

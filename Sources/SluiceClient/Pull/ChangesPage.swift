@@ -1,6 +1,6 @@
 import Foundation
 
-/// A page of the feed (`docs/api.md`, a change; `docs/id-spaces.md`, a pull in a device's own ids).
+/// A page of the feed, described in `docs/api.md` (a change) and `docs/id-spaces.md` (a pull in a device's own ids).
 struct ChangesPage: Sendable {
     let changes: [JSON]
     let next: String

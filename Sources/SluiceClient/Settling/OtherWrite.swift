@@ -49,8 +49,8 @@ struct OtherWrite: Sendable {
         try findKeys(map, db)
     }
 
-    /// Repeats decisions about writes of this phone that a restored gateway has lost. Such writes ended on this phone,
-    /// and wait at the gateway again.
+    /// Repeats decisions that a restored gateway has lost. They are about writes of this phone that have ended here,
+    /// but wait for a decision at the gateway again.
     static func repeatLostDecisions(_ mutations: [JSON], _ map: EntityMap, _ db: Database, now: Date) throws {
         for mutation in mutations {
             guard let result = MutationResult(mutation), [.failed, .conflict].contains(result.status) else { continue }
@@ -69,7 +69,7 @@ struct OtherWrite: Sendable {
                     """,
                 arguments: [result.id.wire]
             )
-            // a person decides again
+            // a write that had succeeded waits for a person's decision again
             if db.changesCount > 0 { try PushAnswer(map, db, now: now).apply(result) }
         }
     }
@@ -82,7 +82,7 @@ struct OtherWrite: Sendable {
         ) ?? false
     }
 
-    /// Finds the rows of this phone that the writes change; a pull may have returned them since.
+    /// Finds the phone's rows that the other writes change. A pull may have added them after the writes were copied.
     static func findKeys(_ map: EntityMap, _ db: Database) throws {
         let rows = try Row.fetchAll(
             db,

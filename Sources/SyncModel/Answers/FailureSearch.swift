@@ -7,7 +7,7 @@ public import FoundationEssentials
 ///
 /// The search starts from given mutations, lists the further mutations that it needs in ``unknown``, and accepts them
 /// with ``add(_:)``. It visits each dependency once, however many mutations share it. An unknown mutation counts as not
-/// settled. Pure.
+/// settled. It does no I/O.
 public struct FailureSearch: Sendable {
     /// A mutation on the path from a mutation in question to the mutations for which it waits.
     public struct Step: Sendable {

@@ -1,6 +1,6 @@
 public import FoundationEssentials
 
-/// Decides about the mutation at the head of a lane. Pure.
+/// Decides about the mutation at the head of a lane. It does no I/O.
 ///
 /// It decides whether the mutation's turn has come, and what the gateway sends (product rules 2, 6 and 8).
 public struct DispatchPlanner: Sendable {
@@ -9,7 +9,7 @@ public struct DispatchPlanner: Sendable {
         case run(Dispatch)
         /// It holds the lane until then.
         case hold(until: Timestamp)
-        /// It can never run as it is.
+        /// The mutation can never run unless it is changed.
         case fail(Outcome)
         /// It is in conflict with the feed, and no request is sent. `version` is the entity's, where the mutation gave
         /// way to it.

@@ -1,4 +1,4 @@
-/// Decides the outcome of a mutation from the upstream's answer. Pure.
+/// Decides the outcome of a mutation from the upstream's answer. It does no I/O.
 ///
 /// Product rules 6, 7, 11 and 12.
 public struct OutcomePlanner: Sendable {

@@ -1,11 +1,11 @@
 public import FoundationEssentials
 import JSONText
 
-/// A mutation's request as the last attempt sent it, or as the next will. Pure.
+/// A mutation's request, as the last attempt sent it or as the next attempt will send it.
 ///
-/// It has permanent ids in place, and their positions.
+/// It contains permanent ids, and lists where they replace client ids. Computing it does no I/O.
 public struct ReplayPreview: Sendable {
-    /// A client's id that gave way to a permanent one.
+    /// A client id that was replaced by a permanent id.
     public struct Rewrite: Sendable, Hashable {
         /// A JSON Pointer into the payload; `endpoint` for the path.
         @Exact public private(set) var pointer: String
@@ -16,16 +16,16 @@ public struct ReplayPreview: Sendable {
     }
 
     public let request: PreviewedRequest
-    /// Below the organization's base URL, which comes before it.
+    /// The upstream's base URL. The request's path is below it.
     public let baseURL: String
     public let idempotencyKey: UUID
     public let rewritten: [Rewrite]
 
-    /// Nil for a mutation without a request.
+    /// Nil if there is no request.
     ///
-    /// It is not replayed to an upstream, or cannot be sent as it is.
+    /// In that case the mutation is not replayed to an upstream, or cannot be sent in its present state.
     ///
-    /// - Parameter surroundings: `mappings` of every client id of the content that has a permanent id.
+    /// - Parameter surroundings: its `mappings` must contain each client id in the content that has a permanent id.
     public init?(of mutation: QueuedMutation, _ surroundings: DispatchPlanner.LaneContext, now: Timestamp) {
         let planner = DispatchPlanner(leaseSeconds: 3_600)
         var (queued, surroundings) = (mutation, surroundings)
@@ -33,7 +33,7 @@ public struct ReplayPreview: Sendable {
         surroundings.organization.upstream?.pause = nil
         var decision = planner.decide(queued, surroundings, now: now, heldUntil: nil)
         if case .conflict = decision {
-            // it met the entity in the state of then
+            // the conflict is with the entity's present state; the attempt met an earlier one
             surroundings.entity = nil
             decision = planner.decide(queued, surroundings, now: now, heldUntil: nil)
         }
@@ -83,9 +83,9 @@ public struct ReplayPreview: Sendable {
 }
 
 extension QueuedMutation {
-    /// Client ids that may be in the content of a mutation without stored references.
+    /// All ids in the mutation's content that may be client ids: every UUID, and every device id.
     ///
-    /// The references of a final mutation are not kept. The result has every UUID of the content, and every device id.
+    /// They are needed because the references of a final mutation are not kept.
     public func namedIDs(in type: EntityType) -> [UUID] {
         var ids = references.ids + (endpoint?.uuids ?? [])
         if let payload, let root = try? JSONTree(parsing: payload).root {
@@ -108,7 +108,7 @@ extension QueuedMutation {
 }
 
 extension JSONValue {
-    /// Every UUID-shaped string within, with its place.
+    /// Visits every UUID-shaped string within this value, with its JSON Pointer.
     fileprivate func visitUUIDs(at pointer: String, _ visit: (UUID, String) -> Void) {
         if let uuid {
             visit(uuid, pointer)

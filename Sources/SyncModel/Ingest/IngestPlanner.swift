@@ -1,6 +1,6 @@
 public import FoundationEssentials
 
-/// Decides the outcomes of events that report edits made elsewhere. Pure.
+/// Decides the outcomes of events that report edits made elsewhere. It does no I/O.
 ///
 /// An event is applied, is already known, is an echo of the gateway's own request, or waits for the outcome of such a
 /// request.

@@ -1,6 +1,6 @@
 public import FoundationEssentials
 
-/// The decisions of one step of a lane's worker. Pure.
+/// The decisions of one step of a lane's worker. It does no I/O.
 ///
 /// They are made while its transaction reads: ``init(_:lane:organization:by:now:)`` once the lane is locked,
 /// ``settle(_:_:)`` once lost mutations are known, ``choose(by:_:now:)`` once the head is known. After each of them the

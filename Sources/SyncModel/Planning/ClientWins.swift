@@ -1,7 +1,7 @@
 import FoundationEssentials
 public import JSONText
 
-/// How a forwarded mutation overrides the state of another writer. Pure.
+/// How a forwarded mutation overrides the state of another writer. It does no I/O.
 ///
 /// Product rule 12.
 public enum ClientWins {

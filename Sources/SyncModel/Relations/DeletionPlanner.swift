@@ -32,7 +32,7 @@ struct BrokenRelation: Error {
     }
 }
 
-/// Decides what a deletion does with the entities that refer to the deleted one. Pure.
+/// Decides what a deletion does with the entities that refer to the deleted one. It does no I/O.
 struct DeletionPlanner {
     private let root: EntityKey
     private let writer: Writer

@@ -35,7 +35,7 @@ public struct PathTemplate: Sendable, Hashable {
     ///
     /// - Parameters:
     ///   - id: the entity's id; nil where it is not known.
-    ///   - payload: with server ids in place.
+    ///   - payload: the payload, in which server ids have replaced client ids.
     /// - Throws: `validation_failed` if a value is missing, or if the result could lead out of the base URL.
     func path(id: ServerID?, payload: JSONValue?) throws(Problem) -> String {
         guard let parts = try? Self.parts(of: text) else {

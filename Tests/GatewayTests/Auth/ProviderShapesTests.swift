@@ -18,7 +18,7 @@ import Tokens
     struct Expected: Sendable {
         let user: TokenClaims.User
         let organizations: [String]
-        /// The organization as in the payload's text, and another.
+        /// The organization as it is written in the payload's text, and its replacement by another organization.
         let otherOrganization: (String, String)
 
         init(_ user: TokenClaims.User, _ organizations: [String], _ claim: String, _ other: String) {
@@ -104,7 +104,7 @@ import Tokens
         #expect(claims.user == expected.user)
         #expect(claims.organization == .names(expected.organizations.map { ByteExactString($0) }))
         #expect(claims.namespace.string == recipe.settings["SLUICE_JWT_ISSUER"])
-        // of another issuer, for another audience, without a user
+        // refused: tokens of another issuer or without one, for another audience, and without a user
         let issuer = try #require(recipe.settings["SLUICE_JWT_ISSUER"])
         let changes: [(String, String)] =
             [("\"iss\": \"\(issuer)\"", "\"iss\": \"\(issuer)x\""), ("\"iss\"", "\"ass\"")]

@@ -22,7 +22,7 @@ struct TwoProviders: Sendable {
     let tokens: TokenConfiguration
 
     /// - Parameters:
-    ///   - settings: of all organizations.
+    ///   - settings: the settings of each organization.
     ///   - configure: changes the issuers.
     ///   - serving: changes the servers' settings.
     init(

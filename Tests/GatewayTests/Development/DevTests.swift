@@ -256,7 +256,7 @@ import Testing
         }
         // the colleague's edit belongs to the user who owns the expense
         let output = try await first.screen(with: "notified the gateway of expense 1, version 2")
-        // parked if the replay that created the expense is not committed yet; the conflict above proves that it was applied
+        // parked while the replay that created the expense is not committed; the conflict shows that it was applied
         let results = ["applied", "parked"].filter {
             output.contains("notified the gateway of expense 1, version 2 → \($0)\n")
         }

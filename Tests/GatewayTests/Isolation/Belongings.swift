@@ -23,7 +23,7 @@ struct Belongings {
     let fixture: TwoTenantFixture
     private(set) var names: [Kind: String] = [:]
 
-    /// - Parameter visibility: of Ada's entities; those with `user` are visible to her only.
+    /// - Parameter visibility: the visibility of Ada's entities; those with `user` are visible to her only.
     init(visibility: String) async throws {
         fixture = try await TwoTenantFixture(#"{"on_conflict":"continue"}"#)
         let (ada, type) = (fixture.ada, #"{"visibility":"\#(visibility)"}"#)

@@ -191,7 +191,7 @@ extension RuleModel {
         know(create, in: user)
     }
 
-    /// The latest open mutation of an entity with both names has both.
+    /// Gives a mutation's server id to the latest open mutation with the same client id, unless it has one.
     func know(_ mutation: Accepted, in user: User) {
         guard let local = mutation.entry.local, let id = mutation.serverID else { return }
         let last = user.lane.last {

@@ -160,7 +160,7 @@ struct StatementFlow {
 
     /// The file's text.
     ///
-    /// - Parameter purposes: by the statements' names.
+    /// - Parameter purposes: the purpose of each statement, by the statement's name.
     func text(_ purposes: [String: String]) -> String {
         statements.map { statement in
             var lines = ["-- \(statement.name)"]

@@ -145,7 +145,7 @@ extension KeyRotation {
     /// Wraps every user's key by the first master key, a page at a time.
     ///
     /// - Parameters:
-    ///   - counts: of data keys so far; continues from these.
+    ///   - counts: the counts of data keys so far, to which this adds.
     ///   - progress: called with the number of keys rewrapped so far.
     func rewrapUserKeys(
         by master: MasterKey,

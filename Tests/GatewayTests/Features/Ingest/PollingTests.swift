@@ -71,7 +71,7 @@ import Testing
 
     /// Waits until a source was read to its last page: each page counts as a success.
     ///
-    /// - Parameter moment: of that success; nil: any.
+    /// - Parameter moment: the time that the success must have; nil for any time.
     private func waitUntilPolled(
         _ fixture: TwoTenantFixture,
         _ worker: SyncWorker,

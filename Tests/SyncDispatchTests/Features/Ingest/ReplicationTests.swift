@@ -31,7 +31,7 @@ import Testing
         ])
         let end = try #require(LogPosition(try await database.value("SELECT pg_current_wal_lsn()::text") ?? ""))
         try await waitUntil("all is confirmed") { try await (database.confirmed ?? .zero) >= end }
-        // on a slow machine it may be between two turns
+        // on a slow machine the source may be between two turns
         try await waitUntil("it is followed") { try await follower.row.activity == .running }
         #expect(try await follower.row.lastError == nil)
         await running.stop()
@@ -53,7 +53,7 @@ import Testing
         }
         let text = try #require(try await follower.entities["1"])
         #expect(text.contains(big) && text.contains(#""data":{"a": 1}"#))
-        // and moves with the row to another id
+        // the large value is kept, too, if the row gets another id
         try await database.run("UPDATE contact SET id = 2, name = 'm'")
         try await waitUntil("phones have it") { try await follower.entities["1"] == "gone" }
         let moved = try #require(try await follower.entities["2"])
@@ -480,7 +480,7 @@ import Testing
         await running.stop()
         try await database.run("INSERT INTO contact (id, name) VALUES (1, 'a')")
         try await database.run(Self.rename("name", "label", and: "INSERT INTO contact (id, label) VALUES (2, 'b')"))
-        // the catalog no longer has that name: the log is still read
+        // the log is read although the catalog no longer has that name
         running = follower.work()
         try await follower.waitFor(["1": Self.document(1, "a")])
         try await follower.waitForError(Self.stop(at: "name"))
@@ -528,7 +528,7 @@ import Testing
         try await database.run("ALTER TABLE contact RENAME label TO title; UPDATE contact SET title = 'd' WHERE id = 3")
         try await follower.waitFor(expected.merging(["3": Self.document(3, "d")]) { $1 })
         try await waitUntil("it has recovered") { try await follower.row.lastError == nil }
-        // once the log is read, a missing column is reported, without a change that would reveal it
+        // once the log is read to its end, a missing column is reported even if no change names it
         let end = try #require(LogPosition(try await database.value("SELECT pg_current_wal_lsn()::text") ?? ""))
         try await waitUntil("all is confirmed") { try await (database.confirmed ?? .zero) >= end }
         try await follower.put(Self.settings(database, named: "label"))
@@ -645,7 +645,7 @@ import Testing
         await running.stop()
     }
 
-    // MARK: - The door
+    // MARK: - Addresses and pauses
 
     @Test func `connects only to databases that the operator allows`() async throws {
         let uri = try DatabaseURI("postgresql://u:p@db.example.org/d?sslmode=require")

@@ -8,7 +8,7 @@ import TestSupport
 
 /// A headless browser, controlled by the DevTools protocol over two pipes. It ends with the last reference.
 final class Chromium: Sendable {
-    /// The messages of both sides, and the unread part of them.
+    /// The state of the conversation: bytes that are not a whole message yet, answers by id, and events.
     private struct Talk {
         var lastID = 0
         var session: String?
