@@ -107,7 +107,7 @@ import Tokens
         try await stage.gateway.verifier.replace(tokens)
         try await Self.ends(kept)
         #expect(try await Self.hears(others, stage, eve))
-        // and so do those of a removed issuer
+        // the streams of a removed issuer end, too
         tokens.otherIssuers.removeLast()
         try await stage.gateway.verifier.replace(tokens)
         try await Self.ends(others)

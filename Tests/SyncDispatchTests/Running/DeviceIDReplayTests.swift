@@ -361,7 +361,7 @@ extension DispatcherHarness {
         return rows.count == 0 ? nil : try rows.read(0, 0, as: String.self)
     }
 
-    /// As a pull does it.
+    /// The statement that gives the phone its number for an entity, as a pull does.
     func giving(_ type: String, _ number: Int64, _ id: String) -> String {
         """
         INSERT INTO local_ids (organization_id, user_id, device_id, entity_type, local_id, server_id, server_id_is_integer)

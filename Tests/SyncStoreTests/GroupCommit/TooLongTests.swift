@@ -169,7 +169,7 @@ private struct Naps: GroupTransaction {
         #expect(StoreFailure(logger: logger).problem(error, doing: "test").code == .storeUnavailable)
     }
 
-    /// On a cluster's session whose server stops.
+    /// A session on a cluster receives such messages if its server stops.
     @Test func `a server's shutdown messages are outages, and other internal errors are not`() {
         let last = PostgresError(.server(sqlState: "XX000"), "postmaster was shut down, exiting")
         #expect(last.isUnavailable)

@@ -49,7 +49,7 @@ import Testing
         #expect(bob.results.map(\.status) == ["succeeded", "succeeded"])
     }
 
-    /// As after a restore: the store has not reached this version yet, or not again.
+    /// After a restore, phones may name a version that the store has not reached again.
     @Test func `a version that does not exist yet is a conflict for every writer`() async throws {
         for (operation, isOwn) in [("update", true), ("replace", false), ("delete", true)] {
             let fixture = try await Fixture()

@@ -140,7 +140,7 @@ import Tokens
         // immediately, although a rejection is cached
         let pushed = try await stage.push(ada)
         #expect(try await stage.mutations(ada) == [pushed])
-        // no other user: the same subject elsewhere, or of another issuer
+        // the subject was admitted only in this organization, for this issuer and in this spelling
         for token in [
             try stage.token(Self.south, "auth0|ada", tenant),
             try stage.token(Self.north, "auth0|ada", stage.tenants.north),

@@ -500,7 +500,7 @@ import Testing
     // MARK: - Polling
 
     private func settled(_ gateway: Gateway, _ running: Running) async throws {
-        // a poll that finds a newly added source would have found the others
+        // sources that were due would have been polled before this newly added one
         let organization = try await organization(gateway, hasUpstream: false)
         let probe = try await source(gateway, organization, "probe")
         try await waitFor(gateway, probe, "was looked at") { $0.failureCount > 0 }

@@ -755,7 +755,7 @@ import Testing
             SourceUpdate(settings: settings, isEnabled: false)
         )
         try await waitUntil("the worker ends") { running.worker.loop.places.count == 0 }
-        // before the lease would have been renewed
+        // the worker ended earlier than its lease would have been renewed
         #expect(begun.duration(to: .now) < .seconds(SourceStore.renewSeconds))
         try await Self.waitUntilFree(database)
         try await database.run("INSERT INTO contact (id, name) VALUES (2, 'b')")

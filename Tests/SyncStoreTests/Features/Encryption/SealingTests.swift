@@ -99,7 +99,7 @@ import Testing
         let (entity, adas) = try await history(ada)
         let (evesEntity, eves) = try await history(eve)
         #expect(try await gateway.store.keyRotation.keys(after: UUID.least, 0).count == 2)
-        // into another organization's row, another row of the same, another column
+        // the test copies values into rows of another organization, and into another row of the same organization
         func read(_ column: String, _ table: String, _ id: String) async throws -> String {
             try await gateway.read("SELECT \(column)::text FROM \(table) WHERE id = '\(id)'").read(
                 0,
@@ -442,7 +442,7 @@ import Testing
                 other.organization.id
             ]
         )
-        // the same organization again, with the rows of the copy: it has a new key
+        // the organization is created again under the same id, and gets a new key; then its old rows are copied back
         _ = try await gateway.store.administration.put(
             phone.organization.id,
             OrganizationUpdate(body: Array(#"{"name":"Again"}"#.utf8))

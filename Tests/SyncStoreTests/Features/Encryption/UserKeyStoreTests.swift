@@ -573,7 +573,7 @@ import Testing
 
     // MARK: - Statements
 
-    /// Without and with statistics, on small and on grown tables.
+    /// The plans are checked without and with statistics, on small and on grown tables.
     @Test(.onOneServer("plans of one server")) func `finds keys by index`() async throws {
         let gateway = try await Gateway(masterKeys: TestKeys.first)
         let organization = try await gateway.organization()
