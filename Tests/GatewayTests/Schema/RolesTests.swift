@@ -271,7 +271,7 @@ import Testing
         let twice = try await readers("add", second, place.analyst)
         #expect(twice.status == 1)
         #expect(twice.complaint == "sluice: \"\(place.analyst)\" reads another organization; a role reads one\n")
-        // roles that bypass row-level security, or that can assume such a role
+        // a role that bypasses row-level security, or that can assume such a role, is refused
         try await place.execute("GRANT \(place.gateway) TO \(place.other)")
         for role in ["postgres", place.gateway, place.other] {
             let refused = try await readers("add", first, role)

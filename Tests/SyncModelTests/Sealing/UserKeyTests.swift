@@ -108,7 +108,7 @@ import Testing
             try seal(empty).withoutKeyRefresh.read(json: stored, as: place, &unreadable)
         }
         #expect(unreadable.isEmpty)
-        // many at once
+        // several unknown keys are collected into one error
         var lacking = LackingKeys()
         let other = LaneKey(organization: organization, user: UUID())
         for user in [name, other, name] {

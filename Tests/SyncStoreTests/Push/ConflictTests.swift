@@ -99,7 +99,7 @@ import Testing
         let answer = try await fixture.alice.push([first, conflicting, dependant, fixture.alice.create()])
         #expect(answer.results.map(\.status) == ["succeeded", "conflict", "blocked", "pending"])
         #expect(answer.results[2].blockedBy == [conflicting.id])
-        // and it stays halted for later pushes, also from other devices
+        // the lane stays halted for later pushes, even from other devices
         let tablet = Phone(fixture.alice.gateway, fixture.alice.organization, user: fixture.alice.user)
         #expect(try await tablet.push([tablet.create()]).results[0].status == "pending")
         #expect(try await fixture.bob.push([fixture.bob.create()]).results[0].status == "succeeded")

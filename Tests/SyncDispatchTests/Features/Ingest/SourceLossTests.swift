@@ -274,7 +274,7 @@ import Testing
         try await follower.waitFor(["1": #"{"name":"a"}"#, "2": #"{"name":"b"}"#])
         try await database.run("UPDATE contact SET id = 3 - id")
         try await follower.waitFor(["1": #"{"name":"b"}"#, "2": #"{"name":"a"}"#])
-        // and the versions continue from there
+        // later versions are compared with those of the exchanged rows
         try await database.run("UPDATE contact SET name = 'A', rev = 6 WHERE id = 2")
         try await follower.waitFor(["1": #"{"name":"b"}"#, "2": #"{"name":"A"}"#])
         await running.stop()
