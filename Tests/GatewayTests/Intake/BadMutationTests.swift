@@ -97,7 +97,7 @@ import Testing
         var cases = wrong.flatMap { member, rule, values in
             values.map { (Self.draft(fixture, member, $0), ["/\(member) \(rule)"]) }
         }
-        // neither valid nor storable
+        // these values are invalid, and the database could not store them
         for (member, rule) in [
             ("operation", "operation_must_be_valid_verb"), ("entity_type", "entity_type_valid_enum"),
         ] {

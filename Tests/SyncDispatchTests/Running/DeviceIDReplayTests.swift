@@ -270,7 +270,7 @@ import Testing
         )
         #expect(first.count == 1)
         #expect(try first.read(0, 0, as: Int64.self) == 50)
-        // also when only the mapping remains of the create
+        // the number is also found when only the create's mapping remains
         try await harness.execute("DELETE FROM mutations WHERE organization_id = '\(harness.organization.id)'")
         let later = harness.create("task", 48, #"{"text":"later","folderId":23}"#)
         #expect(try await harness.phone.push([later]).results[0].status == "pending")

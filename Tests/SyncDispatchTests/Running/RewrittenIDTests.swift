@@ -65,7 +65,7 @@ import Testing
         let answer = try await harness.phone.push(rewritten)
         #expect(answer.results.map(\.isReplayed) == [true, true, true])
         #expect(answer.results.map(\.status) == ["succeeded", "succeeded", "succeeded"])
-        // also in a preview, and twice in one push
+        // repeats are also recognized in a preview, and twice in one push
         #expect(try await harness.preview(rewritten).results.map(\.isReplayed) == [true, true, true])
         #expect(try await harness.phone.push([entries[1], rewritten[1]]).results.map(\.isReplayed) == [true, true])
         let sent = harness.upstream.requests.count

@@ -90,7 +90,7 @@ private struct Naps: GroupTransaction {
         let work = Naps()
         let committer = committer(database, work)
         let culprit = Self.lane()
-        // of the slow job's organization, and of others
+        // other lanes, of the slow job's organization and of other organizations
         let others =
             (0..<3).map { _ in LaneKey(organization: culprit.organization, user: UUID()) }
             + (0..<30).map { _ in Self.lane() }

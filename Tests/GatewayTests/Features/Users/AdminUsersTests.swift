@@ -252,7 +252,7 @@ import Tokens
         let ada = try #require(users.first { $0["subjects"]?.text != "[]" })
         #expect(ada["subjects"]?.text == #"[{"issuer":"https://north.example","subject":"ada"}]"#)
         let other = try #require(users.first { $0["id"]?.string != ada["id"]?.string }?["id"]?.string)
-        // not completed yet, but with its current state
+        // the join is not complete yet, and the response has its current state
         stage.gateway.clock.advance(seconds: 1)
         let join = try await stage.operate(
             .POST,

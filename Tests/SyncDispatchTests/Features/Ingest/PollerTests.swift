@@ -82,7 +82,7 @@ import Testing
     private func organization(_ gateway: Gateway, hasUpstream: Bool = true) async throws -> Organization {
         let organization = try await gateway.organization()
         if hasUpstream { try await DispatcherHarness.setUpstream(organization.id, gateway, 4, "/id") }
-        // of the whole organization: private items would require an owner
+        // the type is visible to the whole organization, because private items would require an owner
         let connection = try await gateway.database.connect()
         try await connection.execute(
             script: """

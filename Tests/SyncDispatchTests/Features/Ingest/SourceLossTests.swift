@@ -728,7 +728,7 @@ import Testing
         try await waitUntil("it is there") { try await follower.entities[id] != nil }
         try await database.run("UPDATE contact SET id = lower(id), name = 'b'")
         try await follower.waitFor([id: #"{"id":"\#(id)","name":"b"}"#])
-        // as the final state of a transaction
+        // a transaction that changes the spelling several times is applied by its final state
         try await database.run(
             "UPDATE contact SET id = upper(id); UPDATE contact SET id = lower(id); UPDATE contact SET name = 'c'"
         )

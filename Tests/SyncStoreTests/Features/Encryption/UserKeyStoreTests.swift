@@ -489,7 +489,7 @@ import Testing
         let bystander = Phone(gateway, organization)
         let entries = try await history(one)
         try await history(bystander)
-        // without a key so far
+        // this user has no key so far
         _ = try await gateway.store.administration.putUser(other.user, in: organization.id)
         try await one.join(into: other)
         let cold = try await Gateway(replicaOf: gateway, masterKeys: TestKeys.first)
