@@ -11,7 +11,7 @@ package protocol GatewayFeature: Feature {
     /// The checks of `sluice doctor` on a database whose schema is up to date.
     static func diagnoses(_ settings: Settings) async -> [Diagnosis]
 
-    /// Completes the report of `sluice after-restore`, in the same run.
+    /// Does the feature's part of `sluice after-restore`; returns its part of the report, or nil.
     static func restored(_ administration: Administration) async throws(Problem) -> RestoreNote?
 
     /// Deletes an organization of `sluice dev`, which is about to be created again.

@@ -11,7 +11,7 @@ import Synchronization
 
 /// The demo's REST API on a port of this machine.
 ///
-/// It accepts connections from the beginning. Its documents are lost when it ends.
+/// It accepts connections as soon as ``listen(port:now:report:)`` returns. Its documents are lost when it ends.
 final class DemoUpstream: Service {
     let address: ListenAddress
     /// Reports changes to a gateway.
@@ -147,8 +147,8 @@ final class DemoConnection: ChannelInboundHandler {
         if isTooLarge {
             return DemoAnswer(status: 413, remark: "a body may have at most \(DemoDocument.maximumBytes) bytes")
         }
-        // `sluice dev` sends a colleague's edit with the gateway's HTTP client, which adds a key, but the edit is not a
-        // replay
+        // `sluice dev` sends a colleague's edit with the gateway's HTTP client, which adds an idempotency key; the key
+        // is ignored, because the edit is not a replay
         let isColleague = head.headers.contains(name: "x-demo-colleague")
         return answer(
             DemoRequest(

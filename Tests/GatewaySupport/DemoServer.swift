@@ -28,6 +28,6 @@ package final class DemoServer: Sendable {
 
     deinit { service.cancel() }
 
-    /// Without a trailing slash.
+    /// The server's URL, without a trailing slash.
     package var baseURL: String { "http://127.0.0.1:\(port)" }
 }

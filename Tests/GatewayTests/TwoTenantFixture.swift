@@ -258,6 +258,6 @@ struct Draft: Sendable {
 }
 
 extension UUID {
-    /// As a JSON string.
+    /// The id as a JSON string, in lower case.
     var quoted: String { #""\#(lowercased)""# }
 }

@@ -27,7 +27,7 @@ from contract import Contract, load
 
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
-# of the feed, of id mappings, of events: a cursor with the feed's epoch, which is random
+# cursors of the feed, of id mappings and of events contain the feed's epoch, which is random
 CURSOR = re.compile(r"([fie]1)-([0-9a-z]+)-(.*)")
 REQUEST_ID = "019bb000-7e57-7000-8000-000000000001"
 EPOCH = "bcttei3ol"

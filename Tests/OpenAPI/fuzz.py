@@ -31,7 +31,7 @@ def prepare(arguments):
     arguments.clock = 1795000000
     runner = Runner(Contract(document), arguments)
     runner.run()
-    # of another tenant: the first user's objects do not exist for this one
+    # a user of another tenant, for whom the first user's objects do not exist
     url = f"{arguments.operations}/admin/organizations/{os.environ['SLUICE_OTHER_ORGANIZATION']}"
     headers = {"Authorization": "Bearer " + os.environ["SLUICE_OPERATOR_TOKEN"]}
     requests.put(url, headers=headers, json={"status": "active"}, timeout=30).raise_for_status()

@@ -172,7 +172,7 @@ import Testing
         let entries = try await Self.transactions(1, stream)
         try await there.run("INSERT INTO unpublished SELECT repeat('x', 100) FROM generate_series(1, 10000)")
         let end = try await there.end()
-        // the delivered transaction is not confirmed: neither is anything after it
+        // the delivered transaction is not confirmed, so nothing after it may be confirmed either
         #expect(try await there.confirmed() < (entries.compactMap(\.message.end).last ?? .zero))
         stream.confirm(entries.compactMap(\.message.end).last ?? .zero)
         #expect(try await eventually { try await there.confirmed() >= end })

@@ -42,7 +42,7 @@ import Testing
         try #require(result.status == 0, "\(result.output)\(result.complaint)")
     }
 
-    /// For a slow machine.
+    /// The time limit of the build, long enough for a slow machine.
     private static let timeout = Duration.seconds(900)
 
     private static let root = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../..")

@@ -77,7 +77,7 @@ import Testing
                 answered += await responses
                 heard += await statuses
             }
-            // at least most of the valid ones
+            // at least most of the valid responses are received
             #expect(answered > 60 && heard > 60, "\(answered), \(heard), \(seed)")
         }
         await line.close()

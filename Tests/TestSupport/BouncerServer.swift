@@ -45,7 +45,7 @@ package final class BouncerServer: Sendable {
                 """
             try text.write(toFile: "\(directory)/bouncer.ini", atomically: false, encoding: .utf8)
             try #""postgres" """#.write(toFile: "\(directory)/users", atomically: false, encoding: .utf8)
-            // as for PostgreSQL: not as root
+            // like PostgreSQL, PgBouncer does not run as root
             return try ServerProcess.handOver(directory) + [program, "\(directory)/bouncer.ini"]
         }
         return BouncerServer(server)

@@ -7,7 +7,7 @@ package final class ChildProcess: Sendable {
     private struct State {
         var pipe: Int32
         var hasEnded = false
-        /// As `waitpid` reports it.
+        /// The exit status as `waitpid` reports it.
         var status: Int32 = 0
     }
 

@@ -99,7 +99,8 @@ actor ServerProcess {
         return isReady
     }
 
-    /// `running` exists from a start until the server has ended; `ends` then has one byte more. A stopped process takes no other signal, hence CONT.
+    /// The file `running` exists from a start until the server has ended; then the file `ends` grows by one byte. A
+    /// stopped process handles no other signal, so it first gets CONT.
     private static let script = """
         directory=$1; shift
         exec 2>>"$directory/log"

@@ -25,7 +25,7 @@ package struct TextPair: Sendable, CustomStringConvertible {
         // compatibly equivalent
         ("fi", "\u{fb01}"), ("A", "\u{ff21}"), ("1", "\u{ff11}"), ("2", "\u{b2}"), ("ss", "\u{df}"),
         ("TM", "\u{2122}"), ("\u{3bc}", "\u{b5}"), (" ", "\u{a0}"), ("...", "\u{2026}"), ("\u{30ab}", "\u{ff76}"),
-        // by case
+        // equal without regard to case
         ("k", "\u{212a}"), ("s", "\u{17f}"), ("i", "\u{130}"), ("i", "\u{131}"), ("a", "A"),
         // invisible
         ("ab", "a\u{200d}b"), ("ab", "a\u{200b}b"), ("ab", "a\u{ad}b"), ("ab", "\u{feff}ab"), ("a", "a\u{fe0f}"),

@@ -2,7 +2,7 @@ import Foundation
 
 /// A real nginx. It stops with the last reference, or by ``end()``.
 package final class NginxServer: Sendable {
-    /// Without a trailing slash.
+    /// The URL of the server, without a trailing slash.
     package let baseURL: String
     private let server: WatchedServer
 
@@ -59,7 +59,7 @@ package final class NginxServer: Sendable {
 
 /// httpbin: returns the received request, or any other requested response.
 package final class HTTPBinServer: Sendable {
-    /// Without a trailing slash.
+    /// The URL of the server, without a trailing slash.
     package let baseURL: String
     private let server: WatchedServer
 
@@ -86,7 +86,7 @@ package final class HTTPBinServer: Sendable {
 /// Kinto: a document store with a REST API, here in memory. It accepts any user and password (`Authorization: Basic`),
 /// and each user has a bucket, `default`.
 package final class KintoServer: Sendable {
-    /// With `/v1`, without a trailing slash.
+    /// The server's URL, with `/v1` and without a trailing slash.
     package let baseURL: String
     private let server: WatchedServer
 

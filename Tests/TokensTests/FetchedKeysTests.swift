@@ -53,7 +53,7 @@ struct FetchedKeysTests {
         try TestKey.es256(key).token(claims(["exp": now + 100_000]), header: ["kid": id])
     }
 
-    /// One step of a keeper: fetches keys that are due.
+    /// Fetches the keys if they are due, as one step of ``JWKSRefresher`` does.
     private func fetch(_ verifier: TokenVerifier, at seconds: Double) async -> JWKSCacheState.Outcome? {
         let moment = Timestamp(microseconds: now * 1_000_000).adding(seconds: seconds)
         guard let remote = verifier.remotes.first, let start = remote.begin(at: moment) else { return nil }

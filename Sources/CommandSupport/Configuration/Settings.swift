@@ -17,7 +17,7 @@ package struct Settings: Sendable {
 
     /// The configured master keys; nil if nothing is sealed.
     package var masterKeys: MasterKeys?
-    /// What an operator should know although it stops nothing.
+    /// Problems of the configuration that do not prevent the start.
     package var warnings: [String]
     /// Unknown names, each with the known one that may have been intended.
     ///
@@ -126,7 +126,8 @@ extension Settings {
     package var directCommits: Bool { self[.directCommits] == "yes" }
     package var databasePoolSize: Int { number(.databasePoolSize) }
     package var committers: Int { number(.committers) }
-    /// Committers of pushes and as many of lanes, one of heavy pushes, one of events and one of large batches of them.
+    /// Connections of all committers: ``committers`` for pushes, as many for lanes, and one each for heavy pushes, for
+    /// events and for large batches of events.
     package var committerConnections: Int { 2 * committers + 3 }
     package var databaseTimeouts: DatabaseTimeouts { DatabaseTimeouts(statement: .seconds(decimal(.statementSeconds))) }
 
@@ -140,7 +141,7 @@ extension Settings {
     package var jwtIssuersFile: String? { self[.jwtIssuersFile] }
     package var jwtIssuer: String? { self[.jwtIssuer] }
     package var jwtAudience: String? { self[.jwtAudience] }
-    /// Whether the operator declared that public keys sign for this gateway alone.
+    /// Whether the operator declared that the issuers' keys sign tokens for this gateway only.
     var hasExclusiveKeys: Bool { self[.jwtExclusiveKeys] == "yes" }
     package var jwtAudienceClaim: ClaimPlace { place(.jwtAudienceClaim) ?? ClaimPlace(named: "aud") }
     /// The claims of a token with its user and organization.
@@ -211,7 +212,7 @@ extension Settings {
 }
 
 extension Settings {
-    /// Reads the file of master keys; its problems show only names from it.
+    /// Reads the file of master keys. The reported problems contain names of keys, never the keys themselves.
     mutating func readMasterKeys(_ reader: inout SettingsReader) {
         guard let masterKeyFile else { return }
         let variable = Setting.masterKeyFile.variable

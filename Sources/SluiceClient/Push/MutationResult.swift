@@ -52,10 +52,10 @@ struct MutationResult: Sendable {
         omitsError = member("omitted")?.array?.contains("error") ?? false
     }
 
-    /// The entity as the server has it in the mutation's place, if the gateway returns it.
+    /// The server's state of the entity, which applies instead of the mutation, if the response contains it.
     var current: JSON? { error?["current"].flatMap { $0.isNull ? nil : $0 } }
 
-    /// Whether the gateway has processed the write's number, but does not know the write.
+    /// Whether the gateway has already processed the mutation's sequence number, but does not know the mutation.
     var isNumberUsed: Bool { status == .rejected && error?["code"]?.string == "sequence_already_used" }
 
     /// Whether the response left out content that the client needs to show, so that the mutation must be read

@@ -20,8 +20,8 @@ package struct BodyReader: Sendable {
     ///
     /// The text counts toward the memory budget until `use` returns. `use` must keep no part of it.
     ///
-    /// - Parameter isOptional: whether a request can have no body. In this case it passes no bytes and requires no
-    ///   media type.
+    /// - Parameter isOptional: whether the body can be absent. Without a body, `use` gets no bytes, and no media type
+    ///   is required.
     package func withBody<Result>(
         of exchange: Exchange,
         isOptional: Bool = false,
@@ -41,7 +41,7 @@ package struct BodyReader: Sendable {
         return try await use(body)
     }
 
-    /// Passes the body of a request to `use`, within a separate budget, if the sender is not authenticated yet.
+    /// Passes a body whose sender is not authenticated yet to `use`, within a separate budget.
     ///
     /// It does not use ``budget``.
     package func withUnverifiedBody<Result>(
@@ -142,7 +142,8 @@ package enum MediaType {
         return type.trimmed.lowercased == "application/json" && isOne(value)
     }
 
-    /// Several fields of a name are joined by commas, which a single field can contain only within quotes.
+    /// Whether a value comes from a single header field. The values of repeated fields are joined by commas, and a
+    /// single value can contain a comma only within quotes.
     private static func isOne(_ value: String) -> Bool {
         var isQuoted = false
         var isEscaped = false

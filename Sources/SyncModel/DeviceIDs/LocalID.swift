@@ -42,7 +42,7 @@ public struct LocalID: Sendable, Hashable, Comparable {
         return UUID(hash: hash.finalize())
     }
 
-    /// Orders ids by type, then by number, as the key of the rows does.
+    /// Orders ids by type, then by number, as the primary key of the table `local_ids` does.
     public static func < (left: LocalID, right: LocalID) -> Bool {
         (left.entityType, left.number) < (right.entityType, right.number)
     }
@@ -136,7 +136,8 @@ public struct PushLocalIDs: Sendable {
     public private(set) var named: [UUID: LocalID] = [:]
     /// The device ids of creates.
     ///
-    /// A device that creates an entity under an id has not applied a pull that assigned this id.
+    /// If a pull assigned one of these ids, the device has not applied that pull: it would not create an entity under
+    /// an id that is in use.
     public private(set) var created: Set<UUID> = []
 
     /// A push without device ids.

@@ -2,9 +2,9 @@ package import JSONText
 
 /// The members of a JSON object, with the name, form and Swift property of each, for reading and for writing.
 ///
-/// A `Body` is read, with all errors of its members, and a `View` is written. They are the same type if responses
-/// contain what clients sent, as for settings (``TableObject``). The body's initial value and the members' properties
-/// determine the defaults, and how null and absent members are treated.
+/// Reading an object fills a `Body` and reports the errors of all members; writing one takes a `View`. Both are the
+/// same type if responses contain what clients sent, as for settings (``TableObject``). The body's initial value and
+/// the members' properties determine the defaults, and how null and absent members are treated.
 ///
 /// Pushes, events, pulls, look-ups and feeds have hand-written readers and writers, because their speed matters: they
 /// compare names and write members without an allocation or an indirect call for each member.
@@ -36,9 +36,9 @@ package struct MemberTable<Body, View>: Sendable {
     private let check: Check
 
     /// - Parameters:
-    ///   - what: a description of the object, such as `a webhook`. Errors list the members after it, unless it has a
-    ///     colon.
-    ///   - unknown: the error about an unknown member, which follows the member's name; nil for the general error.
+    ///   - what: a description of the object for errors, such as `a webhook`. The names of the members are appended,
+    ///     unless the description has a colon.
+    ///   - unknown: the text that follows the name of an unknown member in its error; nil for the general text.
     ///   - members: the members, in the order in which they are written.
     ///   - check: checks and completes the body that was read.
     package init(

@@ -8,7 +8,7 @@ public struct PushPlan: Sendable {
     public var acceptedSequence: Int64 = 0
     /// Warnings for accepted entries, by index in the request.
     public var warnings: [Int: PushWarning] = [:]
-    /// The device's UUIDs that matched no client id, after the push; nil leaves them unchanged.
+    /// The device's history of UUIDs that matched no client id, after this push; nil leaves it unchanged.
     public var unresolvedIDs: UnresolvedIDHistory?
     /// The accepted mutations, in running order.
     public var mutations: [NewMutation] = []
@@ -18,7 +18,7 @@ public struct PushPlan: Sendable {
     ///
     /// The push confirms them.
     public var confirmedIDs: [LocalID: ServerID] = [:]
-    /// Device ids in waiting mutations that must be found by the client ids that represent them.
+    /// Device ids in waiting mutations, which will look them up by the client ids that represent them.
     public var pinnedIDs: Set<LocalID> = []
     /// Refused entries to record.
     public var rejections: [Rejection] = []
@@ -26,7 +26,7 @@ public struct PushPlan: Sendable {
     public var lane = LaneState()
     /// Entity types of accepted mutations that are not yet marked as in use.
     public var typesToRegister: [EntityType] = []
-    /// Resolved mappings that the batch touches, for the answer.
+    /// The resolved mappings of all client ids in the push, for the response.
     public var touchedMappings: [IDMapping] = []
     /// The user's usage of the mutation quota after the push.
     ///
@@ -132,7 +132,7 @@ public final class NewMutation: Sendable {
     }
 }
 
-/// A mutation that is not final and writes an entity of the push.
+/// A stored mutation that is not final and writes an entity that the push names.
 public struct OpenMutation: Sendable {
     public let id: UUID
     /// The entity, with all known names.
@@ -149,7 +149,7 @@ public struct OpenMutation: Sendable {
 
 /// An accepted entry of a push, with its dependencies.
 struct ValidatedMutation {
-    /// The source of a client id's server id.
+    /// Where the server id of a client id comes from.
     enum Target {
         case server(ServerID)
         /// The client id is unresolved until this entry of the push has run.

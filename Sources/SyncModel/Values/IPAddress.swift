@@ -30,9 +30,9 @@ public struct IPAddress: Sendable, Hashable, CustomStringConvertible {
         bytes = head + Array(repeating: 0, count: 16 - head.count - tail.count) + tail
     }
 
-    /// The IPv4 address within an IPv4-mapped address (`::ffff:a.b.c.d`).
+    /// The IPv4 address within an IPv4-mapped address (`::ffff:a.b.c.d`); otherwise the address itself.
     ///
-    /// The system connects to such an address as to the IPv4 address.
+    /// A connection to an IPv4-mapped address leads to the IPv4 address.
     public var unmapped: IPAddress {
         let prefix: [UInt8] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff]
         guard bytes.count == 16, bytes.starts(with: prefix) else { return self }

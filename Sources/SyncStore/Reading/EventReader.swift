@@ -12,7 +12,8 @@ package struct EventReader: Sendable {
     static let pageEvents = 64
     /// The maximum bytes of answers and errors on one page, in stored form.
     ///
-    /// Long values are compressed, to a ninetieth at most. A page has at least one event.
+    /// The stored form of a long value is compressed: the value itself can be ninety times as long. A page has at least
+    /// one event.
     static let pageBytes = 32_768
 
     let pool: Pool
@@ -41,7 +42,7 @@ package struct EventReader: Sendable {
         package let hasMore: Bool
     }
 
-    /// Returns the start of a listener: after everything that has happened, or at its cursor.
+    /// Returns the cursor at which a listener starts: its own, or, without one, the end of the events so far.
     ///
     /// - Parameter lastEventID: the id of the last event that it has seen.
     /// - Throws: `invalid_request` for an invalid cursor; `cursor_expired`.
@@ -59,15 +60,15 @@ package struct EventReader: Sendable {
         }
         let end = try await self.end(of: lane)
         guard var cursor else { return end }
-        // a cursor of an earlier version does not name its user
+        // in a cursor from an earlier version of Sluice, the epoch is not mixed with the user
         if cursor.epoch == LaneEpoch.mixed(end.epoch, lane.user) { cursor.epoch = end.epoch }
         try check(cursor, end.epoch, head: end.place.change, feed: end.feed)
         return cursor
     }
 
-    /// Returns the position of the newest change after a cursor, as far as subscribed.
+    /// Returns the position of the newest relevant change in the feed after a cursor; nil without such a change.
     ///
-    /// Only changes that the listener is allowed to see and has subscribed to count. Nil if there is no such change.
+    /// Relevant are the changes that the listener is allowed to see and has subscribed to.
     package func feedChanges(after cursor: EventCursor, for interest: FeedInterest) async throws(Problem) -> Int64? {
         do {
             let rows = try await pool.run([PendingFeedChanges.query(interest.organization, after: cursor.feed)])[0]
@@ -146,7 +147,7 @@ extension LanePlace {
 
 /// The changes in a lane after a place, in order.
 ///
-/// Only the names of subjects are read, with the lane in one snapshot.
+/// The ids of the changed mutations and mappings are read in one snapshot with the lane, without their states.
 extension EventReader {
     /// A change without the subject's state.
     struct Key {
@@ -254,7 +255,7 @@ extension EventReader {
         """
     )
 
-    /// The input is the place, as the last mutation and mapping at its change position.
+    /// The parameters describe the place: a change position, and the last mutation or mapping already seen at it.
     ///
     /// A single row without a change means that nothing changed.
     static let keysStatement = Statement(

@@ -5,9 +5,9 @@ package import JSONText
 package struct IdentityPlaces: Sendable, Equatable {
     /// The place of the organization.
     package enum Organization: Sendable, Equatable {
-        /// A text.
+        /// A claim whose text names the organization.
         case claim(ClaimPlace)
-        /// The names of an object's members, or a list of texts.
+        /// A claim that names several organizations: an object, by the names of its members, or a list of texts.
         case keys(ClaimPlace)
         /// No claim, because all tokens are for this organization.
         case fixed(UUID)
@@ -69,7 +69,7 @@ package struct IdentityPlaces: Sendable, Equatable {
 
 /// The place of a claim: the name of a payload's member, or a path.
 ///
-/// In settings, names are the older form.
+/// Earlier versions accepted only names in settings.
 package struct ClaimPlace: Sendable {
     /// The query. A name, with any characters, is a query with one step.
     package let query: SingularQuery

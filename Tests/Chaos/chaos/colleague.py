@@ -24,7 +24,7 @@ from .client import Client, Unanswered
 STOCK = "stock"
 """The entity type that only colleagues write."""
 ARTICLES = 40
-"""For each organization."""
+"""The number of articles of each organization."""
 
 
 class Colleague:

@@ -85,7 +85,7 @@ def rewritten(value: Any, resolve: Resolve) -> Any:
 
 
 def merged(document: Any, patch: Any) -> Any:
-    """RFC 7396."""
+    """Applies a merge patch (RFC 7396)."""
     if not isinstance(patch, dict):
         return patch
     result = dict(document) if isinstance(document, dict) else {}

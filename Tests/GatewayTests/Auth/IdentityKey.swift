@@ -10,7 +10,7 @@ struct IdentityKey: Sendable {
 
     init(_ id: String?) { self.id = id }
 
-    /// As an element of a JWKS document.
+    /// The public key as an element of a JWKS document.
     var jwk: String {
         let raw = key.publicKey.rawRepresentation
         let name = id.map { #""kid":"\#($0)","# } ?? ""

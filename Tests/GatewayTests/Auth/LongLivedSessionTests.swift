@@ -107,7 +107,7 @@ import Tokens
         try await stage.gateway.verifier.replace(tokens)
         try await Self.ends(kept)
         #expect(try await Self.hears(others, stage, eve))
-        // and so do those of a removed issuer
+        // the streams of a removed issuer end, too
         tokens.otherIssuers.removeLast()
         try await stage.gateway.verifier.replace(tokens)
         try await Self.ends(others)
@@ -121,7 +121,7 @@ import Tokens
         async let waiting = stage.get("/v1/changes?wait=50&since=\(next)", ada)
         try await Self.waits(stage)
         try await stage.execute("DELETE FROM external_ids")
-        // once every gateway has loaded the change
+        // after this time, every gateway has loaded the change
         stage.gateway.clock.advance(seconds: 6)
         expectProblem(try await waiting, .organizationUnknown, errors: [])
     }

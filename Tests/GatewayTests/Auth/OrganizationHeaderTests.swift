@@ -41,7 +41,7 @@ import Tokens
             (Self.south, stage.tenants.north.lowercased), (Self.north, UUID().lowercased),
         ] { refusals.insert(stage.refusal(try await reply(issuer, name), .organizationUnknown)) }
         #expect(refusals.count == 1, "\(refusals)")
-        // so is an organization that its issuer is not trusted for
+        // an organization for which its issuer is not trusted gets the same response
         try await stage.name("mine", Self.north, stage.tenants.south)
         refusals.insert(stage.refusal(try await reply(Self.north, "mine"), .organizationUnknown))
         #expect(refusals.count == 1, "\(refusals)")

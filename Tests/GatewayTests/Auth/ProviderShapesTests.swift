@@ -104,7 +104,7 @@ import Tokens
         #expect(claims.user == expected.user)
         #expect(claims.organization == .names(expected.organizations.map { ByteExactString($0) }))
         #expect(claims.namespace.string == recipe.settings["SLUICE_JWT_ISSUER"])
-        // refused: tokens of another issuer or without one, for another audience, and without a user
+        // the token is refused with another issuer, for another audience, and without a user
         let issuer = try #require(recipe.settings["SLUICE_JWT_ISSUER"])
         let changes: [(String, String)] =
             [("\"iss\": \"\(issuer)\"", "\"iss\": \"\(issuer)x\""), ("\"iss\"", "\"ass\"")]

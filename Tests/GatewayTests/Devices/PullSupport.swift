@@ -8,7 +8,7 @@ final class PullingDevice {
     let worker: SyncWorker
     let device: UUID
     var cursor: String?
-    /// As JSON text; nil to omit them.
+    /// The device's next numbers (`next_local_ids`) as JSON text; nil to omit them.
     var counters: String?
 
     init(_ worker: SyncWorker, device: UUID = UUID(), counters: String? = nil) {
@@ -17,7 +17,7 @@ final class PullingDevice {
         self.counters = counters
     }
 
-    /// Pulls from a cursor without keeping the response.
+    /// Pulls from a cursor. The device's own cursor and counters stay unchanged.
     func ask(_ since: String? = nil, limit: Int? = nil, wait: Int? = nil, counters: String? = nil) async throws -> Reply
     {
         var members = [#""since":\#(since.map { #""\#($0)""# } ?? "null")"#]
@@ -42,7 +42,7 @@ final class PullingDevice {
 }
 
 extension Reply {
-    /// Of each change the id and the device's own, as `id=local_id`.
+    /// The two ids of each change, as `id=local_id`.
     var numbered: [String] {
         changes.map { "\($0["id"]?.string ?? $0["id"]?.text ?? "")=\($0["local_id"]?.text ?? "-")" }
     }
@@ -58,7 +58,7 @@ extension TwoTenantFixture {
         #expect([200, 201].contains(reply.status), "\(reply.text)")
     }
 
-    /// Writes an entity as another device would: creates or changes it; deletes it without a document.
+    /// Creates or changes an entity, as another device would; deletes it if the document is nil.
     func write(
         _ type: String,
         _ id: String,
@@ -89,7 +89,7 @@ extension TwoTenantFixture {
         )
     }
 
-    /// Gives a device its own number for an entity.
+    /// Gives a device its own number for an entity; without a server id, for an entity whose create has not run.
     func number(_ device: PullingDevice, _ type: String, _ number: Int64, _ server: String?) async throws {
         let worker = device.worker
         let rest = server.map { "'\($0)', NULL, NULL" } ?? "NULL, gen_random_uuid(), gen_random_uuid()"
@@ -115,7 +115,7 @@ extension TwoTenantFixture {
         )
     }
 
-    /// The stored pages of a device; an outstanding one with the number of its assignments.
+    /// The stored pages of a device, by number. An outstanding page also has the number of its assignments.
     func pages(of device: PullingDevice) async throws -> [String] {
         try await lines(
             """

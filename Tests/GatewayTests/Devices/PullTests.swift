@@ -103,7 +103,7 @@ import Testing
         #expect(try await phone.pull(limit: 2).numbered == ["c=7"])
         #expect(try await fixture.numbers(of: phone) == ["task 5 a", "task 6 b"])
         #expect(try await fixture.pages(of: phone) == ["3", "4 1"], "the others are deleted")
-        // pulled again from the same cursor: confirmed numbers stay, the others are assigned again
+        // if the device pulls again from the same cursor, confirmed numbers stay, and the others are assigned again
         #expect(try await phone.ask(cursor, counters: #"{"task":70}"#).numbered == ["c=70"])
         #expect(try await phone.ask(counters: #"{"task":70}"#).numbered == ["a=5", "b=6", "c=70"])
         let end = try await phone.pull()
@@ -316,7 +316,7 @@ import Testing
         for (worker, numbers) in [
             (fixture.bob, ["a=1", "b=2"]), (fixture.eve, ["a=1"]), (twin, ["a=1"]),
         ] {
-            // the same device id, also with Ada's cursor
+            // each worker pulls under the same device id, at first with Ada's cursor
             let device = PullingDevice(worker, device: id)
             let reply = try await device.ask(ada.cursor)
             expectProblem(reply, .cursorExpired, errors: [])

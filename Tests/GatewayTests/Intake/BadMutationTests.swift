@@ -97,7 +97,7 @@ import Testing
         var cases = wrong.flatMap { member, rule, values in
             values.map { (Self.draft(fixture, member, $0), ["/\(member) \(rule)"]) }
         }
-        // neither valid nor storable
+        // these values are invalid, and the database could not store them
         for (member, rule) in [
             ("operation", "operation_must_be_valid_verb"), ("entity_type", "entity_type_valid_enum"),
         ] {
@@ -130,7 +130,7 @@ import Testing
         var cases = owned.map {
             (Self.draft(fixture, "headers", "{\"\($0)\":\"x\"}"), ["/headers/\($0) header_not_allowed"])
         }
-        // unknown here, interpreted by other servers, and the gateway's own in another spelling
+        // a header that is not allowed, headers that other servers obey, and another spelling of the gateway's own
         for name in [
             "x-app", "X-HTTP-Method-Override", "X-Original-URL", "Forwarded", "x_forwarded_for", "X_Sluice_User",
         ] {

@@ -69,7 +69,7 @@ import Testing
         let reply = try await ada.push([move])
         #expect(reply.statuses == ["conflict"])
         #expect(reply.text.contains("entity_reference_must_not_be_deleted"))
-        // unchanged it is the same conflict at its turn
+        // resolved without a new payload, the mutation runs into the same conflict
         try await fixture.settle(move, of: ada, "resolve", #"{"strategy":"client_wins"}"#)
         try await fixture.reaches("conflict", move, of: ada)
         #expect(try await fixture.document(fixture.visit)?.contains(fixture.x) == true)

@@ -14,7 +14,7 @@ import Testing
 struct Guess: Sendable {
     typealias Send = @Sendable (SyncWorker, String) async throws -> Reply
 
-    /// In the format of ``Contract/placesOfIDs(ofOperations:)``.
+    /// The guessed place, in the format of ``Contract/placesOfIDs(ofOperations:)``.
     let place: String
     /// The kinds of names that are tried there.
     let kinds: [Belongings.Kind]

@@ -146,7 +146,7 @@ import Testing
     @Test func `the same ids in two queues are independent`() async throws {
         let secrets = try await Secrets()
         let fixture = secrets.fixture
-        // also the same person with the same phone in both tenants
+        // one of the other workers is the same person, with the same phone, in the other tenant
         let twin = try await SyncWorker(fixture.gateway, organization: fixture.eve.organization, user: fixture.ada.user)
         var servers: Set<String> = [secrets.server]
         for other in secrets.others + [twin] {

@@ -5,7 +5,7 @@ import NIOHTTP1
 /// A place of `/admin` that can contain an id, and a call about one organization with another organization's name in
 /// that place.
 struct OperatorGuess: Sendable {
-    /// In the format of ``Contract/placesOfIDs(ofOperations:)``.
+    /// The guessed place, in the format of ``Contract/placesOfIDs(ofOperations:)``.
     let place: String
     let kinds: [Belongings.Kind]
     let method: HTTPMethod

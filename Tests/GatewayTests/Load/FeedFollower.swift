@@ -11,7 +11,7 @@ actor FeedFollower {
         let document: String?
     }
 
-    /// By server id.
+    /// The entities in the feed, by server id.
     private(set) var entities: [String: Entity] = [:]
     private(set) var violations: [String] = []
     private let organization: UUID

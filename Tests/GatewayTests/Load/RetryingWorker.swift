@@ -18,7 +18,7 @@ actor RetryingWorker {
     private let replicas: [String]
     private let done: Milestones
     private var random: SeededRandom
-    /// By the mutation's id.
+    /// The acknowledgements, by the mutation's id.
     private(set) var acknowledged: [String: Acknowledgement] = [:]
     private var firsts: Set<String> = []
     /// Violations.

@@ -124,7 +124,7 @@ import Testing
         #expect(oldest["created_at"]?.string == "2026-11-18T07:00:00.000Z")
         #expect(oldest["accepted_at"]?.string == fixture.gateway.clock.now.adding(seconds: -1).rfc3339)
 
-        // not in other users' backlogs
+        // other users' backlogs do not contain these mutations
         for other in [fixture.bob, fixture.eve] {
             let others = try await Self.backlog(other)
             #expect(Self.counts(others) == Self.zeros && others.value(at: "/lane/held_by")?.isNull == true)

@@ -47,7 +47,7 @@ import Testing
         try await expectProgress(of: pushers)
         try await place.move(tenant, from: other, to: home)
         try await expectProgress(of: pushers)
-        // without the other tenants
+        // the tenant gets a separate shard, without the other tenants
         try await place.coordinator.execute(
             script: """
                 SELECT isolate_tenant_to_new_shard('organizations', '\(tenant.lowercased)', 'CASCADE',

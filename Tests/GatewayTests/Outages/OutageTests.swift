@@ -75,7 +75,7 @@ import Testing
         try await cluster.stop()
         try await Self.expectUnavailable(fixture, draft)
         try await Self.expectAliveButNotReady(fixture)
-        // also if the organization has to be loaded again
+        // the responses are the same if the organization has to be loaded again
         fixture.gateway.clock.advance(seconds: 60)
         try await Self.expectUnavailable(fixture, draft)
         let stranger = try await SyncWorker(fixture.gateway, organization: UUID())

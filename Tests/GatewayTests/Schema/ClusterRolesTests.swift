@@ -114,7 +114,7 @@ import Testing
         try await expect([id], of: role, in: database)
         #expect(try await sluice("organizations", "readers", "list", id).complaint == "")
 
-        // as after a superuser granted the membership because the owner must not
+        // the state after a superuser granted the membership, which the owner must not grant
         try await owner.execute(script: "DELETE FROM readers WHERE role_name = '\(role)'")
         #expect(try await sluice("organizations", "readers", "list", id).output == "\(role)\n")
         let added = try await sluice("organizations", "readers", "add", id, role)

@@ -271,7 +271,7 @@ import Testing
         let twice = try await readers("add", second, place.analyst)
         #expect(twice.status == 1)
         #expect(twice.complaint == "sluice: \"\(place.analyst)\" reads another organization; a role reads one\n")
-        // roles that bypass row-level security, or that can assume such a role
+        // a role that bypasses row-level security, or that can assume such a role, is refused
         try await place.execute("GRANT \(place.gateway) TO \(place.other)")
         for role in ["postgres", place.gateway, place.other] {
             let refused = try await readers("add", first, role)
@@ -320,7 +320,7 @@ import Testing
         let analyst = try await Connection.open(ConnectionConfiguration(uri: empty.uri(user: place.analyst)))
         let count = Query(Statement("n", "SELECT count(*) FROM organizations"))
         #expect(try await analyst.run(count).read(0, 0, as: Int64.self) == 1)
-        // still a member, and not bound to an organization
+        // the role is still a member of the readers, but no longer bound to an organization
         #expect(try await sluice("organizations", "readers", "remove", id, place.analyst).status == 0)
         #expect(try await analyst.run(count).read(0, 0, as: Int64.self) == 0)
         analyst.close()
@@ -385,7 +385,7 @@ import Testing
         #expect(try await fixture.operate(.DELETE, fixture.admin).status == 204)
         #expect(try await fixture.mentions(of: fixture.ada.organization.lowercased).filter { $0.value > 0 } == [:])
 
-        // and nothing else
+        // the gateway's role may do nothing else
         for script in [
             "TRUNCATE mutations", "DROP TABLE mutations", "ALTER TABLE mutations ADD x int", "CREATE TABLE mine ()",
             "INSERT INTO schema_migrations VALUES ('9', 'x')", "DELETE FROM schema_migrations",

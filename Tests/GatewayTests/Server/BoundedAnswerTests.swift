@@ -94,7 +94,7 @@ import Testing
         )
         let drafts = Self.stale(fixture, server, 40, "server_wins")
         _ = try await fixture.ada.push(drafts)
-        // as earlier versions stored them: each with a separate copy
+        // earlier versions stored a separate copy of the entity with each mutation
         try await fixture.execute(
             """
             UPDATE mutations SET error = (

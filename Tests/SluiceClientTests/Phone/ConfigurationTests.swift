@@ -66,7 +66,7 @@ import Testing
             try await phone.insert()
             #expect(phone.client.currentStatus.pending == count)
         }
-        // also within a transaction
+        // the status is also available within a transaction
         let status = try await phone.pool.write { [client = phone.client] db in
             try client.insert(Contact(name: "Ola"), in: db)
             return client.currentStatus

@@ -14,7 +14,7 @@ import Testing
         let phone = try MockPhone(token: { try await Task { try await token.value }.value })
         try await phone.insert()
         phone.client.resume()
-        // after the sync that `resume` has started
+        // this call would wait for the sync that `resume` has started
         let status = await phone.client.syncOnce(deadline: .milliseconds(100))
         #expect(status.pending == 1)
         phone.client.suspend()

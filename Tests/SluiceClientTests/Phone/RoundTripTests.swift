@@ -49,7 +49,7 @@ import Testing
         #expect(try await phone.contacts().map(\.name) == ["Kari Nordmann"])
         #expect(try await phone.contacts().map(\.id) == [kari.id])
         #expect(try await phone.contacts().map(\.phone) == ["+47"])
-        // and its deletion
+        // the deletion of the visit arrives, too
         let shown = try #require(try await phone.visits().first)
         #expect(try await phone.delete(shown) != nil)
         #expect((await phone.sync()).lastError == nil)

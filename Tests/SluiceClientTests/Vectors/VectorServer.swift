@@ -7,7 +7,7 @@ final class VectorServer: Sendable {
         let method: String
         let path: String
         let query: [String: String]
-        /// By lower-case name.
+        /// The values of headers, by name in lower case.
         let headers: [String: String]
         let body: [UInt8]
     }

@@ -22,7 +22,7 @@ struct RuleEntry: Sendable {
     var local: UUID?
     /// JSON text of the permanent id.
     var server: String?
-    /// In the order of the text; nil without a payload.
+    /// The payload's members, in the order of its text; nil without a payload.
     var payload: [(name: String, value: Value)]?
     /// Segments of the path; nil without an endpoint.
     var endpoint: [Value]?
@@ -103,9 +103,9 @@ struct RuleEntry: Sendable {
 
 /// The entity types of random histories.
 enum RuleType: String, Sendable, Hashable, CaseIterable {
-    /// Of the built-in store, visible to the organization.
+    /// A type in the built-in store, visible to the organization.
     case note
-    /// Forwarded, visible to its owner.
+    /// A forwarded type, visible to the owner of the entity.
     case contact
 
     var isForwarded: Bool { self == .contact }

@@ -56,7 +56,7 @@ extension RuleHistory {
         entry.operation = generator.pick([.update, .update, .replace, .delete])
         let notes = tenants[tenant].model.notes.keys.sorted().filter { !$0.contains("made by") }
         if generator.oneIn(4), let note = notes.isEmpty ? nil : generator.pick(notes) {
-            // of any user of the organization
+            // the note may belong to any user of the organization
             entry.type = .note
             entry.server = note
             let version = tenants[tenant].model.notes[note]?.version ?? 1

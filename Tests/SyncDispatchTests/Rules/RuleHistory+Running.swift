@@ -183,7 +183,7 @@ extension RuleHistory {
 func name(_ mutation: RuleModel.Accepted?) -> String { mutation?.entry.id.lowercased ?? "nothing" }
 
 extension RuleModel.Answer {
-    /// As the gateway receives it.
+    /// The answer in the form in which the gateway receives it.
     func answer(_ now: Timestamp) -> UpstreamAnswer {
         switch self {
         case .success(let id): .status(id == nil ? 204 : 200, id.map { #"{"id":\#($0)}"# })

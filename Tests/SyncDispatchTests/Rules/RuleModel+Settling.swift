@@ -137,7 +137,8 @@ extension RuleModel {
         for doomed in given where doomed.entry.operation != .create { know(doomed, in: user) }
     }
 
-    /// Removes the edge; the discarded mutation's dependencies on the same entity precede this one, too.
+    /// Removes a waiting mutation's dependency on a discarded one. If both are about one entity, the waiting mutation
+    /// inherits the discarded one's dependencies on that entity.
     private func keep(_ waiter: Accepted, without mutation: Accepted, _ user: User) {
         func isSame(_ one: Accepted, _ other: Accepted) -> Bool {
             one.entry.type == other.entry.type

@@ -109,7 +109,7 @@ struct RuleModel {
     /// A user with lane and devices.
     struct User {
         let id: UUID
-        /// In the order of the lane.
+        /// The accepted mutations, in the order of the lane.
         var lane: [Accepted] = []
         var watermarks: [UUID: Int64] = [:]
         /// Refused entries: the same key and number of a device are refused again.
@@ -172,7 +172,7 @@ struct RuleModel {
     /// The clock.
     var now = Timestamp(microseconds: 0)
     var users: [UUID: User] = [:]
-    /// By JSON text of the id.
+    /// The entities of the built-in store, by the JSON text of the id.
     var notes: [String: Entity] = [:]
     /// Ids of notes in the order of their last writes.
     var feed: [String] = []

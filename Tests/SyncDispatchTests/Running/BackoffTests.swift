@@ -48,7 +48,7 @@ import Testing
         let entry = Self.create(colleague)
         try await colleague.push([entry])
         try await harness.mutation(entry.id, of: colleague, is: .succeeded)
-        // and now the cause is certain
+        // the colleague's success shows that the cause is the mutation itself
         clock.advance(seconds: 60)
         let failed = try await harness.mutation(wrong.id, is: .failed)
         #expect(failed.code == "upstream_rejected" && failed.attempts == 1)

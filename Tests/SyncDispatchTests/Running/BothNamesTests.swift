@@ -8,7 +8,7 @@ import Testing
 /// An entity has a client id and a server id. A mutation waits for the latest open one of its entity under either name
 /// (product rule 3), including mutations that were pushed while only the client id was known.
 @Suite struct BothNamesTests {
-    /// A contact with edits under its client id, the first of which the upstream refuses; and their blockers.
+    /// A contact, and edits of it under its client id. The upstream refuses the first edit, and the others wait for it.
     private struct Fixture {
         let harness: DispatcherHarness
         let contact = UUID()

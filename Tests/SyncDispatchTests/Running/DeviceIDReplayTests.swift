@@ -270,7 +270,7 @@ import Testing
         )
         #expect(first.count == 1)
         #expect(try first.read(0, 0, as: Int64.self) == 50)
-        // also when only the mapping remains of the create
+        // the number is also found when only the create's mapping remains
         try await harness.execute("DELETE FROM mutations WHERE organization_id = '\(harness.organization.id)'")
         let later = harness.create("task", 48, #"{"text":"later","folderId":23}"#)
         #expect(try await harness.phone.push([later]).results[0].status == "pending")
@@ -361,7 +361,7 @@ extension DispatcherHarness {
         return rows.count == 0 ? nil : try rows.read(0, 0, as: String.self)
     }
 
-    /// As a pull does it.
+    /// The statement that gives the phone its number for an entity, as a pull does.
     func giving(_ type: String, _ number: Int64, _ id: String) -> String {
         """
         INSERT INTO local_ids (organization_id, user_id, device_id, entity_type, local_id, server_id, server_id_is_integer)

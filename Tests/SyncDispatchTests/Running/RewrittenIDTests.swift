@@ -65,7 +65,7 @@ import Testing
         let answer = try await harness.phone.push(rewritten)
         #expect(answer.results.map(\.isReplayed) == [true, true, true])
         #expect(answer.results.map(\.status) == ["succeeded", "succeeded", "succeeded"])
-        // also in a preview, and twice in one push
+        // repeats are also recognized in a preview, and twice in one push
         #expect(try await harness.preview(rewritten).results.map(\.isReplayed) == [true, true, true])
         #expect(try await harness.phone.push([entries[1], rewritten[1]]).results.map(\.isReplayed) == [true, true])
         let sent = harness.upstream.requests.count
@@ -170,7 +170,7 @@ import Testing
         #expect(try await harness.phone.push([change]).results[0].isReplayed == true)
         change.server = kind.json(7)
         #expect(try await harness.phone.push([change]).results[0].code == "idempotency_key_reused")
-        // from a new device id, too: the number keeps its meaning
+        // the same applies to a repeat from a new device id: the number keeps its meaning
         let restored = Phone(harness.gateway, harness.organization, user: harness.phone.user)
         change.server = kind.json(5)
         #expect(try await restored.push([change]).results[0].isReplayed == true)
@@ -260,7 +260,7 @@ import Testing
         try await harness.phone.push([account])
         try await harness.mutation(account.id, is: .failed)
         try await harness.mutation(first.id, is: .failed)
-        // as if it waited for that create, too
+        // makes the activity wait for that create as well
         try await harness.execute(
             """
             UPDATE mutations SET depends_on = ARRAY['\(account.id)'::uuid], blocked_on = '\(account.id)'

@@ -34,7 +34,7 @@ import Testing
             #expect(request.line == "POST /contacts/\(text)/activities")
             #expect(request.text == #"{"of":"\#(text)"}"#)
             #expect(request.organization == other.organization.id && request.user == other.user)
-            // the same client id is another entity of theirs
+            // for the other user, the same client id names another entity
             let own = other.entry("create", "contact", local: contact, extra: ["endpoint": #""/contacts""#])
             let update = other.entry(
                 "update",

@@ -148,7 +148,7 @@ import Testing
             #expect(failed.attempts == 0 && failed.nextRetryAt == nil, "\(failed.text)")
         }
         #expect(harness.dispatcher.current.openCircuits == 0)
-        // of the six edits no request was sent
+        // no request was sent for the six edits
         #expect(harness.upstream.requests.count == 13)
     }
 

@@ -41,7 +41,7 @@ import Testing
     @Test func `an organization holds at most as much as it leaves free`() {
         var places = Self.places(8, requests: 100)
         let organizations = (0..<4).map { _ in UUID() }
-        // in turn, as the scheduler does
+        // the organizations take places in turn, as in the scheduler
         var isChanged = true
         while isChanged {
             isChanged = false

@@ -141,7 +141,7 @@ import Testing
         #expect(
             refusal { _ = try RestartPlanner.retry(subject(.failed, payload: "{}"), retry("{}"), knowledge()) } == nil
         )
-        // nor does a create
+        // a create needs no look-up either
         let create = subject(.failed, .create, serverID: nil, payload: #"{"related":47}"#)
         let restart = try RestartPlanner.retry(create, retry("{}"), knowledge(("task", 47, nil))).restart
         #expect(restart.dependsOn.isEmpty && restart.localIDs.isEmpty)

@@ -208,7 +208,7 @@ import Testing
         )
         var state = Samples.state(Samples.stored(), [Samples.request(answered: nil, left: nil)])
         #expect(planner.plan(released: [late], &state).verdicts.map(\.result) == [.applied])
-        // nor for a request that cannot be in flight any more
+        // an event does not wait for a request that can no longer be in flight either
         var lost = Samples.state(
             Samples.stored(),
             [Samples.request(sent: -SentRecord.flightSeconds, answered: nil, left: nil)]

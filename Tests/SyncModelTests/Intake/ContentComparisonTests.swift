@@ -206,7 +206,8 @@ import Testing
         )
     }
 
-    /// The same for contents that differ only in which of its names references an entity.
+    /// Returns a text that is equal for contents with the same meaning: each entity has its server id, even if the
+    /// content names it by its client id.
     private func meaning(_ content: Content, isPath: Bool = false) -> String {
         func meaning(_ atom: Atom) -> String {
             if case .client(let index) = atom { return json(.server(index)) }

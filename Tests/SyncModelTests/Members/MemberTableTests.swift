@@ -136,7 +136,7 @@ import Testing
         let members = (0..<300).map { #""m\#($0)": 1"# }.joined(separator: ",")
         let problem = try #require(throws: Problem.self) { try read("{\(members)}") }
         #expect(problem.errors.count == ErrorBounds.perBody)
-        // with the two that are missing
+        // the number includes the errors about two missing members
         #expect(problem.omittedErrors == 302 - ErrorBounds.perBody)
     }
 

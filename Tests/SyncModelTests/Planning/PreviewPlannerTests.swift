@@ -213,7 +213,7 @@ extension UUID {
         draft.add("create", "task", ["local_id": other.quoted, "payload": "{}"])
         draft.add("create", "task", me.merging(["payload": #"{"self":\#(task.quoted),"of":\#(other.quoted)}"#]) { $1 })
         draft.add("update", "task", me.merging(["payload": #"{"b":\#(other.quoted)}"#]) { $1 })
-        // from here on: another user's entity with a reference in it, then a conflict that shows it
+        // the rest is about another user's entity that contains a reference: an edit of it, then conflicts that show it
         let known = ["server_id": #""known""#, "payload": #"{"of":\#(other.quoted)}"#]
         draft.add("update", "task", known)
         for strategy in ["server_wins", "client_wins"] {

@@ -56,7 +56,7 @@ import Testing
         "é", "K", "..;", "%00", " ",
     ]
 
-    /// The templates are those of usual APIs, and such in which a value completes a segment or an escape.
+    /// Some templates are usual; in the others a value is only a part of a segment, or follows an escape.
     @Test(arguments: [
         "/{id}", "/contacts/{id}", "/contacts/{id}/notes/{/x}", "/a.{id}", "/.{id}", "/{id}{/x}", "/a/{/x}.json",
         "/a?b={/x}", "/a/%25{/x}",

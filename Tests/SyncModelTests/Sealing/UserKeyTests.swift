@@ -70,10 +70,10 @@ import Testing
             with: eve.user.uuidString.lowercased()
         )
         #expect(throws: SealError.damaged("document")) { try seal.open(json: Array(moved.utf8), as: diary) }
-        // nor as a value under the organization's key alone
+        // it does not open as a value under the organization's key alone either
         let bare = moved.replacing(".\(eve.user.uuidString.lowercased())", with: "")
         #expect(throws: SealError.damaged("document")) { try seal.open(json: Array(bare.utf8), as: diary) }
-        // nor does a key open as another user's
+        // a wrapped key does not open as another user's key
         let stolen = WrappedUserKey(name: eve, masterKey: mine.masterKey, bytes: mine.bytes)
         #expect(throws: SealError.self) { try stolen.unwrapped(masters) }
     }
@@ -108,7 +108,7 @@ import Testing
             try seal(empty).withoutKeyRefresh.read(json: stored, as: place, &unreadable)
         }
         #expect(unreadable.isEmpty)
-        // many at once
+        // several unknown keys are collected into one error
         var lacking = LackingKeys()
         let other = LaneKey(organization: organization, user: UUID())
         for user in [name, other, name] {

@@ -90,7 +90,7 @@ private struct Naps: GroupTransaction {
         let work = Naps()
         let committer = committer(database, work)
         let culprit = Self.lane()
-        // of the slow job's organization, and of others
+        // other lanes, of the slow job's organization and of other organizations
         let others =
             (0..<3).map { _ in LaneKey(organization: culprit.organization, user: UUID()) }
             + (0..<30).map { _ in Self.lane() }
@@ -169,7 +169,7 @@ private struct Naps: GroupTransaction {
         #expect(StoreFailure(logger: logger).problem(error, doing: "test").code == .storeUnavailable)
     }
 
-    /// On a cluster's session whose server stops.
+    /// A session on a cluster receives such messages if its server stops.
     @Test func `a server's shutdown messages are outages, and other internal errors are not`() {
         let last = PostgresError(.server(sqlState: "XX000"), "postmaster was shut down, exiting")
         #expect(last.isUnavailable)

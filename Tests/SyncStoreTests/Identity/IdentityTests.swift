@@ -166,7 +166,7 @@ import Testing
             #expect(refused == .userUnknown)
         }
         #expect(try await count(gateway) == 0)
-        // provisioned through another gateway, and visible here five seconds later
+        // another gateway admits the subject; this one notices that within five seconds
         let id = UUIDv8Generator().make()
         let made = Identities.make(ada, id, in: organization.id, at: gateway.clock.now)
         #expect(try await gateway.store.pool.run(made)[0].affected == 1)

@@ -103,7 +103,7 @@ import Testing
         let gateway = try await Gateway()
         let source = Source(gateway, try await gateway.organization())
         try await store(14, by: source)
-        // twice around, so that each document is changed in two places of the batch
+        // the batch patches all documents twice, so that each is changed in two places of the batch
         let batch = try request(patches(28) { $0 % 14 })
         let answer = try await gateway.store.ingest.submit(batch, from: bearer(source))
         #expect(answer.verdicts.map(\.result) == Array(repeating: .applied, count: 28))

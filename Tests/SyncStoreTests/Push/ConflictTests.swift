@@ -49,7 +49,7 @@ import Testing
         #expect(bob.results.map(\.status) == ["succeeded", "succeeded"])
     }
 
-    /// As after a restore: the store has not reached this version yet, or not again.
+    /// After a restore, phones may name a version that the store has not reached again.
     @Test func `a version that does not exist yet is a conflict for every writer`() async throws {
         for (operation, isOwn) in [("update", true), ("replace", false), ("delete", true)] {
             let fixture = try await Fixture()
@@ -99,7 +99,7 @@ import Testing
         let answer = try await fixture.alice.push([first, conflicting, dependant, fixture.alice.create()])
         #expect(answer.results.map(\.status) == ["succeeded", "conflict", "blocked", "pending"])
         #expect(answer.results[2].blockedBy == [conflicting.id])
-        // and it stays halted for later pushes, also from other devices
+        // the lane stays halted for later pushes, even from other devices
         let tablet = Phone(fixture.alice.gateway, fixture.alice.organization, user: fixture.alice.user)
         #expect(try await tablet.push([tablet.create()]).results[0].status == "pending")
         #expect(try await fixture.bob.push([fixture.bob.create()]).results[0].status == "succeeded")

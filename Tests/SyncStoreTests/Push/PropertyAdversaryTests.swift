@@ -40,7 +40,7 @@ import Testing
             }
         }
         #expect(try await phones[0].pull().count == 1 + 2 * 14)
-        // nothing of the refused ones is stored: without the poison the same numbers are accepted
+        // nothing of the refused pushes is stored: with a valid payload, the same numbers are accepted
         for place in poisoned {
             var batch = batches[place]
             batch[1].payload = "{}"
@@ -148,7 +148,7 @@ import Testing
         let phone = Phone(replicas.base, organization)
         let batch = (0..<5).map { _ in phone.create() }
         try await phone.push(batch, through: replicas[0])
-        // purged and created again elsewhere, in the same moment for this replica's clock
+        // another replica purges the organization and creates it again, before this replica's clock advances
         #expect(try await replicas[1].store.administration.purge(organization.id))
         _ = try await replicas[1].store.administration.put(
             organization.id,

@@ -20,7 +20,7 @@ struct CapturedMutation: Sendable {
     var entry: Entry
     let user: UUID
     let device: UUID
-    /// In the order of the text; a `null` removes a member.
+    /// The members, in the order of the payload's text; a `null` removes a member.
     let members: [(name: String, value: Value)]
     let isValid: Bool
 

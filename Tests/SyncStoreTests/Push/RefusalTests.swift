@@ -243,7 +243,7 @@ import Testing
         }
     }
 
-    /// As after a restored backup: two devices of a user have the same entries to push.
+    /// Two devices of a user push the same entry, as devices that were set up from one backup do.
     @Test func `the last refusal of a key is recorded`() async throws {
         let phone = try await Phone.new()
         let tablet = Phone(phone.gateway, phone.organization, user: phone.user)
@@ -255,7 +255,7 @@ import Testing
             }
         }
         #expect(try await phone.push([edit]).results[0].code == "sequence_already_used")
-        // under a new number it receives the reason, as before
+        // under a new number, the entry is refused with the original reason again
         edit.number = phone.nextNumber()
         for isReplayed in [false, true] {
             let answer = try await phone.push([edit]).results[0]

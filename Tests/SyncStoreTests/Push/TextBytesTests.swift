@@ -142,7 +142,7 @@ import Testing
             }
             let events = names.enumerated().map { EventSource.event($1, "\(number)", version: Int64($0 + 1)) }
             #expect(try await source.results(events) == ["applied", "applied"], "\(pair)")
-            // in separate batches as well
+            // the same holds for events in separate batches
             let others = names.enumerated().map { EventSource.event("x" + $1, "\(number)", version: Int64($0 + 3)) }
             for event in others { #expect(try await source.results([event]) == ["applied"], "\(pair)") }
         }

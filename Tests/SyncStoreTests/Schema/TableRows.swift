@@ -16,7 +16,7 @@ struct TableRows {
     }
 
     let gateway: Gateway
-    /// By table, in order.
+    /// The columns of each table, in the table's order.
     let columns: [String: [Column]]
 
     init(_ gateway: Gateway) async throws {

@@ -92,7 +92,7 @@ import Testing
             #expect(problem?.summary == "validation_failed /payload/folderId entity_reference_must_exist")
         }
         #expect(try await phone.retry(task.id, #"{"payload":{"folderId":25}}"#)?.status == "pending")
-        // only waiting mutations find it
+        // the row of folder 25 serves only waiting mutations
         #expect(try await rows(phone) == ["folder 25 pinned", "task 1 pinned"])
         #expect(try await rows(tablet) == ["folder 23"])
         let pinned = LocalID(entityType: "folder", number: 25).clientID(on: phone.device)

@@ -65,7 +65,7 @@ import Testing
         #expect(try await put("own", #"{"upstream":false}"#) == ["201", "false", "organization"])
         #expect(try await put("early", #"{"upstream":true}"#) == ["200", "true", "organization"])
 
-        // takes effect immediately and at any time, also for a type in use
+        // `upstream` can be changed at any time, even for a type in use, and the change takes effect immediately
         #expect(try await fixture.ada.push([fixture.ada.create("own")]).statuses == ["succeeded"])
         #expect(try await put("own", #"{"upstream":true}"#) == ["200", "true", "organization"])
         var draft = fixture.ada.create("own")

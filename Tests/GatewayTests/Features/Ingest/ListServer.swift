@@ -11,7 +11,7 @@ final class ListServer: Sendable {
         case endless(HTTPHeaders)
     }
 
-    /// Without a trailing slash.
+    /// The server's URL, without a trailing slash.
     let baseURL: String
     private let channel: any Channel
     private let seen: Seen

@@ -169,7 +169,7 @@ import Testing
         #expect(try await fixture.mentions(of: fixture.ada.user.lowercased).filter { $0.value > 0 } == [:])
     }
 
-    /// Expects that nothing was done. The audited read is an action, too.
+    /// Expects that neither a change nor an audited read is performed.
     private func expectNothingDone(_ fixture: TwoTenantFixture) async throws {
         for reply in [
             try await fixture.act(.PUT, fixture.admin, #"{"name":"Other"}"#),
@@ -188,7 +188,7 @@ import Testing
         #expect(try await fixture.operate(.GET, fixture.admin).json?["name"]?.string != "Other")
     }
 
-    /// The causes are a trigger, a read-only database, and a missing privilege.
+    /// The states are the errors of a trigger, of a read-only database and of a missing privilege.
     @Test(.onOneServer("has a trigger on a table"), arguments: ["P0001", "25006", "42501"])
     func `an action fails if the database rejects its audit entry for any reason`(state: String) async throws {
         let fixture = try await TwoTenantFixture.withOperators()

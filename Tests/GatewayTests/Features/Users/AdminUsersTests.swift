@@ -140,7 +140,7 @@ import Tokens
         // immediately, although a rejection is cached
         let pushed = try await stage.push(ada)
         #expect(try await stage.mutations(ada) == [pushed])
-        // no other user: the same subject elsewhere, or of another issuer
+        // the subject was admitted only in this organization, for this issuer and in this spelling
         for token in [
             try stage.token(Self.south, "auth0|ada", tenant),
             try stage.token(Self.north, "auth0|ada", stage.tenants.north),
@@ -252,7 +252,7 @@ import Tokens
         let ada = try #require(users.first { $0["subjects"]?.text != "[]" })
         #expect(ada["subjects"]?.text == #"[{"issuer":"https://north.example","subject":"ada"}]"#)
         let other = try #require(users.first { $0["id"]?.string != ada["id"]?.string }?["id"]?.string)
-        // not completed yet, but with its current state
+        // the join is not complete yet, and the response has its current state
         stage.gateway.clock.advance(seconds: 1)
         let join = try await stage.operate(
             .POST,

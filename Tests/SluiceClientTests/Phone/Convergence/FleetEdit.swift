@@ -10,7 +10,7 @@ struct FleetEdit: Sendable {
         case makeShelf, changeShelf, makeItem, changeItem, moveItem, deleteItem
         case makeMemo, changeMemo, moveMemo, deleteMemo, remakeMemo
         case refused
-        /// Of rows that others refer to.
+        /// These delete a row to which other rows refer.
         case deleteCustomer, deleteShelf
     }
 

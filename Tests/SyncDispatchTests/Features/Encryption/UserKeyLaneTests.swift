@@ -28,7 +28,7 @@ import Testing
         #expect(try await gateway.database.mentions(of: beginning).keys.contains("mutations"))
     }
 
-    /// As after a restore: the rows exist, and the key does not.
+    /// A restore can leave rows whose user's key does not exist.
     @Test func `a head whose key was destroyed fails and the lane continues`() async throws {
         let gateway = try await Gateway(masterKeys: TestKeys.first)
         let harness = try await DispatcherHarness(settings: Self.settings, gateway: gateway, isRunning: false)

@@ -65,7 +65,7 @@ final class FollowedDatabase: Sendable {
 
     func run(_ sql: String) async throws { try await connection.execute(script: sql) }
 
-    /// On a new connection, as after a restart of the server.
+    /// Runs SQL on a new connection, for use after a restart of the server.
     func rerun(_ sql: String) async throws {
         let connection = try await Connection.open(Self.configuration(cluster.uri(database: name)))
         try await connection.execute(script: sql)

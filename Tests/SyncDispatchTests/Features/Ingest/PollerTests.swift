@@ -82,7 +82,7 @@ import Testing
     private func organization(_ gateway: Gateway, hasUpstream: Bool = true) async throws -> Organization {
         let organization = try await gateway.organization()
         if hasUpstream { try await DispatcherHarness.setUpstream(organization.id, gateway, 4, "/id") }
-        // of the whole organization: private items would require an owner
+        // the type is visible to the whole organization, because private items would require an owner
         let connection = try await gateway.database.connect()
         try await connection.execute(
             script: """
@@ -500,7 +500,7 @@ import Testing
     // MARK: - Polling
 
     private func settled(_ gateway: Gateway, _ running: Running) async throws {
-        // a poll that finds a newly added source would have found the others
+        // sources that were due would have been polled before this newly added one
         let organization = try await organization(gateway, hasUpstream: false)
         let probe = try await source(gateway, organization, "probe")
         try await waitFor(gateway, probe, "was looked at") { $0.failureCount > 0 }

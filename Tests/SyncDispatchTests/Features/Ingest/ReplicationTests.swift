@@ -418,7 +418,7 @@ import Testing
         return database.settings(#"{"table":"public.contact","entity_type":"contact","id":"id",\#(columns)}"#)
     }
 
-    /// In one transaction.
+    /// SQL that renames a column and runs another statement in the same transaction.
     private static func rename(_ old: String, _ new: String, and sql: String) -> String {
         "ALTER TABLE contact RENAME \(old) TO \(new); \(sql)"
     }

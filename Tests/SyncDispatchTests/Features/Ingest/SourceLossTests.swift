@@ -274,7 +274,7 @@ import Testing
         try await follower.waitFor(["1": #"{"name":"a"}"#, "2": #"{"name":"b"}"#])
         try await database.run("UPDATE contact SET id = 3 - id")
         try await follower.waitFor(["1": #"{"name":"b"}"#, "2": #"{"name":"a"}"#])
-        // and the versions continue from there
+        // later versions are compared with those of the exchanged rows
         try await database.run("UPDATE contact SET name = 'A', rev = 6 WHERE id = 2")
         try await follower.waitFor(["1": #"{"name":"b"}"#, "2": #"{"name":"A"}"#])
         await running.stop()
@@ -728,7 +728,7 @@ import Testing
         try await waitUntil("it is there") { try await follower.entities[id] != nil }
         try await database.run("UPDATE contact SET id = lower(id), name = 'b'")
         try await follower.waitFor([id: #"{"id":"\#(id)","name":"b"}"#])
-        // as the final state of a transaction
+        // a transaction that changes the spelling several times is applied by its final state
         try await database.run(
             "UPDATE contact SET id = upper(id); UPDATE contact SET id = lower(id); UPDATE contact SET name = 'c'"
         )
@@ -755,7 +755,7 @@ import Testing
             SourceUpdate(settings: settings, isEnabled: false)
         )
         try await waitUntil("the worker ends") { running.worker.loop.places.count == 0 }
-        // before the lease would have been renewed
+        // the worker ended earlier than its lease would have been renewed
         #expect(begun.duration(to: .now) < .seconds(SourceStore.renewSeconds))
         try await Self.waitUntilFree(database)
         try await database.run("INSERT INTO contact (id, name) VALUES (2, 'b')")

@@ -161,7 +161,7 @@ import Testing
         }
         gate.open()
         if act == .change {
-            // to the new address
+            // the messages go to the new address
             try await waitUntil("all are delivered") {
                 try await rows(gateway, endpoint).allSatisfy { $0.settledAt != nil }
             }

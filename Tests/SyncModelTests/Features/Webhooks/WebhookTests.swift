@@ -137,7 +137,7 @@ import WebhooksFeature
     func `refuses addresses that are not public`(text: String) throws {
         let address = try #require(IPAddress(text))
         #expect(AddressPolicy().problem(address, isTLS: true) != nil)
-        // nor as mapped addresses
+        // IPv4-mapped IPv6 addresses are refused as well
         if address.bytes.count == 4 {
             let mapped = try #require(IPAddress(bytes: Array(repeating: 0, count: 10) + [0xff, 0xff] + address.bytes))
             #expect(AddressPolicy().problem(mapped, isTLS: true) != nil)

@@ -99,7 +99,7 @@ import Testing
         let (entity, adas) = try await history(ada)
         let (evesEntity, eves) = try await history(eve)
         #expect(try await gateway.store.keyRotation.keys(after: UUID.least, 0).count == 2)
-        // into another organization's row, another row of the same, another column
+        // the test copies values into rows of another organization, and into another row of the same organization
         func read(_ column: String, _ table: String, _ id: String) async throws -> String {
             try await gateway.read("SELECT \(column)::text FROM \(table) WHERE id = '\(id)'").read(
                 0,
@@ -132,9 +132,9 @@ import Testing
         #expect(try await bad.value.results.map(\.status) == ["failed"])
     }
 
-    /// Rows with values that only look sealed, in every column, as earlier gateways stored such a payload unescaped;
-    /// with and without data keys. All users can continue and the answers name these rows. Replacing the content
-    /// repairs them.
+    /// Earlier gateways stored a payload that looks like a sealed value without escaping it. The test writes such
+    /// values into every column, with and without data keys. All users can continue, the answers name these rows, and
+    /// replacing the content repairs them.
     @Test(arguments: [nil, TestKeys.first])
     func `unreadable rows do not block other requests`(_ keys: String?) async throws {
         let gateway = try await gateway(keys ?? Self.without)
@@ -406,7 +406,7 @@ import Testing
         ] {
             #expect(found.unreadableValues.contains { $0.contains(place) }, "\(found.unreadableValues)")
         }
-        // the key of unreadable rows stays, also an older one, until all rows open again
+        // while rows are unreadable, all keys that may be theirs are kept, including older ones
         #expect(try await rotation.renew(phone.organization.id) == 2)
         let renewed = try await seal()
         #expect(renewed.unreadable == 3 && renewed.droppedKeys == 0 && renewed.keptKeys == 1)
@@ -442,7 +442,7 @@ import Testing
                 other.organization.id
             ]
         )
-        // the same organization again, with the rows of the copy: it has a new key
+        // the organization is created again under the same id, and gets a new key; then its old rows are copied back
         _ = try await gateway.store.administration.put(
             phone.organization.id,
             OrganizationUpdate(body: Array(#"{"name":"Again"}"#.utf8))
@@ -501,7 +501,7 @@ import Testing
             group.addTask {
                 let sealing = gateways[0].store.keyRotation
                 for _ in 0..<2 {
-                    // no grace, so the other gateway may seal under the renewed key: it is not dropped here
+                    // without a grace period, the other gateway may still seal under the old key, so it is not dropped
                     _ = try await sealing.renew(organization.id)
                     _ = try await sealing.sealRows(of: organization.id, grace: 0, dropsKeys: false) { _ in }
                 }

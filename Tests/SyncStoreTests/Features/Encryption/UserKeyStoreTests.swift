@@ -489,7 +489,7 @@ import Testing
         let bystander = Phone(gateway, organization)
         let entries = try await history(one)
         try await history(bystander)
-        // without a key so far
+        // this user has no key so far
         _ = try await gateway.store.administration.putUser(other.user, in: organization.id)
         try await one.join(into: other)
         let cold = try await Gateway(replicaOf: gateway, masterKeys: TestKeys.first)
@@ -573,7 +573,7 @@ import Testing
 
     // MARK: - Statements
 
-    /// Without and with statistics, on small and on grown tables.
+    /// The plans are checked without and with statistics, on small and on grown tables.
     @Test(.onOneServer("plans of one server")) func `finds keys by index`() async throws {
         let gateway = try await Gateway(masterKeys: TestKeys.first)
         let organization = try await gateway.organization()

@@ -138,7 +138,7 @@ import Testing
         #expect(try await administration.run(key, from: .anew)?.failureCount == 1)
         let row = try #require(try await administration.put(key, update)).row
         #expect(row.failureCount == 1 && row.failingSince != nil && row.lastError == "no")
-        // and neither does a stored state
+        // storing a state does not reset the failures either
         let next = try #require(try await gateway.store.sources.claim(key, .postgres))
         #expect(try await gateway.store.sources.isHeld(next))
         #expect(try await gateway.store.sources.record(next, state: Array("{}".utf8)) != nil)

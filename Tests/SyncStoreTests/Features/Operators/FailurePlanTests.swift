@@ -44,7 +44,7 @@ import Testing
             (page(.newest, .group), "\(newestOfOne), \(group), 10000, \(none), 21", 300),
             (edge(.newest, .group), "\(newestOfOne), \(group), 100", 400),
             (page(.newest, .user), "\(newestOfOne), '\(phone.user)', 50000, \(none), 21", 300),
-            // from group to group, and the next of each
+            // these read the groups one by one, and the next mutation of each
             (page(.newest, .someGroups), "\(newestOfOne), 10000, \(conflicts), 21", 1_500),
             (edge(.newest, .someGroups), "\(newestOfOne), 10000", 500),
             (page(.newest, .someGroupsOfAll), "\(newest), 10000, \(conflicts), 21", 1_500),

@@ -150,7 +150,7 @@ import Testing
         let one = try await Phone.forwarding()
         let gateway = one.gateway
         try await one.pushStuck(1)
-        // refuses the progress of a step, not a claim, a release or the end
+        // the trigger lets the operation be claimed, released and ended, but refuses to record the progress of a step
         try await one.execute(
             """
             CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN

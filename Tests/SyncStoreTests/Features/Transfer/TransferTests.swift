@@ -502,7 +502,7 @@ extension Phone {
         ].randomElement(using: &random) ?? "0"
     }
 
-    /// For ids, which have no control characters.
+    /// A random text for an id, so without control characters.
     private static func word(_ random: inout SeededRandom) -> String {
         odd(&random).filter { $0 != "\n" }
     }

@@ -163,7 +163,7 @@ import Testing
             try await store.administration.putUser(one.user, in: organization.id)
         }
         #expect(again?.code == .userErased)
-        // long afterwards, too
+        // the user is rejected even after all retention periods
         gateway.clock.advance(seconds: 40 * 86_400)
         let problem = await #expect(throws: Problem.self) {
             try await store.catalog.owner(of: one.user, in: organization.id)

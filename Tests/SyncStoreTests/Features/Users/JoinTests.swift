@@ -462,7 +462,7 @@ import Testing
         try await blocker.execute(
             script: "BEGIN; SELECT FROM user_joins WHERE organization_id = '\(organization)' FOR UPDATE"
         )
-        // the second write of the join's row is the last of all statements: it waits there
+        // the last statement of the join writes its row a second time, and waits for the lock
         async let cut = store.joining.join(one.user, into: other.user, in: organization)
         try await one.gateway.waitForLocks(1)
         try await one.gateway.killWaiters()

@@ -66,7 +66,7 @@ import Testing
         let taken = try #require(try await gateway.step(lost)).deliveries
         #expect(try await other.store.webhooks.claim(endpoint) == nil)
         #expect(try await gateway.store.webhooks.due(after: nil).due.isEmpty)
-        // the worker was killed: after its lease another sends the same again
+        // the worker was killed; when its lease has ended, another worker sends the same messages again
         gateway.clock.advance(seconds: WebhookStore.leaseSeconds + 1)
         other.clock.set(gateway.clock.now)
         #expect(try await other.store.webhooks.due(after: nil).due == [endpoint])

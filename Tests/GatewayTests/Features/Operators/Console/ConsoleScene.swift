@@ -8,12 +8,12 @@ import SyncModel
 import TestSupport
 import Testing
 
-/// The token of an operator, one for each scope.
+/// The tokens of three operators, one for each scope.
 enum LiveOperator {
     static let token = "operators-token-that-may-everything"
     static let settling = "operators-token-that-may-settle"
     static let reading = "operators-token-that-may-read"
-    /// Including the default one of a scene's tests.
+    /// These tokens, and the operator token that all tests use by default.
     static let all = OperatorTokens(
         parsing: "anna@admin:\(token) per@settle:\(settling) kari@read:\(reading) \(LiveGateway.operatorToken)"
     )
@@ -24,10 +24,10 @@ enum LiveOperator {
 struct ConsoleScene: Sendable {
     let fixture: TwoTenantFixture
     let upstream: DemoServer
-    /// In Ada's organization. Nothing blocks its lane.
+    /// Another user of Ada's organization, whose lane nothing blocks.
     let colleague: SyncWorker
-    /// Mutations by their outcome: Ada's `failed` and `conflict`; Bob's `sent`, `upstream`, `again`; the colleague's
-    /// `hostile`.
+    /// The ids of mutations, by a name for their outcome: Ada's `failed` and `conflict`; Bob's `sent`, `upstream`,
+    /// `again`; the colleague's `hostile`.
     let mutations: [String: String]
 
     /// Markup in a payload that must be shown as text only.

@@ -168,7 +168,7 @@ struct ConsoleTests {
         try await page.tab(to: "it.textContent === 'Discard…'")
         try await page.press("Enter")
         try await page.reaches("document.querySelector('dialog .primary')?.textContent === 'Discard 3 mutations'")
-        // not without a reason
+        // without a reason, the dialog does not start the operation
         try await page.evaluate("document.querySelector('dialog .primary').click()")
         try await page.reaches("document.activeElement.getAttribute('aria-invalid') === 'true'")
         try await page.type("Test data, INC-1")
@@ -288,7 +288,7 @@ struct ConsoleTests {
         try await page.evaluate("document.activeElement.value = ''")
         try await page.type("0")
         try await page.press("Enter")
-        // at the member that the contract names
+        // the error is shown at the field of the member to which the response points
         try await page.reaches("document.activeElement.matches('[name=stale_after_days][aria-invalid]')")
         #expect(try await !page.text(".wrong:not([hidden])").isEmpty)
         try await page.open(console.organization)
