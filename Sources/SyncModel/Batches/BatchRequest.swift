@@ -1,6 +1,6 @@
 import JSONText
 
-/// Several requests to an upstream in one, as a JSON batch of OData 4.01 (section 19). Pure.
+/// Several requests to an upstream in one, as a JSON batch of OData 4.01 (section 19).
 ///
 /// Each part has its own idempotency key, and is settled by its own answer.
 public struct BatchRequest: Sendable {
@@ -29,7 +29,7 @@ public struct BatchRequest: Sendable {
                         for header in part.userHeaders { writer.member(named: header.name, header.value) }
                         if part.body != nil { writer.member("content-type", "application/json") }
                     }
-                    writer.member("body", raw: part.body)
+                    if let body = part.body { writer.member("body", raw: body) }
                 }
             }
             writer.endArray()

@@ -134,7 +134,8 @@ extension DispatchDecision {
     func request(to upstream: UpstreamSettings) throws(Problem) -> UpstreamRequest {
         guard let resolved = mutation.override?.endpoint ?? mutation.endpoint.map(path) else {
             let detail =
-                "its type '\(mutation.entity.type)' is forwarded, but the mutation has no endpoint, and the type no route"
+                "its type '\(mutation.entity.type)' is forwarded, but the mutation has no endpoint, and the type has no "
+                    + "route"
             throw Problem(.validationFailed, detail)
         }
         if let problem = PathRules.problem(in: resolved) {

@@ -48,6 +48,11 @@ struct OperatorGuess: Sendable {
             _ in
             path + "/entity-types/task"
         },
+        OperatorGuess(
+            "PUT \(root)/entity-types/{name}#/routes/endpoint",
+            [.user],
+            body: { #"{"routes":{"collection":"/things","endpoint":"\#($0)"}}"# }
+        ) { path, _ in path + "/entity-types/task" },
         OperatorGuess("GET \(root)/upstream#id", [.user]) { path, _ in path + "/upstream" },
         OperatorGuess("PUT \(root)/upstream#id", [.user], body: { _ in #"{"base_url":"http://127.0.0.1:1"}"# }) {
             path,
