@@ -135,7 +135,7 @@ extension DispatchDecision {
         guard let resolved = mutation.override?.endpoint ?? mutation.endpoint.map(path) else {
             let detail =
                 "its type '\(mutation.entity.type)' is forwarded, but the mutation has no endpoint, and the type has no "
-                    + "route"
+                + "route"
             throw Problem(.validationFailed, detail)
         }
         if let problem = PathRules.problem(in: resolved) {

@@ -258,11 +258,10 @@ extension StoredTable {
                 "is_paused",
                 "paused_until",
                 "requests_per_second",
-                "batch",
                 "rate_missing",
                 "rate_as_of"
             )
-            .open("outcomes"),
+            .open("outcomes", "batch"),
         // without these keys no copy of the sealed values can be opened any more
         StoredTable("organization_keys", key: ["number"], purge: .last)
             .plain("master_key", "created_at")
