@@ -20,6 +20,10 @@ public struct EntityType: Sendable, Hashable {
     public var isInUse: Bool
     /// How the type's documents are treated when their owner is erased.
     public var onErase: OnErase
+    /// How its entities are in channels, and grant them; used only with `visibility: "channels"`.
+    public var channels = ChannelRules()
+    /// The visibility before the type got channels.
+    public var formerVisibility: Visibility?
 
     public init(
         name: String,
@@ -39,6 +43,14 @@ public struct EntityType: Sendable, Hashable {
         self.isForwarded = isForwarded
         self.isInUse = isInUse
         self.onErase = onErase
+    }
+
+    /// The rules of a type with channels; nil for others.
+    public var channelRules: ChannelRules? {
+        guard visibility == .channels else { return nil }
+        var rules = channels
+        rules.former = formerVisibility
+        return rules
     }
 
     /// Creates an unknown type at its first use (product rule 16).
@@ -108,6 +120,8 @@ public enum Visibility: String, Sendable, Hashable, CaseIterable {
     case organization
     /// Only the creator; to other users the entity does not exist.
     case user
+    /// Those who hold one of the entity's channels.
+    case channels
 }
 
 /// The effect on a lane when one of its mutations fails or conflicts.
