@@ -29,6 +29,8 @@ package final class Catalog: Sendable {
         /// time.
         package var organization: Organization?
         var types: [ByteExactString: EntityType]
+        /// The rules of types with channels.
+        var channelRules: [ByteExactString: ChannelRules] { ChannelRules.byType(types) }
         /// The place of the organization's rows.
         var place: Placement
         /// Seals and opens the organization's stored values.

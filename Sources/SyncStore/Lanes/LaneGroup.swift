@@ -19,6 +19,8 @@ struct LaneGroup {
     /// The plans, by the step's place in the group; nil for steps that lost their lane.
     private var plans: [LanePlan?]
     private var entities: [UUID: EntityTable] = [:]
+    /// Users whose channels are read: those of organizations that have types with channels.
+    private let usersOfChannels: [LaneKey]
     /// The group's organizations that take events.
     private let sources: [UUID]
     /// Entities with parked events, by organization.
@@ -44,6 +46,9 @@ struct LaneGroup {
         // values that another configuration can open are left for that configuration
         let seals = SealTable(entries.mapValues { $0.seal.closing(.damaged) })
         reader = QueuedReader(seals: seals, now: now)
+        usersOfChannels = Set(
+            group.lazy.map(\.lane).filter { entries[$0.organization]?.channelRules.isEmpty == false }
+        ).sorted()
         sources = entries.filter(\.value.hasSources).map(\.key).sorted()
         writer = LaneGroupWriter(seals: seals, sources: Set(sources), now: now, participants: participants)
         documentSeals = SealTable(entries.mapValues { context.hasNewestKeys ? $0.seal.withoutKeyRefresh : $0.seal })
@@ -70,11 +75,15 @@ struct LaneGroup {
     var lockQueries: [Query] {
         let keys = group.compactMap { job in job.request.step.entityKey.map { (job.lane.organization, $0) } }
         return [.begin, LaneRows.lock(group.map(\.lane))] + (keys.isEmpty ? [] : [EntityRows.lock(keys)])
+            + (usersOfChannels.isEmpty ? [] : [Columns.lanes.query(ChannelStatements.access, usersOfChannels)])
     }
 
     mutating func readLocked(_ results: [Rows]) throws {
         let lanes = try LaneRows.lanes(results[1])
-        if results.count > 2 { try EntityRows.load(results[2], into: &entities, documentSeals) }
+        for (id, entry) in entries where !entry.channelRules.isEmpty { entities[id] = EntityTable(entry.channelRules) }
+        var others = results.dropFirst(2)
+        if !usersOfChannels.isEmpty { try ChannelAccess.read(others.removeLast(), into: &entities) }
+        if let found = others.first { try EntityRows.load(found, into: &entities, documentSeals) }
         for (index, job) in group.enumerated() {
             guard let lane = lanes[job.lane], let entry = entries[job.lane.organization] else { continue }
             plans[index] = LanePlan(

@@ -123,12 +123,13 @@ struct PushJob: GroupJob {
     var device: DeviceKey { DeviceKey(lane: lane, id: push.deviceID) }
 
     /// - Parameter type: the organization's entity types, by name.
-    func input(_ type: (String) -> EntityType?) -> PushInput {
+    func input(_ types: [ByteExactString: EntityType]) -> PushInput {
         PushInput(
             push: push,
             lane: lane,
             quota: organization.settings.mutationQuota,
-            localIDs: PushLocalIDs(push, type: type)
+            localIDs: PushLocalIDs(push) { types[$0] },
+            channelRules: ChannelRules.byType(types)
         )
     }
 
@@ -173,6 +174,8 @@ struct PushInput {
     let quota: Quota?
     /// The local ids that the push names.
     let localIDs: PushLocalIDs
+    /// The rules of the organization's types with channels.
+    var channelRules: [ByteExactString: ChannelRules] = [:]
 
     var device: DeviceKey { DeviceKey(lane: lane, id: push.deviceID) }
 }

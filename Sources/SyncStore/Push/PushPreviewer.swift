@@ -38,7 +38,8 @@ package struct PushPreviewer: Sendable {
             push: push,
             lane: LaneKey(organization: organization.id, user: user),
             quota: organization.settings.mutationQuota,
-            localIDs: PushLocalIDs(push) { types[$0] }
+            localIDs: PushLocalIDs(push) { types[$0] },
+            channelRules: ChannelRules.byType(types)
         )
         let (snapshot, entities) = try await read(input)
         do throws(PushRefusal) {

@@ -155,7 +155,7 @@ struct PushWork: GroupTransaction {
             )
             context.deviceLimit = deviceLimit
             context.isBatched = isBatched
-            batch.add(job, context, job.input { entry.types[$0] })
+            batch.add(job, context, job.input(entry.types))
         }
         return batch
     }

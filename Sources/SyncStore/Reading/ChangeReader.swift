@@ -14,6 +14,7 @@ package struct ChangeReader: Sendable {
     ///   - since: `next` of the page before, or a push's `feed`; nil to start at the beginning.
     ///   - limit: 1 to 1,000.
     ///   - entityTypes: empty for all.
+    ///   - channels: the channels to which the page is restricted; nil for all that the user sees.
     ///   - wait: how long to wait for a change, if the page is empty.
     ///   - room: memory to acquire for the read rows.
     /// - Throws: `invalid_request` for an invalid cursor or one made with another filter; `cursor_expired`.
@@ -21,18 +22,25 @@ package struct ChangeReader: Sendable {
         since: String?,
         limit: Int,
         entityTypes: [String],
+        channels: [String]? = nil,
         organization: Organization,
         user: UUID,
         wait: Duration = .zero,
         room: PagePermit = .unbounded
     ) async throws(Problem) -> FeedPage {
-        let request = FeedRequest(organization: organization.id, user: user, entityTypes: entityTypes, limit: limit)
+        let request = FeedRequest(
+            organization: organization.id,
+            user: user,
+            entityTypes: entityTypes,
+            channels: channels,
+            limit: limit
+        )
         let cursor = try request.cursor(since)
         let page = try await feed.view(after: cursor, of: request.interest, wait: wait, room: room) {
             cursor throws(Problem) in
             switch try await feed.read(request, after: cursor).reading {
             case .page(let page): return page
-            case .expired: throw Self.expired(entityTypes)
+            case .expired: throw Self.expired(entityTypes, channels)
             }
         }
         do {
@@ -42,9 +50,13 @@ package struct ChangeReader: Sendable {
         }
     }
 
-    private static func expired(_ entityTypes: [String]) -> Problem {
-        let query = entityTypes.isEmpty ? "" : "?entity_type=" + entityTypes.joined(separator: ",")
-        return FeedReader.expired(snapshot: "/v1/changes" + query)
+    private static func expired(_ entityTypes: [String], _ channels: [String]?) -> Problem {
+        let types = entityTypes.isEmpty ? [] : ["entity_type=" + entityTypes.joined(separator: ",")]
+        let names = (channels ?? []).map { name in
+            "channel=" + String(decoding: PercentEncoding.encoded(name), as: UTF8.self)
+        }
+        let query = types + names
+        return FeedReader.expired(snapshot: "/v1/changes" + (query.isEmpty ? "" : "?" + query.joined(separator: "&")))
     }
 }
 

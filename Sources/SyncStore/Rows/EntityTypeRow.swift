@@ -6,8 +6,10 @@ package import SyncModel
 /// Reads an ``EntityType``.
 package enum EntityTypeRow {
     /// For a table that is called `t`.
-    package static let list =
-        "t.name, t.id_space, t.visibility, t.default_priority, t.is_forwarded, t.is_in_use, t.relations, t.on_erase"
+    package static let list = """
+        t.name, t.id_space, t.visibility, t.default_priority, t.is_forwarded, t.is_in_use, t.relations, t.on_erase,
+            t.channels, t.grants, t.former_visibility
+        """
 
     /// Reads the columns of ``list``.
     ///
@@ -23,6 +25,11 @@ package enum EntityTypeRow {
         )
         type.relations = EntityType.relations(stored: try JSONTree(parsing: row.read("relations")).root)
         type.onErase = OnErase(rawValue: try row.read("on_erase")) ?? .delete
+        type.channels = ChannelRules(
+            storedChannels: try JSONTree(parsing: row.read("channels")).root,
+            storedGrants: try JSONTree(parsing: row.read("grants")).root
+        )
+        type.formerVisibility = try row.optionalChoice("former_visibility")
         return type
     }
 }

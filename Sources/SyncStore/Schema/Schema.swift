@@ -76,6 +76,7 @@ package enum Schema {
             name: "0031_ended_sessions",
             sql: String(decoding: PackageResources._031_ended_sessions_sql, as: UTF8.self)
         ),
+        Migration(name: "0034_channels", sql: String(decoding: PackageResources._034_channels_sql, as: UTF8.self)),
     ]
 
     /// The name of the newest migration.
