@@ -23,7 +23,8 @@ struct SluiceCommand: AsyncParsableCommand {
     /// The commands of the gateway and of its features, in the order of the help text.
     private static let subcommands: [any ParsableCommand.Type] = {
         let order = [
-            "serve", "dev", "migrate", "organizations", "users", "import", "export", "tokens", "sources", "keys",
+            "serve", "dev", "migrate", "organizations", "users", "channels", "import", "export", "tokens", "sources",
+            "keys",
             "token", "webhooks", "retention", "audit", "after-restore", "doctor", "healthcheck",
         ]
         let own: [any ParsableCommand.Type] = [
@@ -42,6 +43,7 @@ struct SluiceCommand: AsyncParsableCommand {
         "serve": "run the gateway",
         "doctor": "check configuration, database, keys, upstreams and clocks",
         "users": "list, add, export, erase and join users",
+        "channels": "grant, revoke and list users' channels",
         "import": "import entities from a file",
         "export": "export an organization's entities to a file",
         "token": "create a token, or explain why a token is rejected",

@@ -60,6 +60,8 @@ extension EntityTypeUpdate {
             }
         }
         BodyMember("visibility", .choice(), into: \.visibility).shown(\.visibility.rawValue)
+        BodyMember("channels", .channelTemplates, into: \.channels).shown(\.channels.channels)
+        BodyMember("grants", .contentGrants, into: \.grants).shown(\.channels.grants)
         BodyMember("default_priority", .integer(0...1_000), into: \.defaultPriority)
             .shown { Int64($0.defaultPriority) }
         BodyMember("upstream", .bool(upstream, rule: Rule.range), into: \.isForwarded).shown(\.isForwarded)

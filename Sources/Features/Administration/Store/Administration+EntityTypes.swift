@@ -45,6 +45,12 @@ extension Administration {
             let results = try await pool.transaction { connection in
                 let hasUpstream = try await Self.hasUpstream(organization, on: connection)
                 if update.isForwarded == true, !hasUpstream { throw Self.noUpstream }
+                let key = Self.key(name, in: organization)
+                let known = try await connection.run(Query(Self.lockTypeStatement, key)).read(EntityTypeRow.read).first
+                let next = update.applied(to: known, name, hasUpstream: hasUpstream)
+                if let problem = next.channelProblem {
+                    throw Problem(.validationFailed, problem.detail, errors: [problem])
+                }
                 return try await connection.run([
                     Query(Self.makeTypeStatement, update.making(name, in: organization, hasUpstream: hasUpstream)),
                     Query(Self.changeTypeStatement, update.changing(name, in: organization)),
@@ -98,12 +104,14 @@ extension Administration {
         "entity_types_make",
         [
             "organization", "name", "id_space", "visibility", "default_priority", "is_forwarded", "relations",
-            "on_erase",
+            "on_erase", "channels", "grants",
         ],
         """
         INSERT INTO entity_types AS t (
-            organization_id, name, id_space, visibility, default_priority, is_forwarded, relations, on_erase)
-        VALUES (:organization, :name, :id_space, :visibility, :default_priority, :is_forwarded, coalesce(:relations::jsonb, '{}'), coalesce(:on_erase, 'delete'))
+            organization_id, name, id_space, visibility, default_priority, is_forwarded, relations, on_erase, channels,
+            grants)
+        VALUES (:organization, :name, :id_space, :visibility, :default_priority, :is_forwarded, coalesce(:relations::jsonb, '{}'), coalesce(:on_erase, 'delete'),
+            coalesce(:channels::jsonb, '[]'), coalesce(:grants::jsonb, '[]'))
         ON CONFLICT (organization_id, name) DO NOTHING
         """
     )
@@ -114,11 +122,15 @@ extension Administration {
         "entity_types_change",
         [
             "organization", "name", "id_space", "visibility", "default_priority", "is_forwarded", "relations",
-            "on_erase",
+            "on_erase", "channels", "grants",
         ],
         """
         UPDATE entity_types AS t
         SET id_space = coalesce(:id_space, t.id_space), visibility = coalesce(:visibility, t.visibility),
+            channels = coalesce(:channels::jsonb, t.channels), grants = coalesce(:grants::jsonb, t.grants),
+            -- its readers are told of entities that leave it
+            former_visibility = CASE
+                WHEN :visibility = 'channels' AND t.visibility <> 'channels' THEN t.visibility ELSE t.former_visibility END,
             default_priority = coalesce(:default_priority, t.default_priority), is_forwarded = coalesce(:is_forwarded, t.is_forwarded),
             relations = coalesce(:relations::jsonb, t.relations), on_erase = coalesce(:on_erase, t.on_erase)
         WHERE t.organization_id = :organization AND t.name = :name
@@ -128,7 +140,19 @@ extension Administration {
         """
     )
 
-    static let typeStatements = [getTypeStatement, listTypesStatement, makeTypeStatement, changeTypeStatement]
+    /// Locks a type, so that its visibility and its channels are judged together.
+    static let lockTypeStatement = Statement(
+        "entity_types_lock",
+        ["organization", "name"],
+        """
+        SELECT \(EntityTypeRow.list) FROM entity_types t WHERE t.organization_id = :organization AND t.name = :name
+        FOR UPDATE
+        """
+    )
+
+    static let typeStatements = [
+        lockTypeStatement, getTypeStatement, listTypesStatement, makeTypeStatement, changeTypeStatement,
+    ]
 }
 
 extension EntityTypeUpdate {
@@ -143,7 +167,9 @@ extension EntityTypeUpdate {
             defaultPriority ?? first.defaultPriority,
             first.isForwarded,
             PostgresJSONB(relations),
-            onErase?.rawValue
+            onErase?.rawValue,
+            PostgresJSONB(storedChannels),
+            PostgresJSONB(storedGrants)
         )
         return parameters
     }
@@ -158,9 +184,37 @@ extension EntityTypeUpdate {
             defaultPriority,
             isForwarded,
             PostgresJSONB(relations),
-            onErase?.rawValue
+            onErase?.rawValue,
+            PostgresJSONB(storedChannels),
+            PostgresJSONB(storedGrants)
         )
         return parameters
+    }
+
+    /// The type as the update leaves it, as far as its channels are concerned.
+    fileprivate func applied(to known: EntityType?, _ name: String, hasUpstream: Bool) -> EntityType {
+        var type = known ?? EntityType(firstUseOf: name, hasUpstream: isForwarded ?? hasUpstream)
+        if let visibility { type.visibility = visibility }
+        if let isForwarded { type.isForwarded = isForwarded }
+        if let channels { type.channels.channels = channels }
+        if let grants { type.channels.grants = grants }
+        return type
+    }
+
+    private var storedChannels: [UInt8]? {
+        channels.map { channels in
+            var writer = JSONWriter()
+            channels.write(to: &writer)
+            return writer.bytes
+        }
+    }
+
+    private var storedGrants: [UInt8]? {
+        grants.map { grants in
+            var writer = JSONWriter()
+            grants.write(to: &writer)
+            return writer.bytes
+        }
     }
 
     /// Why a type in use was not changed.
@@ -192,6 +246,9 @@ package struct EntityTypeUpdate: Sendable {
     /// All relations as JSON text.
     package var relations: [UInt8]?
     package var onErase: OnErase?
+    /// All templates.
+    package var channels: [ChannelTemplate]?
+    package var grants: [ContentGrant]?
 
     package init() {}
 }

@@ -14,13 +14,13 @@ import Testing
         #expect(made.status == 201)
         #expect(
             made.json?.names == [
-                "name", "id_space", "relations", "visibility", "default_priority", "upstream", "on_erase",
-                "in_use",
+                "name", "id_space", "relations", "visibility", "channels", "grants", "default_priority", "upstream",
+                "on_erase", "in_use",
             ]
         )
         let defaults =
-            #"{"name":"activity","id_space":"mapped","relations":{},"visibility":"organization","default_priority":10,"#
-            + #""upstream":false,"on_erase":"delete","in_use":false}"#
+            #"{"name":"activity","id_space":"mapped","relations":{},"visibility":"organization","channels":[],"#
+            + #""grants":[],"default_priority":10,"upstream":false,"on_erase":"delete","in_use":false}"#
         #expect(made.text == defaults)
         #expect(try await fixture.operate(.GET, path).text == defaults)
         let body = #"{"id_space":"shared","visibility":"user","default_priority":1000,"upstream":false,"relations":{}}"#
