@@ -1,6 +1,7 @@
 import Foundation
 import JSONText
 import NIOHTTP1
+import SyncModel
 import Testing
 
 /// Entities in channels, over HTTP: who pulls them, and who may write them.

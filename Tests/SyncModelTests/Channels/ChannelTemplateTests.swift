@@ -50,15 +50,14 @@ import Testing
         let grants = try JSONTree(parsing: Array(#"[{"user":"/a","channels":["v/{id}"],"role":"write"}]"#.utf8)).root
         let rules = ChannelRules(storedChannels: channels, storedGrants: grants)
         var writer = JSONWriter()
-        rules.writeGrants(to: &writer)
+        rules.grants.write(to: &writer)
         #expect(
             String(decoding: writer.bytes, as: UTF8.self) == #"[{"user":"/a","channels":["v/{id}"],"role":"write"}]"#
         )
-        #expect(ChannelRules.readChannels(channels).problems.isEmpty)
-        #expect(ChannelRules.readGrants(grants).problems.isEmpty)
         let wrong = try JSONTree(parsing: Array(#"[{"user":"a","channels":["{x}"],"role":"own","b":1}]"#.utf8)).root
-        let pointers = ChannelRules.readGrants(wrong).problems.map(\.pointer)
-        #expect(Set(pointers) == ["/grants/0/b", "/grants/0/user", "/grants/0/role", "/grants/0/channels/0"])
+        var report = MemberReport()
+        #expect(MemberKind.contentGrants.read(wrong, at: "/grants", &report)?.isEmpty == true)
+        #expect(Set(report.problems.map(\.pointer)) == ["/grants/0/b", "/grants/0/user", "/grants/0/role", "/grants/0/channels/0"])
     }
 
     @Test func `sources are stored and read back`() {

@@ -39,6 +39,15 @@ import Testing
     private func write(_ operation: SyncModel.Operation, _ payload: String, into table: inout EntityTable)
         -> BuiltInStore.Result
     {
+        var type = EntityType(
+            name: "visit",
+            idSpace: .shared,
+            visibility: .channels,
+            defaultPriority: 0,
+            isForwarded: false,
+            isInUse: true
+        )
+        type.channels = rules
         let write = BuiltInStore.Write(
             operation: operation,
             id: ServerID(7),
@@ -46,9 +55,7 @@ import Testing
             payload: Array(payload.utf8),
             baseVersion: nil,
             writer: Writer(user: user, device: UUID()),
-            idSpace: .shared,
-            visibility: .channels,
-            channelRules: rules,
+            type: type,
             conflictResolution: .manual
         )
         return BuiltInStore.apply(write, type: "visit", index: 0, to: &table)
