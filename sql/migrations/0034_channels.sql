@@ -63,6 +63,11 @@ CREATE INDEX channel_grants_by_source ON channel_grants (organization_id, source
 CREATE INDEX channel_grants_ended ON channel_grants (organization_id, until) WHERE until IS NOT NULL;
 CREATE INDEX channel_grants_by_channel ON channel_grants (organization_id, channel, user_id) WHERE until IS NULL;
 
+-- Operations that evaluate the channels of a type's entities, with the last entity that was evaluated.
+ALTER TABLE operations DROP CONSTRAINT operations_kind_check;
+ALTER TABLE operations ADD CONSTRAINT operations_kind_check CHECK (kind IN ('retry', 'discard', 'resolve', 'evaluate'));
+ALTER TABLE operations ADD COLUMN place_entity text COLLATE "C";
+
 DO $$
 DECLARE
     parent text;

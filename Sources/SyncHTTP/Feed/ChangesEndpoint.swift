@@ -13,11 +13,12 @@ struct ChangesEndpoint: Sendable {
 
     /// Responds with a page; with `wait` an empty one is held until there is a change or the time is over.
     func page(_ exchange: Exchange, _ caller: Caller) async throws -> Answer {
-        let query = try URLQuery(of: exchange, allowing: ["since", "limit", "entity_type", "channel", "wait"])
+        let query = try URLQuery(of: exchange, allowing: ["since", "limit", "entity_type", "channel", "others", "wait"])
         let since = try query.text("since")
         let limit = try query.limit(default: Self.defaultLimit)
         let types = try query.entityTypes("entity_type")
         let channels = try query.channels("channel")
+        let others = try query.flag("others")
         let wait = try query.wait(upTo: longestWait)
         let json = try await ClientPresence.reading(on: exchange, wait: wait) { wait in
             try await BlockingWork.run {
@@ -26,6 +27,7 @@ struct ChangesEndpoint: Sendable {
                     limit: limit,
                     entityTypes: types,
                     channels: channels,
+                    others: others,
                     organization: caller.organization,
                     user: caller.user,
                     wait: wait,

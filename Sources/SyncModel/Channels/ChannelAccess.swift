@@ -95,9 +95,11 @@ extension EntityState {
             // a tombstone stays in the channels of the last document
             if !isDeleted { next.channels = rules.ids(document: document, id: id, owner: owner) }
             if isDeleted, channels == nil { next.channels = [] }
-            next.grants = rules.grants.isEmpty ? nil : rules.granted(document: document, id: id, owner: owner)
+            // a deleted entity ends its grants, also those of settings that its type no longer has
+            let mayGrant = isDeleted || !rules.grants.isEmpty
+            next.grants = mayGrant ? rules.granted(document: document, id: id, owner: owner) : nil
         } else {
-            (next.channels, next.grants) = (nil, nil)
+            (next.channels, next.grants) = (nil, channels == nil ? nil : [])
         }
         let (before, after) = (channelsBefore(rules?.former, next.channels), next.channels ?? [])
         next.stays = StayChanges(

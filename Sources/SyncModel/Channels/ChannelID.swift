@@ -50,6 +50,8 @@ public enum ChannelName {
     public static let bounds = "1 to \(maximumBytes) bytes without control characters"
     /// Channels that an entity may be in.
     public static let limitOfEntity = 32
+    /// Channels that a pull may name.
+    public static let limitOfRequest = 100
     /// Channels that a user may hold.
     public static let limitOfUser = 10_000
 

@@ -12,6 +12,8 @@ public struct ChannelPull: Sendable {
     private let filter: UInt64
     /// The channels that the request names; nil for all.
     private let requested: Set<ChannelID>?
+    /// Whether a request that names channels includes the entities outside channels, and those of the user's own channel.
+    private let hasOthers: Bool
     /// The channels that count now.
     private let held: Set<ChannelID>
     /// The channels that counted at the target of an application.
@@ -37,14 +39,17 @@ public struct ChannelPull: Sendable {
         asOf end: Int64,
         _ history: GrantHistory,
         filter: UInt64,
-        requested: Set<ChannelID>?
+        requested: Set<ChannelID>?,
+        others: Bool = false
     ) {
+        let requested = others ? requested?.union(history.always) : requested
         self.cursor = cursor
         self.end = end
         self.epoch = epoch
         self.history = history
         self.filter = filter
         self.requested = requested
+        hasOthers = others || requested == nil
         held = Self.counting(history.held(at: end), requested)
         (step, grants) = Self.next(after: cursor, end: end, history, requested, held)
         if case .apply(let application) = step {
@@ -141,7 +146,7 @@ public struct ChannelPull: Sendable {
     }
 
     /// Whether entities are read that are seen without channels.
-    public var includesOthers: Bool { step == .changes && requested == nil }
+    public var includesOthers: Bool { step == .changes && hasOthers }
 
     // MARK: - What a row means
 
@@ -196,7 +201,7 @@ public struct ChannelPull: Sendable {
 
     private func sees(_ presence: Presence?) -> Bool {
         guard let presence else { return false }
-        guard let channels = presence.channels else { return requested == nil && presence.isSeenWithout }
+        guard let channels = presence.channels else { return hasOthers && presence.isSeenWithout }
         return channels.contains { held.contains($0) && lasting?.contains($0) ?? true }
     }
 

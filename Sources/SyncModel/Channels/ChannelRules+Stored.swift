@@ -79,6 +79,12 @@ extension ChannelRules {
 }
 
 extension EntityType {
+    /// Whether entities of the type have to be evaluated after its settings change to `next`.
+    public func needsEvaluation(as next: EntityType) -> Bool {
+        isInUse && (visibility == .channels || next.visibility == .channels)
+            && (visibility != next.visibility || channels != next.channels)
+    }
+
     /// Why the type's visibility does not fit its channels and grants; nil if it does.
     public var channelProblem: ProblemDetail? {
         if visibility == .channels, channels.channels.isEmpty {

@@ -25,7 +25,7 @@ public struct ChannelGrant: Sendable, Hashable {
 /// earlier grant of a channel that was granted again is needed, for devices were not given its end.
 public struct GrantHistory: Sendable {
     /// Held without a grant, at all times.
-    private let always: Set<ChannelID>
+    let always: Set<ChannelID>
     private let grants: [ChannelID: [ChannelGrant]]
     /// A hash of the user, for cursors.
     let reader: UInt64

@@ -65,7 +65,8 @@ final class ChannelFeedReader: Sendable {
                 asOf: grants.position,
                 grants.history,
                 filter: request.filter,
-                requested: request.channels.map { Set($0.map(ChannelID.init(named:))) }
+                requested: request.channels.map { Set($0.map(ChannelID.init(named:))) },
+                others: request.includesOthers
             )
             // each source is read in the order of its index
             let query = [Query(Pool.orderShape), Self.query(request, pull, asOf: grants.position)]

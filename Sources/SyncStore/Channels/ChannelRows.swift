@@ -101,6 +101,13 @@ extension ChannelRules {
 }
 
 extension ChannelAccess {
+    /// Reads ``ChannelStatements/access`` of one user.
+    init(of user: LaneKey, _ rows: Rows) throws {
+        var tables: [UUID: EntityTable] = [:]
+        try Self.read(rows, into: &tables)
+        self = tables[user.organization]?.access ?? ChannelAccess()
+    }
+
     /// Reads ``ChannelStatements/access`` into the tables of their organizations.
     static func read(_ rows: Rows, _ snapshot: inout GroupSnapshot) throws { try read(rows, into: &snapshot.entities) }
 

@@ -11,6 +11,21 @@ package enum ChannelStatements {
         "(SELECT f.last_position FROM feeds f WHERE f.organization_id = \(row).organization_id) - \(row).before_end"
     }
 
+    /// SQL: whether the user `:user` of `:organization` holds one of the channels in an array.
+    static func holdsOne(of channels: String) -> String {
+        """
+        (\(ownChannel(of: ":user::uuid")) = ANY (\(channels)) OR EXISTS (
+            SELECT FROM channel_grants h
+            WHERE h.organization_id = :organization AND h.user_id = :user AND h.channel = ANY (\(channels))
+                AND h.until IS NULL))
+        """
+    }
+
+    /// SQL: the channel that a user holds without a grant.
+    static func ownChannel(of user: String) -> String {
+        "encode(substring(sha256(convert_to('user/' || \(user), 'UTF8')) FOR 16), 'hex')::uuid"
+    }
+
     // MARK: - Stays
 
     /// Moves the rows of channels that entities stay in to the positions of their new versions.
@@ -164,6 +179,33 @@ package enum ChannelStatements {
         """
     )
 
+    // MARK: - Evaluations
+
+    /// Starts a bulk operation that evaluates the entities of a type, in place of one that runs.
+    ///
+    /// It begins once all gateways have the type's settings.
+    package static let startEvaluation = Statement(
+        "channels_start_evaluation",
+        ["organization", "type", "actor", "now", "due_at"],
+        """
+        WITH replaced AS (
+            UPDATE operations AS o
+            SET state = 'cancelled', due_at = NULL, lease_owner = NULL, ended_at = :now, changed_at = :now
+            WHERE o.organization_id = :organization AND o.kind = 'evaluate' AND o.entity_type = :type AND o.state = 'running'
+        ), counted AS (
+            SELECT count(*) AS count FROM (
+                SELECT FROM entities e
+                WHERE e.organization_id = :organization AND e.entity_type = :type AND NOT e.is_deleted LIMIT 10001) x
+        )
+        INSERT INTO operations AS o (
+            organization_id, id, kind, statuses, entity_type, reason, actor, per_second, state, due_at, created_at,
+            changed_at, total, total_is_more)
+        SELECT :organization::uuid, gen_random_uuid(), 'evaluate', '{}', :type::text, 'the settings of its channels have changed',
+            :actor::text, 1000, 'running', :due_at, :now, :now, least(c.count, 10000), c.count > 10000
+        FROM counted c
+        """
+    )
+
     // MARK: - Pruning
 
     /// Deletes stays that ended at or below the feed's horizon: no cursor reaches back to them.
@@ -211,7 +253,6 @@ package enum ChannelStatements {
 
     static let all = [
         moveStays, beginStays, recordEnds, endStays, follow, endGrants, beginGrants, endGrantsOfDeleted, access,
-        history,
-        pruneStays, pruneGrants,
+        history, startEvaluation, pruneStays, pruneGrants,
     ]
 }

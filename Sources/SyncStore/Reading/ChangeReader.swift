@@ -15,6 +15,7 @@ package struct ChangeReader: Sendable {
     ///   - limit: 1 to 1,000.
     ///   - entityTypes: empty for all.
     ///   - channels: the channels to which the page is restricted; nil for all that the user sees.
+    ///   - others: whether such a page includes the entities outside channels, and those of the user's own channel.
     ///   - wait: how long to wait for a change, if the page is empty.
     ///   - room: memory to acquire for the read rows.
     /// - Throws: `invalid_request` for an invalid cursor or one made with another filter; `cursor_expired`.
@@ -23,6 +24,7 @@ package struct ChangeReader: Sendable {
         limit: Int,
         entityTypes: [String],
         channels: [String]? = nil,
+        others: Bool = false,
         organization: Organization,
         user: UUID,
         wait: Duration = .zero,
@@ -33,6 +35,7 @@ package struct ChangeReader: Sendable {
             user: user,
             entityTypes: entityTypes,
             channels: channels,
+            includesOthers: others && channels != nil,
             limit: limit
         )
         let cursor = try request.cursor(since)
@@ -40,7 +43,7 @@ package struct ChangeReader: Sendable {
             cursor throws(Problem) in
             switch try await feed.read(request, after: cursor).reading {
             case .page(let page): return page
-            case .expired: throw Self.expired(entityTypes, channels)
+            case .expired: throw Self.expired(request)
             }
         }
         do {
@@ -50,12 +53,13 @@ package struct ChangeReader: Sendable {
         }
     }
 
-    private static func expired(_ entityTypes: [String], _ channels: [String]?) -> Problem {
-        let types = entityTypes.isEmpty ? [] : ["entity_type=" + entityTypes.joined(separator: ",")]
-        let names = (channels ?? []).map { name in
+    private static func expired(_ request: FeedRequest) -> Problem {
+        let types = request.entityTypes
+        var query = types.isEmpty ? [] : ["entity_type=" + types.joined(separator: ",")]
+        query += (request.channels ?? []).map { name in
             "channel=" + String(decoding: PercentEncoding.encoded(name), as: UTF8.self)
         }
-        let query = types + names
+        if request.includesOthers { query.append("others=true") }
         return FeedReader.expired(snapshot: "/v1/changes" + (query.isEmpty ? "" : "?" + query.joined(separator: "&")))
     }
 }

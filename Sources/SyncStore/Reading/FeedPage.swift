@@ -215,11 +215,16 @@ struct FeedRequest: Sendable {
     let entityTypes: [String]
     /// The channels to which the pull is restricted; nil for all.
     var channels: [String]?
+    /// Whether a pull restricted to channels includes the entities outside channels, and those of the user's own channel.
+    var includesOthers = false
     /// The maximum number of changes, 1 to 1,000.
     let limit: Int
 
     /// A hash of what is asked for.
-    var filter: UInt64 { FeedCursor.filter(entityTypes, channels: channels ?? []) }
+    var filter: UInt64 {
+        // no channel has this name
+        FeedCursor.filter(entityTypes, channels: channels.map { includesOthers ? $0 + ["\u{2}"] : $0 } ?? [])
+    }
 
     var interest: FeedInterest {
         FeedInterest(organization: organization, user: user, entityTypes: Set(entityTypes))

@@ -8,6 +8,7 @@ struct ChannelHistory {
     private struct Device {
         let user: Int
         let requested: Set<ChannelID>?
+        var others = false
         var cursor: FeedCursor?
         /// The version of each entity.
         var contents: [Int: Int] = [:]
@@ -27,6 +28,7 @@ struct ChannelHistory {
             devices.append(Device(user: user, requested: nil))
             devices.append(Device(user: user, requested: nil))
             devices.append(Device(user: user, requested: Set(ChannelWorld.shared.prefix(2))))
+            devices.append(Device(user: user, requested: Set(ChannelWorld.shared.suffix(2)), others: true))
         }
     }
 
@@ -91,7 +93,14 @@ struct ChannelHistory {
         defer { devices[index] = device }
         let limit = Int.random(in: 1...4, using: &random)
         let room = Int.random(in: 1...3, using: &random)
-        let page = world.page(for: user, after: device.cursor, only: device.requested, limit: limit, room: room)
+        let page = world.page(
+            for: user,
+            after: device.cursor,
+            only: device.requested,
+            others: device.others,
+            limit: limit,
+            room: room
+        )
         guard let page else {
             (device.cursor, device.contents) = (nil, [:])
             return false
@@ -105,7 +114,7 @@ struct ChannelHistory {
                 continue
             }
             let state = world.entities[entity]
-            if state.map({ world.sees(user, $0, only: device.requested) }) != true {
+            if state.map({ world.sees(user, $0, only: device.requested, others: device.others) }) != true {
                 failure = "user \(user) got entity \(entity), which they do not see"
             }
             if !isLost { device.contents[entity] = version < 0 ? nil : version }
@@ -114,7 +123,7 @@ struct ChannelHistory {
         if isLost { return false }
         device.cursor = page.next
         if page.isUpToDate {
-            let visible = world.visible(to: user, only: device.requested)
+            let visible = world.visible(to: user, only: device.requested, others: device.others)
             if device.contents != visible {
                 failure =
                     "user \(user) has \(device.contents) and sees \(visible), requested \(device.requested as Any)"

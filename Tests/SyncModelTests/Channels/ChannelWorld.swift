@@ -59,16 +59,21 @@ struct ChannelWorld {
         channel == .everyone || channel == Self.own[user] || sources[user][channel]?.isEmpty == false
     }
 
-    func sees(_ user: Int, _ entity: Entity, only requested: Set<ChannelID>?) -> Bool {
+    /// - Parameter others: whether the entities outside channels, and those of the user's own, are requested, too.
+    func sees(_ user: Int, _ entity: Entity, only requested: Set<ChannelID>?, others: Bool = false) -> Bool {
         guard let channels = entity.channels else {
-            return requested == nil && (entity.owner.map { $0 == user } ?? true)
+            return (requested == nil || others) && (entity.owner.map { $0 == user } ?? true)
         }
-        return channels.contains { (requested?.contains($0) ?? true) && holds(user, $0) }
+        return channels.contains { channel in
+            let isRequested = requested?.contains(channel) ?? true
+            return (isRequested || others && channel == Self.own[user]) && holds(user, channel)
+        }
     }
 
     /// The living entities that a user sees, with their versions.
-    func visible(to user: Int, only requested: Set<ChannelID>?) -> [Int: Int] {
-        entities.filter { !$0.value.isDeleted && sees(user, $0.value, only: requested) }.mapValues(\.version)
+    func visible(to user: Int, only requested: Set<ChannelID>?, others: Bool) -> [Int: Int] {
+        entities.filter { !$0.value.isDeleted && sees(user, $0.value, only: requested, others: others) }
+            .mapValues(\.version)
     }
 
     private mutating func observe() {
@@ -203,8 +208,14 @@ struct ChannelWorld {
     /// Reads a page as the store does; nil for an expired cursor.
     ///
     /// - Parameter room: rows that are read of each source.
-    func page(for user: Int, after cursor: FeedCursor?, only requested: Set<ChannelID>?, limit: Int, room: Int) -> Page?
-    {
+    func page(
+        for user: Int,
+        after cursor: FeedCursor?,
+        only requested: Set<ChannelID>?,
+        others: Bool,
+        limit: Int,
+        room: Int
+    ) -> Page? {
         if let cursor {
             guard cursor.epoch == epoch, cursor.position <= end, horizon <= cursor.reach else { return nil }
         }
@@ -214,7 +225,8 @@ struct ChannelWorld {
             asOf: end,
             GrantHistory(of: Self.userIDs[user], grants[user].map(\.row)),
             filter: 0,
-            requested: requested
+            requested: requested,
+            others: others
         )
         if pull.isOfOtherReader { return nil }
         var (rows, bound) = rows(of: pull, for: user, room: room)

@@ -100,6 +100,6 @@ extension ChannelGrantRow: AnswerBody {
 
 extension MemberKind<String> {
     fileprivate static var channelName: Self {
-        text("must be a text of \(ChannelName.bounds)", rule: Rule.channelName) { ChannelName.isValid($0) }
+        text("must be a text of \(ChannelName.bounds)") { ChannelName.isValid($0) }
     }
 }

@@ -34,28 +34,36 @@ extension Administration {
     package func putEntityType(
         _ name: String,
         in organization: UUID,
-        _ update: EntityTypeUpdate
+        _ update: EntityTypeUpdate,
+        by actor: String = "operator"
     ) async throws(Problem) -> (isNew: Bool, value: EntityType)? {
         guard EntityType.isValidName(name) else {
             let detail = "an entity type's name matches [a-z][a-z0-9_-]{0,63}"
             throw Problem(.validationFailed, pointer: "", rule: Rule.entityType, detail)
         }
         guard try await self.organization(organization) != nil else { return nil }
+        let moment = now()
         do {
             let results = try await pool.transaction { connection in
-                let hasUpstream = try await Self.hasUpstream(organization, on: connection)
-                if update.isForwarded == true, !hasUpstream { throw Self.noUpstream }
-                let key = Self.key(name, in: organization)
-                let known = try await connection.run(Query(Self.lockTypeStatement, key)).read(EntityTypeRow.read).first
-                let next = update.applied(to: known, name, hasUpstream: hasUpstream)
-                if let problem = next.channelProblem {
-                    throw Problem(.validationFailed, problem.detail, errors: [problem])
-                }
-                return try await connection.run([
-                    Query(Self.makeTypeStatement, update.making(name, in: organization, hasUpstream: hasUpstream)),
-                    Query(Self.changeTypeStatement, update.changing(name, in: organization)),
-                    Query(Self.getTypeStatement, Self.key(name, in: organization)),
-                ])
+                let (known, next, hasUpstream) = try await Self.change(update, name, in: organization, on: connection)
+                let evaluation =
+                    known?.needsEvaluation(as: next) ?? false
+                    ? [
+                        ChannelStatements.startEvaluation(
+                            organization: organization,
+                            type: name,
+                            actor: actor,
+                            now: moment,
+                            due_at: moment.adding(seconds: Self.settingsSeconds)
+                        )
+                    ] : []
+                return try await connection.run(
+                    [
+                        Query(Self.makeTypeStatement, update.making(name, in: organization, hasUpstream: hasUpstream)),
+                        Query(Self.changeTypeStatement, update.changing(name, in: organization)),
+                        Query(Self.getTypeStatement, Self.key(name, in: organization)),
+                    ] + evaluation
+                )
             }
             catalog.invalidate(organization)
             if let changed = try results[1].read(EntityTypeRow.read).first {
@@ -65,6 +73,40 @@ extension Administration {
         } catch {
             throw failure.problem(error, doing: "write an entity type")
         }
+    }
+
+    /// The settings of a type after an update, which is not written. Nil if there is no such organization.
+    ///
+    /// - Throws: what ``putEntityType(_:in:_:by:)`` throws, except for types in use.
+    package func entityType(
+        _ name: String,
+        in organization: UUID,
+        after update: EntityTypeUpdate
+    ) async throws(Problem) -> EntityType? {
+        guard try await self.organization(organization) != nil else { return nil }
+        do {
+            return try await pool.transaction { connection in
+                try await Self.change(update, name, in: organization, on: connection).next
+            }
+        } catch {
+            throw failure.problem(error, doing: "validate an entity type")
+        }
+    }
+
+    /// Locks a type, and checks an update of it.
+    private static func change(
+        _ update: EntityTypeUpdate,
+        _ name: String,
+        in organization: UUID,
+        on connection: Connection
+    ) async throws -> (known: EntityType?, next: EntityType, hasUpstream: Bool) {
+        let hasUpstream = try await hasUpstream(organization, on: connection)
+        if update.isForwarded == true, !hasUpstream { throw noUpstream }
+        let known = try await connection.run(Query(lockTypeStatement, key(name, in: organization)))
+            .read(EntityTypeRow.read).first
+        let next = update.applied(to: known, name, hasUpstream: hasUpstream)
+        if let problem = next.channelProblem { throw Problem(.validationFailed, problem.detail, errors: [problem]) }
+        return (known, next, hasUpstream)
     }
 
     private static func key(_ name: String, in organization: UUID) -> Parameters {
@@ -155,6 +197,11 @@ extension Administration {
     ]
 }
 
+extension Administration {
+    /// The time after which all gateways have a type's new settings, in seconds.
+    private static let settingsSeconds: Double = 6
+}
+
 extension EntityTypeUpdate {
     /// The parameters that register the type; members that the update leaves out get the values of a type's first use.
     fileprivate func making(_ name: String, in organization: UUID, hasUpstream: Bool) -> Parameters {
@@ -198,6 +245,7 @@ extension EntityTypeUpdate {
         if let isForwarded { type.isForwarded = isForwarded }
         if let channels { type.channels.channels = channels }
         if let grants { type.channels.grants = grants }
+        if visibility == .channels, let known, known.visibility != .channels { type.formerVisibility = known.visibility }
         return type
     }
 

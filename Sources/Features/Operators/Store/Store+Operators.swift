@@ -33,7 +33,13 @@ extension Store {
 
     /// Operators' operations.
     package var operations: OperationStore {
-        OperationStore(pool: pool, stuckList: stuckList, now: now, failure: failure)
+        OperationStore(
+            pool: pool,
+            stuckList: stuckList,
+            evaluation: channelEvaluation,
+            now: now,
+            failure: failure
+        )
     }
 
     /// Works on operations.
@@ -44,6 +50,7 @@ extension Store {
             pool: pool,
             catalog: catalog,
             settling: settling,
+            evaluation: channelEvaluation,
             notifier: notifier,
             now: now,
             failure: failure,

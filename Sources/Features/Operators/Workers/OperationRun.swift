@@ -23,6 +23,7 @@ package struct OperationRun: Sendable {
     let pool: Pool
     let catalog: Catalog
     let settling: Settlement
+    let evaluation: ChannelEvaluation
     let notifier: ChangeNotifier
     let now: TimeSource
     let failure: StoreFailure
@@ -36,6 +37,7 @@ package struct OperationRun: Sendable {
         pool: Pool,
         catalog: Catalog,
         settling: Settlement,
+        evaluation: ChannelEvaluation,
         notifier: ChangeNotifier,
         now: @escaping TimeSource,
         failure: StoreFailure,
@@ -45,6 +47,7 @@ package struct OperationRun: Sendable {
         self.pool = pool
         self.catalog = catalog
         self.settling = settling
+        self.evaluation = evaluation
         self.notifier = notifier
         self.now = now
         self.failure = failure
@@ -103,7 +106,9 @@ package struct OperationRun: Sendable {
             let began = ContinuousClock.now
             do throws(Problem) {
                 let limit = setbacks.limit(of: operation.id, atMost: pace.limit)
-                guard let step = try await step(operation, limit: limit) else {
+                let isEvaluation = operation.kind == .evaluate
+                let found = isEvaluation ? try await evaluate(operation) : try await step(operation, limit: limit)
+                guard let step = found else {
                     setbacks.remove(operation.id)
                     logger.notice("Operation was cancelled, or taken over", metadata: metadata(operation))
                     return
@@ -175,6 +180,39 @@ package struct OperationRun: Sendable {
             return nil
         }
         return Step(operation: next, tally: tally, isLast: place == nil)
+    }
+
+    /// Evaluates the channels of some entities of a type. Nil if another gateway has the operation, or if it has ended.
+    private func evaluate(_ operation: OperationRow) async throws(Problem) -> Step? {
+        let limit = min(ChannelEvaluation.limit, max(1, Int(operation.perSecond)))
+        let isHeld = try await failure.reporting("continue an operation") {
+            try await pool.run([Query(OperationStatements.held, operation.lease)])[0].count > 0
+        }
+        guard isHeld, let type = operation.filter.entityType else { return nil }
+        let step = try await evaluation.step(
+            of: type,
+            in: operation.organization,
+            after: operation.entityPlace ?? "",
+            limit: limit
+        )
+        var tally = OperationTally()
+        tally.done = Int64(step?.examined ?? 0) - Int64(step?.unreadable ?? 0)
+        tally.skip(.validationFailed, Int64(step?.unreadable ?? 0))
+        let moment = now()
+        var parameters = operation.lease
+        parameters.add(tally.done)
+        parameters.add(tally.skipped)
+        parameters.add(
+            PostgresJSON(OperationTally.json(of: operation.reasons.merging(tally.reasons, uniquingKeysWith: +)))
+        )
+        parameters.add(step?.next ?? operation.entityPlace)
+        parameters.add(moment.adding(seconds: Self.leaseSeconds))
+        parameters.add(moment)
+        let query = Query(OperationStatements.advanceEntities, parameters)
+        let next = try await failure.reporting("note how far an operation is") {
+            try await pool.run([query])[0].read(OperationRow.init).first
+        }
+        return next.map { Step(operation: $0, tally: tally, isLast: step?.next == nil) }
     }
 
     /// A failure of one lane does not stop the others. A failure of the database does, and so does a lane that takes too

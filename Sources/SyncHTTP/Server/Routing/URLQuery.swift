@@ -129,13 +129,12 @@ package struct URLQuery: Sendable {
     /// Names of channels, repeated; a name may contain commas. Nil if none is given.
     package func channels(_ name: String) throws(Problem) -> [String]? {
         let names = values.filter { $0.name == name }.map(\.value)
-        guard names.allSatisfy(ChannelName.isValid), names.count <= Self.mostChannels else {
-            throw Self.invalid(name, "must be up to \(Self.mostChannels) channels' names, each its own parameter")
+        let limit = ChannelName.limitOfRequest
+        guard names.allSatisfy(ChannelName.isValid), names.count <= limit else {
+            throw Self.invalid(name, "must be up to \(limit) channels' names, each its own parameter")
         }
         return names.isEmpty ? nil : names
     }
-
-    private static let mostChannels = 100
 
     // MARK: - Errors
 
