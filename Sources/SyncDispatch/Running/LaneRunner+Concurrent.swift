@@ -88,7 +88,8 @@ extension LaneRunner {
         progress.flights = []
         switch action {
         case .released(let readyAt):
-            return ConcurrentEnd(isDue: !surroundings.isDraining() && readyAt.map { $0 <= configuration.now() } ?? false, progress: progress)
+            let isDue = !surroundings.isDraining() && readyAt.map { $0 <= configuration.now() } ?? false
+            return ConcurrentEnd(isDue: isDue, progress: progress)
         case .lost: return ConcurrentEnd(progress: progress)
         case .run, .proceed, .start: return ConcurrentEnd(next: action, progress: progress)
         }

@@ -152,6 +152,12 @@ public enum Rule {
     public static let referredTo = "entity_must_not_be_referred_to"
     /// Users have their own data keys, but there is no master key.
     public static let needsMasterKey = "master_key_required"
+    /// A write without a grant of the role `write`.
+    public static let channelRole = "channel_role_must_be_write"
+    /// More channels than an entity may be in, or a user may hold.
+    public static let channelLimit = "channel_limit"
+    /// A text that is no template or no channel.
+    public static let channelName = "channel_name"
     /// A user who was erased.
     public static let owner = "owner_must_not_be_erased"
 }

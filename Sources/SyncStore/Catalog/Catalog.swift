@@ -31,6 +31,8 @@ package final class Catalog: Sendable {
         var types: [ByteExactString: EntityType]
         /// The enforced relations of the organization's types.
         var relations = EntityRelations()
+        /// The rules of types with channels.
+        var channelRules: [ByteExactString: ChannelRules] { ChannelRules.byType(types) }
         /// The place of the organization's rows.
         var place: Placement
         /// Seals and opens the organization's stored values.

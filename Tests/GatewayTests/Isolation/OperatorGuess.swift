@@ -309,7 +309,30 @@ struct OperatorGuess: Sendable {
                 OperatorGuess("\(method) \(root)/users/{user}#\(name)", [.user]) { "\($0)/users/\($1)" }
             }
         }
+        + ["id", "user"].flatMap { name in
+            [
+                OperatorGuess("GET \(root)/users/{user}/channels#\(name)", [.user]) { "\($0)/users/\($1)/channels" },
+                OperatorGuess(
+                    "PUT \(root)/users/{user}/channels#\(name)",
+                    [.user],
+                    body: { _ in #"{"channel":"a","role":"read"}"# }
+                ) { "\($0)/users/\($1)/channels" },
+                OperatorGuess("DELETE \(root)/users/{user}/channels#\(name)", [.user]) {
+                    "\($0)/users/\($1)/channels?channel=a"
+                },
+            ]
+        }
         + [
+            OperatorGuess("GET \(root)/channels#id", [.user]) { path, _ in path + "/channels?channel=a" },
+            OperatorGuess("GET \(root)/channels#channel", [.user]) { path, name in
+                path + "/channels?channel=user/\(name)"
+            },
+            OperatorGuess("GET \(root)/channels#cursor", [.user]) { path, name in
+                path + "/channels?channel=a&cursor=\(name)"
+            },
+            OperatorGuess("DELETE \(root)/users/{user}/channels#channel", [.user]) { path, name in
+                path + "/users/\(UUID().uuidString)/channels?channel=user/\(name)"
+            },
             OperatorGuess("GET \(root)/users/{user}/export#id", [.user]) { "\($0)/users/\($1)/export" },
             OperatorGuess("GET \(root)/users/{user}/export#user", [.user]) { "\($0)/users/\($1)/export" },
             OperatorGuess("DELETE \(root)/users/{user}#user", [.user]) { "\($0)/users/\($1)?erase=true" },

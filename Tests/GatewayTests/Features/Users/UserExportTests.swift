@@ -267,7 +267,9 @@ import Testing
 
     /// Columns about the gateway's processing, without personal data that another column does not contain.
     private static let ofTheGateway: Set<String> = [
-        "attempts.slot", "devices.stray_ids", "entities.feed_position", "entities.id_is_integer", "entities.run_base",
+        "attempts.slot", "channel_grants.changed_at", "channel_grants.channel", "devices.stray_ids",
+        "entities.channels",
+        "entities.feed_position", "entities.id_is_integer", "entities.run_base",
         "entities.source_at", "entities.source_at_fraction", "entities.source_version",
         "id_mappings.change_position", "id_mappings.retry_count", "id_mappings.server_id_is_integer",
         "lanes.change_position", "lanes.halted_by", "lanes.head_position", "lanes.in_flight_id", "lanes.lease_owner",
