@@ -28,7 +28,7 @@ package final class Catalog: Sendable {
         /// Nil when there is no such organization. That is cached, too, so that a stranger's token costs no query each
         /// time.
         package var organization: Organization?
-        var types: [ByteExactString: EntityType]
+        package var types: [ByteExactString: EntityType]
         /// The rules of types with channels.
         var channelRules: [ByteExactString: ChannelRules] { ChannelRules.byType(types) }
         /// The place of the organization's rows.
