@@ -96,6 +96,11 @@ REASONS = [
     ("listChanges", "cursor_expired", None, ""),
     ("listMappings", "invalid_request", "parameter_invalid", "since"),
     ("pullChanges", "invalid_request", "parameter_invalid", "since"),
+    ("pullChanges", "invalid_request", "parameter_invalid", "received"),
+    # the bytes of a channel's name, and the dependency of two members
+    ("pullChanges", "invalid_request", "member_range", "channels must be"),
+    ("pullChanges", "invalid_request", "member_required", "received is required"),
+    ("explainUser", "invalid_request", "parameter_invalid", "'entity_type' and 'entity_id'"),
     ("pullChanges", "cursor_expired", None, ""),
     # the schema does not express which types have device ids, and which numbers are left
     ("pullChanges", "invalid_request", "entity_type_valid_enum", "'"),

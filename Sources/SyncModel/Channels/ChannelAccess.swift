@@ -112,7 +112,7 @@ extension EntityState {
 
     /// The channels that the entity was in when it was read.
     ///
-    /// One of a type that had no channels then was in the channel that stands for the type's visibility.
+    /// An entity of a type that had no channels was in the channel that represents the type's visibility.
     private func channelsBefore(_ former: Visibility?, _ after: [ChannelID]?) -> [ChannelID] {
         if let channels = stored?.channels { return channels }
         guard isStored, after != nil else { return [] }

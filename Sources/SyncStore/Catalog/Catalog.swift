@@ -28,7 +28,7 @@ package final class Catalog: Sendable {
         /// Nil when there is no such organization. That is cached, too, so that a stranger's token costs no query each
         /// time.
         package var organization: Organization?
-        var types: [ByteExactString: EntityType]
+        package var types: [ByteExactString: EntityType]
         /// The enforced relations of the organization's types.
         var relations = EntityRelations()
         /// The rules of types with channels.

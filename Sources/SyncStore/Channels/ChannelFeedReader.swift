@@ -1,4 +1,5 @@
 import FoundationEssentials
+import Metrics
 import Postgres
 import SyncModel
 import Synchronization
@@ -7,7 +8,7 @@ import Synchronization
 ///
 /// A page costs one round trip while the user's grants are cached, as of a position. The page's statement checks in its
 /// own snapshot that they have not changed since; otherwise it reads nothing, and they are read again.
-final class ChannelFeedReader: Sendable {
+package final class ChannelFeedReader: Sendable {
     /// A user's grants, as of a position of a feed.
     struct Grants: Sendable {
         let history: GrantHistory
@@ -28,12 +29,16 @@ final class ChannelFeedReader: Sendable {
         var organizations: Set<UUID> = []
     }
 
+    /// Counts pages that list a channel which their user gained or lost.
+    package static let grantPages = "sluice_channel_grant_pages_total"
+
     private static let attempts = 5
     /// Steps without a change that one request makes before it answers with an empty page.
     private static let emptySteps = 16
 
     private let pool: Pool
     private let state = Mutex(State())
+    private let counter = Counter(label: grantPages)
 
     init(pool: Pool) { self.pool = pool }
 
@@ -80,6 +85,7 @@ final class ChannelFeedReader: Sendable {
                 return (.expired(isOfThisEpoch: isOfThisEpoch), results.dropFirst())
             case .page(let page):
                 steps += 1
+                if pull.step != .changes { counter.increment() }
                 guard page.changes.isEmpty, !page.isUpToDate, steps < Self.emptySteps else {
                     return (.page(page), results.dropFirst())
                 }

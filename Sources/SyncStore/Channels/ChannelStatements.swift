@@ -75,7 +75,7 @@ package enum ChannelStatements {
         """
     )
 
-    /// Moves the rows of locked entities that get new positions at the feed's end without a write of their own.
+    /// Moves the rows of locked entities that get new positions at the feed's end without being written.
     ///
     /// To run before the positions change.
     package static let follow = Statement(
@@ -100,6 +100,16 @@ package enum ChannelStatements {
 
     // MARK: - Grants
 
+    /// SQL: the user who holds what is granted to a user: the target of a joined user.
+    private static func holder(_ row: String) -> String {
+        """
+        coalesce((
+            SELECT j.into_id FROM user_joins j
+            WHERE j.organization_id = \(row).organization_id AND j.user_id = \(row).user_id AND j.closed_until IS NULL),
+            \(row).user_id)
+        """
+    }
+
     /// Ends the grants that entities no longer make.
     static let endGrants = Statement(
         "channels_end_grants",
@@ -111,31 +121,41 @@ package enum ChannelStatements {
         WHERE g.organization_id = k.organization_id AND g.source = k.source AND g.until IS NULL
             AND NOT EXISTS (
                 SELECT FROM \(grants.unnested(as: "n"))
-                WHERE n.organization_id = g.organization_id AND n.source = g.source AND n.user_id = g.user_id
-                    AND n.channel = g.channel AND n.role = g.role)
+                WHERE n.organization_id = g.organization_id AND n.source = g.source AND n.channel = g.channel
+                    AND n.role = g.role AND \(holder("n")) = g.user_id)
         """
     )
 
-    /// Begins the grants that entities make, except for those that last.
+    /// Begins the grants that entities make, except for those that last, and those of erased users.
+    ///
+    /// A user who holds as many channels as a user may gets no others.
     static let beginGrants = Statement(
         "channels_begin_grants",
         grants.inputs,
         """
         INSERT INTO channel_grants AS g (
             organization_id, user_id, channel, source, since, name, role, changed_at)
-        SELECT k.organization_id, k.user_id, k.channel, k.source, p.position, k.name, k.role, p.position
+        SELECT DISTINCT ON (k.organization_id, u.user_id, k.channel, k.source)
+            k.organization_id, u.user_id, k.channel, k.source, p.position, k.name, k.role, p.position
         FROM \(grants.unnested(as: "k"))
+        CROSS JOIN LATERAL (SELECT \(holder("k")) AS user_id) u
         CROSS JOIN LATERAL (SELECT \(position("k")) AS position) p
         WHERE NOT EXISTS (
-            SELECT FROM channel_grants x
-            WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id AND x.channel = k.channel
-                AND x.source = k.source AND x.until IS NULL)
+                SELECT FROM channel_grants x
+                WHERE x.organization_id = k.organization_id AND x.user_id = u.user_id AND x.channel = k.channel
+                    AND x.source = k.source AND x.until IS NULL)
+            AND NOT (\(ErasedUsers.isErased("k.organization_id", "u.user_id")))
+            AND (SELECT count(*) FROM (
+                SELECT FROM channel_grants y
+                WHERE y.organization_id = k.organization_id AND y.user_id = u.user_id AND y.until IS NULL
+                LIMIT \(ChannelName.limitOfUser)) z) < \(ChannelName.limitOfUser)
+        ORDER BY k.organization_id, u.user_id, k.channel, k.source, k.role DESC
         ON CONFLICT (organization_id, user_id, channel, source, since) DO UPDATE
         SET role = excluded.role, until = NULL
         """
     )
 
-    /// Ends all grants of entities that were deleted without a write of their own.
+    /// Ends all grants of entities that were deleted outside a push or an event.
     package static let endGrantsOfDeleted = Statement(
         "channels_end_grants_of_deleted",
         ["organization", "sources", "feed_end"],
@@ -148,7 +168,7 @@ package enum ChannelStatements {
 
     // MARK: - Reading
 
-    /// What users hold now, beside their own channels.
+    /// What users hold now, in addition to their own channels.
     static let access = Statement(
         "channels_access",
         Columns.lanes.inputs,

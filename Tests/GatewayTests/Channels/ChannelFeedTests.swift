@@ -95,7 +95,7 @@ import Testing
         #expect(try await pull(fixture.eve, &others) == [])
     }
 
-    @Test func `a pull of one channel is a feed of its own`() async throws {
+    @Test func `a pull of one channel is a separate feed`() async throws {
         let (ada, bob) = (fixture.ada, fixture.bob)
         let id = try await visit(of: ada)
         try await grant("team/a", "read", to: bob)

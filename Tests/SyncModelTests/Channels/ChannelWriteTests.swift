@@ -129,6 +129,15 @@ import Testing
         }
     }
 
+    @Test func `a deleted entity and a type without channels end grants`() throws {
+        var deleted = stored()
+        (deleted.isDeleted, deleted.document) = (true, nil)
+        #expect(deleted.placed(by: rules, Self.key).grants == [])
+        #expect(stored().placed(by: nil, Self.key).grants == [])
+        #expect(stored().placed(by: nil, Self.key).stays.left == [ChannelID(named: "team/a")])
+        #expect(stored().placed(by: rules, Self.key).grants == nil, "the type makes no grants")
+    }
+
     @Test func `an entity that grants opens channels to mutations behind it`() throws {
         var rules = rules
         rules.grants = [ContentGrant(user: "/lead", channels: [try ChannelTemplate("team/{/team}")], role: .write)]

@@ -129,7 +129,7 @@ struct StatementFlow {
             MutationHistoryStatements.all,
             LaneListing.statements,
             StoppedLanes.statements,
-            [UserExplainer.isKnownStatement]
+            [UserExplainer.isKnownStatement, UserExplainer.heldStatement]
         ),
         Self("operations", [OperationDisplay.statement], OperationStatements.all),
         Self(

@@ -36,6 +36,7 @@ extension Administration {
         in organization: UUID
     ) async throws(Problem) -> Bool? {
         guard try await self.organization(organization) != nil else { return nil }
+        let user = try await catalog.owner(of: user, in: organization)
         do {
             let isChanged = try await pool.transaction { connection in
                 let known = try await connection.run([
@@ -88,6 +89,7 @@ extension Administration {
         in organization: UUID
     ) async throws(Problem) -> Bool? {
         guard try await self.organization(organization) != nil else { return nil }
+        let user = try await catalog.owner(of: user, in: organization)
         do {
             let results = try await pool.transaction { connection in
                 try await connection.run([
@@ -113,6 +115,7 @@ extension Administration {
         in organization: UUID
     ) async throws(Problem) -> [ChannelGrantRow]? {
         guard try await self.organization(organization) != nil else { return nil }
+        let user = try await catalog.owner(of: user, in: organization)
         let parameters = Parameters(of: organization, user, Int64(Self.mostListedGrants))
         return try await rows(Self.ofUserStatement, parameters, "list a user's channels", Self.row)
     }

@@ -197,8 +197,12 @@ import Testing
                 INSERT INTO local_id_pages (organization_id, user_id, device_id, page, since_page, counters,
                     entity_types, local_ids, server_ids, are_integers)
                 VALUES ('\(organization)', '\(user)', '\(device)', 1, 0, '{}', '{folder,folder}', '{3,4}', '{43,y}',
-                    '{true,false}') RETURNING 1)
-            SELECT count(*)::text FROM m, a, s, j, q, l, p
+                    '{true,false}') RETURNING 1),
+            g AS (
+                INSERT INTO channel_grants (organization_id, user_id, channel, source, since, name, role, changed_at)
+                VALUES ('\(organization)', '\(user)', gen_random_uuid(), 'operator', 1, 'team/7', 'read', 1)
+                RETURNING 1)
+            SELECT count(*)::text FROM m, a, s, j, q, l, p, g
             """
         )
         let reply = try await export(fixture, ada)
@@ -210,6 +214,7 @@ import Testing
         func all(_ kind: String) -> [JSONValue] { found.filter { $0["kind"]?.string == kind } }
         #expect(all("local_id").map { $0["server_id"]?.text } == ["42", #""x""#])
         #expect(all("local_id_page").first?["local_ids"]?.elements?.map { $0["server_id"]?.text } == ["43", #""y""#])
+        #expect(all("channel_grant").first?["name"]?.string == "team/7")
         // a mutation has the members of the API, with their values
         let exported = try #require(all("mutation").first)
         let shown = try await ada.get("/v1/mutations/\(exported["id"]?.string ?? "-")")
