@@ -13,7 +13,10 @@ struct ChangesEndpoint: Sendable {
 
     /// Responds with a page; with `wait` an empty one is held until there is a change or the time is over.
     func page(_ exchange: Exchange, _ caller: Caller) async throws -> Answer {
-        let query = try URLQuery(of: exchange, allowing: ["since", "limit", "entity_type", "channel", "others", "wait"])
+        let query = try URLQuery(
+            of: exchange,
+            allowing: ["since", "limit", "entity_type", "channel", "others", "wait"]
+        )
         let since = try query.text("since")
         let limit = try query.limit(default: Self.defaultLimit)
         let types = try query.entityTypes("entity_type")

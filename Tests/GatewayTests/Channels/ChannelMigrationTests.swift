@@ -93,7 +93,9 @@ import Testing
 
     @Test func `an operator learns why a user sees an entity or does not`() async throws {
         let bob = fixture.bob
-        #expect(try await put(#"{"visibility":"channels","channels":["user/{/assignee}","team/{/team}"]}"#).status == 201)
+        #expect(
+            try await put(#"{"visibility":"channels","channels":["user/{/assignee}","team/{/team}"]}"#).status == 201
+        )
         let id = try await visit(for: fixture.ada)
         func code(_ id: String) async throws -> String? {
             let path = fixture.admin + "/users/\(bob.user.lowercased)/explain?entity_type=visit&entity_id=\(id)"
@@ -145,7 +147,9 @@ import Testing
 
     @Test func `a pull of channels may include the entities outside channels`() async throws {
         let bob = fixture.bob
-        #expect(try await put(#"{"visibility":"channels","channels":["team/{/team}","user/{/assignee}"]}"#).status == 201)
+        #expect(
+            try await put(#"{"visibility":"channels","channels":["team/{/team}","user/{/assignee}"]}"#).status == 201
+        )
         let (mine, theirs) = (try await visit(for: bob), try await visit(for: fixture.ada))
         let note = try await fixture.ada.push([fixture.ada.create("note")])
         let other = try #require(note.results[0]["server_id"]?.string)

@@ -57,7 +57,11 @@ import Testing
         let wrong = try JSONTree(parsing: Array(#"[{"user":"a","channels":["{x}"],"role":"own","b":1}]"#.utf8)).root
         var report = MemberReport()
         #expect(MemberKind.contentGrants.read(wrong, at: "/grants", &report)?.isEmpty == true)
-        #expect(Set(report.problems.map(\.pointer)) == ["/grants/0/b", "/grants/0/user", "/grants/0/role", "/grants/0/channels/0"])
+        #expect(
+            Set(report.problems.map(\.pointer)) == [
+                "/grants/0/b", "/grants/0/user", "/grants/0/role", "/grants/0/channels/0",
+            ]
+        )
     }
 
     @Test func `sources are stored and read back`() {

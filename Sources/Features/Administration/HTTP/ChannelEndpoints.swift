@@ -45,7 +45,9 @@ struct ChannelEndpoints: Sendable {
         _ = try URLQuery(of: exchange)
         let (organization, user) = try (exchange.uuid(at: 0), exchange.uuid(at: 1))
         exchange.act?.record(user: user)
-        let wanted = try await bodies.withBody(of: exchange) { try ChannelGrantRow.table.read($0, into: ChannelGrantRequest()) }
+        let wanted = try await bodies.withBody(of: exchange) {
+            try ChannelGrantRow.table.read($0, into: ChannelGrantRequest())
+        }
         exchange.act?.record("channel", wanted.channel)
         let isChanged = try await store.administration.grantChannel(
             wanted.channel,

@@ -48,7 +48,9 @@ extension Administration {
                         limit: Int64(ChannelName.limitOfUser)
                     ),
                 ])[1]
-                let held = try known.read { (role: try $0.read("role", as: String?.self), count: try $0.read("count", as: Int64.self)) }.first
+                let held = try known.read {
+                    (role: try $0.read("role", as: String?.self), count: try $0.read("count", as: Int64.self))
+                }.first
                 if held?.role == role.rawValue { return false }
                 if held?.role == nil, let count = held?.count, count >= ChannelName.limitOfUser {
                     let detail = "the user holds \(ChannelName.limitOfUser) channels; revoke one first"

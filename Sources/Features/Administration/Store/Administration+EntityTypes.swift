@@ -245,7 +245,9 @@ extension EntityTypeUpdate {
         if let isForwarded { type.isForwarded = isForwarded }
         if let channels { type.channels.channels = channels }
         if let grants { type.channels.grants = grants }
-        if visibility == .channels, let known, known.visibility != .channels { type.formerVisibility = known.visibility }
+        if visibility == .channels, let known, known.visibility != .channels {
+            type.formerVisibility = known.visibility
+        }
         return type
     }
 

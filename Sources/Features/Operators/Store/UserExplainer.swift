@@ -91,7 +91,8 @@ package struct UserExplainer: Sendable {
             question.type = type
             let seals = SealTable([lane.organization: seal.withoutKeyRefresh])
             let find = EntityRows.find(at: [(organization: lane.organization, key: key)])
-            guard let state = try await pool.readByIndex([find])[0].read({ try EntityRows.read(&$0, seals).state }).first
+            guard
+                let state = try await pool.readByIndex([find])[0].read({ try EntityRows.read(&$0, seals).state }).first
             else { return question }
             question.state = state
             guard let rules = type?.channelRules, let channels = state.channels else { return question }
