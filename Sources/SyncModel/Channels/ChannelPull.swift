@@ -1,6 +1,6 @@
 /// One read of the feed for a user in an organization with channels. Pure.
 ///
-/// Product rule 22. A pull first applies the changes of the user's grants after the cursor's `grants`, one channel after
+/// Product rule 27. A pull first applies the changes of the user's grants after the cursor's `grants`, one channel after
 /// the other, then shows the changes after its position. Each read is one ``Step``, whose rows are judged here.
 public struct ChannelPull: Sendable {
     /// Nil at the beginning of a first pull.

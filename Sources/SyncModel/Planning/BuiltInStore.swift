@@ -268,7 +268,7 @@ extension BuiltInStore {
 
     /// The outcome of a write, and the writes of other entities that go before it.
     ///
-    /// No strategy overrides a relation (product rule 19): the write is a conflict, or gives way by `server_wins`.
+    /// No strategy overrides a relation (product rule 23): the write is a conflict, or gives way by `server_wins`.
     private static func decideWithRelations(
         _ write: Write,
         _ key: EntityKey,
@@ -325,7 +325,7 @@ extension BuiltInStore {
 }
 
 extension BuiltInStore.Write {
-    /// Why a write of a type with channels is refused, whatever the entity's version (product rule 21).
+    /// Why a write of a type with channels is refused, whatever the entity's version (product rule 26).
     ///
     /// - Returns: nil where it is allowed, or does not get to the entity.
     fileprivate func refusal(

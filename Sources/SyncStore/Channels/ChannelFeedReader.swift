@@ -4,7 +4,7 @@ import Postgres
 import SyncModel
 import Synchronization
 
-/// Reads the feed for users of organizations with channels (product rule 22).
+/// Reads the feed for users of organizations with channels (product rule 27).
 ///
 /// A page costs one round trip while the user's grants are cached, as of a position. The page's statement checks in its
 /// own snapshot that they have not changed since; otherwise it reads nothing, and they are read again.

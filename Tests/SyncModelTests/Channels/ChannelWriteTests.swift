@@ -4,7 +4,7 @@ import Testing
 
 @testable import SyncModel
 
-/// The table of product rule 21.
+/// The table of product rule 26.
 @Suite struct ChannelWriteTests {
     private static let key = EntityKey(type: "visit", id: "7")
     private let user = UUID()
