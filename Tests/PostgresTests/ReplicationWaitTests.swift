@@ -8,6 +8,7 @@ import Testing
         let cluster = try await TestCluster.dedicated(isDurable: true)
         let administrator = try await Connection.open(ConnectionConfiguration(uri: cluster.uri()))
         _ = try await administrator.run(query("CREATE TABLE t (n int)"))
+        _ = try await administrator.run(query("CREATE TABLE probes (n int)"))
         let configuration = ConnectionConfiguration(uri: cluster.uri(), statementTimeout: .milliseconds(500))
         let connection = try await Connection.open(configuration)
         try await administrator.execute(script: "ALTER SYSTEM SET synchronous_standby_names = 'absent'")
@@ -16,6 +17,9 @@ import Testing
         try await waitUntil("the server has read its configuration") {
             try await connection.run(shown).read(0, 0, as: String.self) == "absent"
         }
+        // the checkpointer reads the configuration later than sessions, and commits wait only after that
+        let probe = query("INSERT INTO probes VALUES (1)")
+        try await waitUntil("commits wait") { await failure { _ = try await connection.run([probe]) } != nil }
         // an explicit transaction, and an implicit one
         let insert = query("INSERT INTO t VALUES (1)")
         for queries in [[.begin, insert, .commit], [insert]] {
