@@ -75,14 +75,14 @@ extension LaneRunner {
         }
     }
 
-    /// Returns mutations that were not sent to their lane, where their turn comes again.
+    /// Returns mutations that were not sent to their lane, which runs them again later.
     private func finishUnsent(_ dispatches: [Dispatch], _ finish: (Dispatch, LaneStep) -> Void) {
         for dispatch in dispatches { finish(dispatch, .settle(dispatch, Outcome(ofUnsent: dispatch))) }
     }
 }
 
 extension UpstreamAnswer {
-    /// Whether the answer to a batch may have an answer for each part; otherwise all parts share it.
+    /// Whether the response to a batch can contain a response for each part; otherwise all parts share one response.
     fileprivate var isBatch: Bool {
         if case .response(let response) = self { (200...299).contains(response.status) } else { false }
     }

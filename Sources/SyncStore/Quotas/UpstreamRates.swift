@@ -5,13 +5,13 @@ import Synchronization
 
 /// Limits the requests to upstreams with `requests_per_second`, over all replicas together.
 ///
-/// Each upstream's bucket is in its row. A replica draws from it ahead, a quarter second's worth at a time, as for
-/// ``RequestQuotas``. So in any stretch of T seconds at most `rate · T` requests are sent, and `rate` once, and for each
-/// replica what it held at the beginning.
+/// The token bucket of an upstream is in its row. A replica reserves the requests of a quarter second in advance, as
+/// ``RequestQuotas`` does. In T seconds, the replicas send at most `rate · (T + 1)` requests, plus those that each
+/// replica had reserved before.
 package final class UpstreamRates: Sendable {
-    /// Upstreams whose portions are in memory.
+    /// The maximum number of upstreams whose reserved requests are in memory.
     private static let capacity = 20_000
-    /// The shortest and the longest pause of a lane that waits for requests, in seconds.
+    /// The shortest and the longest pause of a lane that waits until it may send a request, in seconds.
     private static let pauses = 0.05...1.0
 
     private struct Entry {
@@ -70,7 +70,7 @@ package final class UpstreamRates: Sendable {
         entries.withLock { $0[organization]?.portion.giveBack(Int64(count), at: moment) }
     }
 
-    /// How long a lane waits that got no request, in seconds; nil if its upstream has no limit.
+    /// The pause of a lane that may not send a request now, in seconds; nil if its upstream has no limit.
     ///
     /// - Parameter lanes: the organization's lanes that run here.
     package func pause(of organization: UUID, lanes: Int) -> Double? {
