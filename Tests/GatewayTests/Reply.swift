@@ -4,6 +4,7 @@ import JSONText
 import NIOCore
 import NIOHTTP1
 import SyncModel
+import TestSupport
 import Testing
 
 /// A server's response.
@@ -89,4 +90,16 @@ func expectProblem(
         #expect(!reply.text.lowercased().contains(word), "\(reply.text)", sourceLocation: sourceLocation)
     }
     if let errors { #expect(reply.errors == errors, "\(reply.text)", sourceLocation: sourceLocation) }
+}
+
+/// Repeats a request that is answered 503, as a sync worker does.
+///
+/// After an outage, committers and pools connect again one by one, and `/readyz` can be 200 before all of them have.
+nonisolated(nonsending) func untilAvailable(_ request: () async throws -> Reply) async throws -> Reply {
+    var reply = try await request()
+    try await waitUntil("the request is answered") {
+        if reply.status == 503 { reply = try await request() }
+        return reply.status != 503
+    }
+    return reply
 }

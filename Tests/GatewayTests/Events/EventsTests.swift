@@ -188,11 +188,7 @@ import Testing
 
     /// Pushes megabytes, and repeats the push while the machine is too busy to accept it in time.
     private static func pushed(_ worker: SyncWorker, _ drafts: [Draft]) async throws -> Reply {
-        var reply = try await worker.push(drafts)
-        try await waitUntil("it is taken", every: .zero) {
-            if reply.status == 503 { reply = try await worker.push(drafts) }
-            return reply.status != 503
-        }
+        let reply = try await untilAvailable { try await worker.push(drafts) }
         #expect(reply.status == 200)
         return reply
     }

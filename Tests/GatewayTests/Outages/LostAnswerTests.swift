@@ -46,16 +46,6 @@ import Testing
             ]
         }
 
-        /// Repeats a push that is answered 503, as a sync worker does: committers connect again one by one.
-        func pushUntilAvailable(_ drafts: [Draft]) async throws -> Reply {
-            var reply = try await worker.push(drafts)
-            try await waitUntil("the store is available") {
-                if reply.status == 503 { reply = try await worker.push(drafts) }
-                return reply.status != 503
-            }
-            return reply
-        }
-
         func expectOnce(_ replies: [Reply], _ reopened: DatabaseSessions? = nil) async throws {
             for reply in replies {
                 #expect(reply.status == 200, "\(reply.text)")
@@ -123,7 +113,8 @@ import Testing
         try await fixture.cluster.start()
         try await fixture.gateway.waitUntilReady()
 
-        let replies = [try await fixture.pushUntilAvailable(drafts), try await fixture.worker.push(drafts)]
+        let reply = try await untilAvailable { try await fixture.worker.push(drafts) }
+        let replies = [reply, try await untilAvailable { try await fixture.worker.push(drafts) }]
         let reopened = try await DatabaseSessions(fixture.database)
         try await fixture.expectOnce(replies, reopened)
         await reopened.close()
@@ -161,11 +152,7 @@ import Testing
             try await send(.GET, fixture.gateway.operations + "/readyz").status == 503
         }
         try await fixture.hold(false)
-        var reply = try await fixture.worker.push(drafts)
-        try await waitUntil("the push is acknowledged") {
-            if reply.status == 503 { reply = try await fixture.worker.push(drafts) }
-            return reply.status != 503
-        }
+        let reply = try await untilAvailable { try await fixture.worker.push(drafts) }
         try await fixture.expectOnce([reply])
         try await fixture.gateway.waitUntilReady()
         try await fixture.close()
