@@ -26,6 +26,7 @@ from .tokens import token
 DATABASE = "neighbours"
 NOISY, QUIET = 1, 2
 SCENARIOS = {
+    "processor": "a busy process for each core, without any request",
     "refusals": "endpoints that answer 301 and 401",
     "deep-lane": "a lane of 10,000 that nothing moves, and pushes of 50 behind it",
     "waits": "pushes of 1 MB that wait",

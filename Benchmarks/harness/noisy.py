@@ -10,6 +10,7 @@ import json
 import os
 import signal
 import socket
+import subprocess
 import sys
 import threading
 import time
@@ -194,6 +195,20 @@ def deep_lane(tenant: Tenant) -> None:
     for _ in range(20):
         tenant.push(0, tenant.body(0, tenant.mutations(500, **change)))
     forever(4, lambda _: tenant.push(0, tenant.body(0, tenant.mutations(50, **change))))
+
+
+def processor(_: Tenant) -> None:
+    """Busy processes with the priority of a server, each in a separate session (sched(7))."""
+    loop = """if True:
+        import contextlib, os
+        with contextlib.suppress(PermissionError):
+            os.setpriority(os.PRIO_PROCESS, 0, 0)
+        parent = os.getppid()
+        while os.getppid() == parent:
+            pass
+    """
+    for _ in range(os.cpu_count() or 1):
+        subprocess.Popen([sys.executable, "-c", loop], start_new_session=True)
 
 
 def waits(tenant: Tenant) -> None:
@@ -454,8 +469,8 @@ def main(scenario: str, port: str, upstream: str, secret: str, organization: str
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, daemon=True).start()
     scenarios = {
-        "refusals": refusals, "deep-lane": deep_lane, "waits": waits, "unread": unread, "bodies": bodies,
-        "ingest": ingest, "unblock": unblock, "hanging-upstream": hanging_upstream, "outage": outage,
+        "processor": processor, "refusals": refusals, "deep-lane": deep_lane, "waits": waits, "unread": unread,
+        "bodies": bodies, "ingest": ingest, "unblock": unblock, "hanging-upstream": hanging_upstream, "outage": outage,
         "hanging-receivers": hanging_receivers, "polls": polls, "previews": previews, "replays": replays,
         "pulls": pulls, "exports": exports, "operations": operations, "listeners": listeners,
     }
