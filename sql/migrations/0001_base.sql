@@ -52,7 +52,7 @@ CREATE TABLE feeds (
     last_position    bigint NOT NULL DEFAULT 0,
     -- tombstones up to this position may have been deleted
     horizon          bigint NOT NULL DEFAULT 0,
-    -- changes with a purge or a restore, which makes older cursors invalid
+    -- a purge or a restore changes it, so that older cursors become invalid
     epoch            bigint NOT NULL
 ) WITH (fillfactor = 50);
 
@@ -86,7 +86,7 @@ CREATE TABLE lanes (
     change_position  bigint NOT NULL DEFAULT 0,
     -- mutations pending or in flight
     queued_count     integer NOT NULL DEFAULT 0,
-    -- mutations that are not final. It is usually 0, and then no statement searches for open mutations
+    -- mutations that are not final. If it is 0, which is usual, no statement searches for open mutations
     open_count       integer NOT NULL DEFAULT 0,
     -- the mutation that a person must settle before later mutations run
     halted_by        uuid,
@@ -128,8 +128,8 @@ CREATE TABLE mutations (
     conflict_resolution  conflict_strategy NOT NULL,
     base_version         whole_number,
     status               mutation_status NOT NULL,
-    -- the required mutations that have not succeeded yet, and one of these, by which its dependents are found when it
-    -- succeeds
+    -- the required mutations that have not succeeded yet, and one of these: when that one succeeds, it finds this
+    -- mutation by blocked_on
     depends_on           uuid[] NOT NULL DEFAULT '{}',
     blocked_on           uuid,
     -- the entity's version after the mutation took effect

@@ -65,8 +65,8 @@ BEGIN
             WHEN leaf.parent IN ('devices', 'lanes') THEN
                 'autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 1000,
                  autovacuum_vacuum_cost_delay = 1'
-            -- large: vacuumed after a fiftieth of the table, because of retention's dead rows and of pages that only
-            -- inserts have filled
+            -- large: vacuumed after a fiftieth of the table has died, mainly by retention, or after a twentieth was
+            -- inserted
             WHEN leaf.parent IN ('mutations', 'entities', 'id_mappings') THEN
                 'autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 5000,
                  autovacuum_vacuum_insert_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05'

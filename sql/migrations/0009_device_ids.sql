@@ -7,7 +7,7 @@ ALTER TABLE entity_types
     -- members of documents that contain ids of entities, and the types of these entities: {"folderId":"folder"}
     ADD COLUMN relations jsonb NOT NULL DEFAULT '{}' CHECK (jsonb_typeof(relations) = 'object');
 
--- The device's own id of the entity. In this case, local_id is a UUID derived from device, type and this number
+-- The device's own id of the entity. For such a mutation, local_id is a UUID derived from device, type and this number
 -- (LocalID.clientID), so all rules for client ids apply to it.
 ALTER TABLE mutations ADD COLUMN local_number bigint;
 
