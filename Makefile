@@ -32,7 +32,7 @@ test: ## run all tests, on a PostgreSQL server that they start; PART=quick runs 
 sql: ## write docs/sql, the text of every SQL statement
 	SLUICE_WRITE_SQL=1 swift test --traits Gateway --filter StatementDocumentTests
 
-lint: ## check format, imports, console modules, SQL, text comparison, links of the documentation, and wording
+lint: ## check format, imports, console modules, SQL, migrations, text comparison, links of the documentation, and wording
 	swift format lint --strict --parallel --recursive $(SWIFT_FOLDERS)
 	@scripts/lint-imports --self-test
 	@scripts/lint-imports
@@ -40,6 +40,8 @@ lint: ## check format, imports, console modules, SQL, text comparison, links of 
 	@scripts/lint-text
 	@scripts/lint-sql --self-test
 	@scripts/lint-sql
+	@scripts/lint-migrations --self-test
+	@scripts/lint-migrations
 	@scripts/lint-console --self-test
 	@scripts/lint-console
 	@scripts/check-docs --self-test

@@ -1,22 +1,24 @@
--- Spreads the tables over the servers of a Citus cluster, by organization. `sluice migrate --citus` executes this in one
--- transaction behind the migrations, on empty tables, and so does every later `sluice migrate` of a database that is
--- spread, for the tables that have come since. It may be executed any number of times.
+-- Distributes the tables over the servers of a Citus cluster, by organization. `sluice migrate --citus` executes this
+-- file after the migrations, in one transaction, on empty tables. Every later `sluice migrate` of a distributed
+-- database executes it for the tables that were added since. It can be executed any number of times.
 --
---   Tables with an `organization_id` are distributed by it, all colocated: what belongs to an organization lies on one
---   server, so its transactions take one server and no second phase. Partitions, which plain PostgreSQL wins by, would
---   multiply with the shards: tables are made anew without them, under the same names, with the same indexes.
---   What is found by something else than an organization, and what every gateway reads, is copied to every server:
---   `external_ids`, `readers`, `schema_migrations`. A copied table cannot refer to one that is distributed.
---   The other tables stay on the coordinator, and can be reached from every server.
+--   Tables with an `organization_id` are distributed by it, and all are colocated. The rows of an organization are on
+--   one server, so its transactions need one server and no two-phase commit. Partitions improve plain PostgreSQL, but
+--   would multiply with the shards. So tables are created again without partitions, under the same names, with the same
+--   indexes.
+--   Tables that are searched by something other than an organization, or that every gateway reads, are copied to every
+--   server: `external_ids`, `readers`, `schema_migrations`. A copied table cannot refer to a distributed table.
+--   The other tables remain on the coordinator, and every server can read them.
 
--- Each organization of a list once. Worked out when a statement is planned: servers look up rows by what it says, and for
--- each row by all of it.
+-- The distinct organizations of a list. Because the function is immutable, it is evaluated when a statement is planned.
+-- Servers look up rows by its result, and go through the whole list for each row, so duplicates would cost time.
 CREATE OR REPLACE FUNCTION distinct_organizations(organizations uuid[]) RETURNS uuid[]
     IMMUTABLE STRICT PARALLEL SAFE LANGUAGE sql
     AS 'SELECT array_agg(DISTINCT o.id) FROM unnest(organizations) AS o (id)';
 
--- Whether a user was erased, where a statement may hold values alone. With the rights of whoever asks. Asked on the server
--- that has the organization, amid the statement, too: both read one shard, so the nesting that is allowed here is harmless.
+-- Whether a user was erased, for statements that cannot contain subqueries. It runs with the rights of its caller, on
+-- the server of the organization, also within a statement. Both read the same shard, so the nested execution that it
+-- allows is harmless.
 CREATE OR REPLACE FUNCTION is_erased(organization uuid, person uuid) RETURNS boolean
     STABLE LANGUAGE plpgsql SET citus.allow_nested_distributed_execution = on
     AS $$
@@ -33,7 +35,7 @@ DECLARE
     leaf record;
     has_rows boolean;
 BEGIN
-    -- tables that are spread need no second look; those with rows are not ours to turn
+    -- distributed tables need no change; tables with rows are refused
     FOR found IN
         SELECT c.oid, c.relname::text AS name, c.relkind = 'p' AS is_partitioned, c.reloptions,
             ARRAY(SELECT pg_get_constraintdef(k.oid) || E'\n' || k.conname FROM pg_constraint k
@@ -53,7 +55,7 @@ BEGIN
             AND NOT EXISTS (SELECT FROM pg_dist_partition d WHERE d.logicalrelid = c.oid)
             AND (c.relname IN ('organizations', 'schema_migrations')
                 OR EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attname = 'organization_id'))
-        -- what others refer to comes first
+        -- tables to which others refer come first
         ORDER BY c.relname <> 'organizations', c.relname
     LOOP
         EXECUTE format('SELECT EXISTS (SELECT FROM %I)', found.name) INTO has_rows;

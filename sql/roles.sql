@@ -1,18 +1,18 @@
--- The two roles that are less than the owner of the tables, and what they may do. `sluice migrate --roles` executes this
--- in one transaction, as does every later `sluice migrate` of the database, so that tables and partitions that have come
--- since are covered. It may be executed any number of times.
+-- The two roles with fewer rights than the owner of the tables, and their rights. `sluice migrate --roles` executes
+-- this file in one transaction. Every later `sluice migrate` of the database executes it again, so that it covers
+-- tables and partitions that were added since. It can be executed any number of times.
 --
 --   sluice_gateway  for the login roles of gateways: reads and writes rows, and owns nothing.
---   sluice_reader   for the login roles of tenants' analysts: reads the rows of the one organization that `readers` binds
---                   the session's role to. `session_user` and not `current_user`, so that SET ROLE changes nothing; and
---                   no setting, since anybody may SET those.
+--   sluice_reader   for the login roles of tenants' analysts: reads the rows of the only organization to which `readers`
+--                   binds the session's role. The policies use `session_user` instead of `current_user`, so that SET
+--                   ROLE has no effect. They use no setting, because every user can SET those.
 --
--- On a Citus cluster, a server that holds a shard cannot ask another table than that for each row. There the binding is a
--- membership, which every server knows: in `sluice_reader_` and the organization's id, a role without rights of its own.
--- Who is a member of two reads nothing.
+-- On a Citus cluster, a server cannot read another table for each row of a shard. So an analyst's login role is a member
+-- of a role named `sluice_reader_` and the organization's id, which has no rights itself. All servers have these
+-- memberships. A member of two such roles reads nothing.
 --
--- Row-level security is enabled for every table and partition and forced for none: the owner is not held up by it, and
--- to the gateway's `true` the planner finds nothing to add. A table that nobody thought of is closed to analysts.
+-- Row-level security is enabled for every table and partition, and forced for none: it does not restrict the owner, and
+-- the planner adds no condition for the gateway's `true`. Analysts cannot read tables that are not listed.
 
 DO $$
 DECLARE
@@ -23,7 +23,7 @@ BEGIN
             BEGIN
                 EXECUTE format('CREATE ROLE %I NOLOGIN', role_name);
             EXCEPTION WHEN duplicate_object OR unique_violation THEN
-                -- another database of the server makes them at this moment
+                -- another database of the server creates the roles at the same time
                 NULL;
             END;
         END IF;
@@ -35,18 +35,18 @@ END $$;
 
 DO $$
 DECLARE
-    -- what analysts may read; not upstreams and their credentials, not quotas, never a table of keys
+    -- the tables that analysts can read: not upstreams with their credentials, not quotas, and never a table of keys
     readable CONSTANT text[] := ARRAY['organizations', 'entity_types', 'feeds', 'users', 'devices', 'lanes', 'mutations',
         'rejections', 'id_mappings', 'local_ids', 'entities'];
     is_spread CONSTANT boolean := EXISTS (
         SELECT FROM pg_trigger t JOIN pg_proc p ON p.oid = t.tgfoid
         WHERE t.tgrelid = to_regclass('organizations') AND p.proname = 'citus_truncate_trigger');
-    -- a subquery without references to the row: evaluated once, and then a look-up by index
+    -- a subquery without references to the row: evaluated once, followed by a look-up by index
     binding text := '(SELECT r.organization_id FROM readers r WHERE r.role_name = session_user)';
     found record;
 BEGIN
     IF is_spread THEN
-        -- with a path of its own: whoever asks may have tables of the same names
+        -- with its own search path, because the caller may have tables with the same names
         EXECUTE 'CREATE OR REPLACE FUNCTION reader_organization() RETURNS uuid STABLE PARALLEL SAFE LANGUAGE sql
             SET search_path = pg_catalog, pg_temp AS $f$
             SELECT substr(max(g.rolname::text), 15)::uuid
@@ -69,19 +69,19 @@ BEGIN
             EXECUTE format('GRANT SELECT ON %I TO sluice_gateway', found.name);
             CONTINUE;
         END IF;
-        -- only where it is missing: this waits for whoever uses the table
+        -- only if it is missing, because this waits for all users of the table
         IF NOT found.is_secured THEN
             EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY', found.name);
         END IF;
-        -- a partition is reached through its table, and in no other way
+        -- a partition is only accessible through its table
         CONTINUE WHEN found.is_partition;
         IF 'gateway' <> ALL (found.policies) THEN
             EXECUTE format('CREATE POLICY gateway ON %I TO sluice_gateway USING (true) WITH CHECK (true)', found.name);
         END IF;
         IF found.name = 'readers' THEN
-            -- a purge deletes bindings; who reads what is not the gateway's to say
+            -- a purge deletes bindings; the gateway must not create any
             EXECUTE 'GRANT SELECT, DELETE ON readers TO sluice_gateway';
-            -- the policies below are evaluated as the analyst, who sees the own binding
+            -- the policies below are evaluated as the analyst, who can read only the own binding
             EXECUTE 'GRANT SELECT ON readers TO sluice_reader';
             IF 'reader' <> ALL (found.policies) THEN
                 EXECUTE 'CREATE POLICY reader ON readers FOR SELECT TO sluice_reader USING (role_name = session_user)';

@@ -51,7 +51,7 @@ struct PushTemplate {
         let typeWidth = max(options.type.utf8.count, options.contacts?.utf8.count ?? 0) + 1
         let ownType = padded(options.type, to: typeWidth)
         // A number is shorter than a UUID in quotation marks: payloads are of one size.
-        let notes = String(repeating: "lorem ipsum ", count: 7) + (contactIsNumber ? "and as much once more." : "")
+        let notes = String(repeating: "lorem ipsum ", count: 7) + (contactIsNumber ? "and as much text again" : "")
 
         var mutation = Marked()
         let id = mutation.append(#"{"id":""#, hole: uuid)

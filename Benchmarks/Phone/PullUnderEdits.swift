@@ -27,7 +27,7 @@ struct PullUnderEdits {
         var (under, without): ([Double], [Double]) = ([], [])
         for round in 0..<options.rounds {
             let notes = try await colleague.notes(Self.rows)
-            try await colleague.edit(notes) { $0.text = "Round \(round) of what a colleague has written meanwhile." }
+            try await colleague.edit(notes) { $0.text = "Round \(round) of what a colleague has written over time." }
             try await colleague.synchronize()
             // the first pull warms up the gateway for the other
             if round % 2 == 0 { under.append(try await pull(edited, round)) }

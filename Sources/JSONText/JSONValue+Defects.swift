@@ -145,7 +145,7 @@ public struct JSONDefect: Sendable, Equatable {
         switch kind {
         case .duplicateMember: "The object has more than one member of this name."
         case .nulCharacter: "The character U+0000 is not allowed."
-        case .loneSurrogate: "A surrogate escape stands alone, so this is not Unicode text."
+        case .loneSurrogate: "A surrogate escape is unpaired, so this is not Unicode text."
         case .numberOutOfRange:
             "The number has more than 131072 digits before or 16383 digits after the decimal point."
         }

@@ -4,10 +4,16 @@ public struct Migration: Sendable, Hashable {
     public let name: String
     /// The migration's statements, without BEGIN and COMMIT.
     public let sql: String
+    /// The SHA-256 of the text as it was published, in hexadecimal; `nil` if `sql` is that text.
+    ///
+    /// Databases store the checksum of the published text. So the comments of a migration can be corrected afterwards:
+    /// builds from before and after the correction accept each other's databases.
+    public let publishedChecksum: String?
 
-    public init(name: String, sql: String) {
+    public init(name: String, sql: String, publishedChecksum: String? = nil) {
         self.name = name
         self.sql = sql
+        self.publishedChecksum = publishedChecksum
     }
 
     /// The text with each `:name` that has a variable replaced.

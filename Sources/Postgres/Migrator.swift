@@ -1,7 +1,7 @@
 /// Applies the pending migrations of a database's schema, each file in one transaction.
 ///
-/// The table `schema_migrations` records the applied migrations, with the SHA-256 of each text before its variables
-/// were replaced. Runners that start together take turns by locking the only row of `schema_migrations_lock`. A
+/// The table `schema_migrations` records the applied migrations, with the SHA-256 of each text as it was published,
+/// before its variables are replaced (``Migration/publishedChecksum``). Runners that start together take turns by locking the only row of `schema_migrations_lock`. A
 /// database that a newer build has migrated further is not changed.
 public struct Migrator: Sendable {
     private let migrations: [Migration]
@@ -179,7 +179,9 @@ extension Migrator {
         var texts = Parameters()
         texts.add(migrations.map(\.sql))
         let rows = try await connection.run(Query(Self.checksums, texts))
-        let checksums = try (0..<rows.count).map { try rows.read($0, 0, as: String.self) }
+        let checksums = try migrations.indices.map { index in
+            try migrations[index].publishedChecksum ?? rows.read(index, 0, as: String.self)
+        }
         var applied: [MigrationPlan.Applied] = []
         if tableExists {
             let rows = try await connection.run(Self.applied)
@@ -196,7 +198,7 @@ extension Migrator {
 
 public enum MigratorError: Error, Sendable, Equatable, CustomStringConvertible {
     case duplicate(String)
-    /// The text of an applied migration differs from the text that was applied.
+    /// The published text of an applied migration differs from the text that was applied.
     case changed(String)
     /// A pending migration comes before an applied migration.
     case gap(pending: String, applied: String)

@@ -3,12 +3,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-// Swift Testing begins all tests of a process at once. Most of ours have a database, a gateway or several processes of
-// their own: together they would be each other's load, and what is late for a reason could not be told from what is
-// late for none. So no more run at a time than there are processors, two at least, since most of what a test does is to
-// wait. A test's time limit begins when it really runs.
+// Swift Testing starts all tests of a process at the same time. Most tests here start a database, a gateway or several
+// processes. All together would overload the machine, and delays by that load could not be distinguished from faults. So
+// at most one test per processor runs at a time, but at least two, because tests mostly wait. A test's time limit begins
+// when the test runs.
 //
-// The variable is read when the run starts, after the constructors; from Swift 6.3 on. One that is set is left alone.
+// Swift 6.3 and later read the variable when the run starts, after the constructors. A variable that is set is kept.
 __attribute__((constructor)) static void bound_width(void) {
     cpu_set_t processors;
     int count = 2;

@@ -73,6 +73,35 @@ import Testing
         }
     }
 
+    @Test func `builds from before and after a correction of comments accept each other's databases`() async throws {
+        let published = Migration(name: "0001_first", sql: "-- a\nCREATE TABLE a ()")
+        let checksum = "32e12c9d805c7257c7a953065de37cf464519af1698e6cfccc170c6c52826940"
+        let corrected = Migration(name: "0001_first", sql: "-- b\nCREATE TABLE a ()", publishedChecksum: checksum)
+        for (older, newer) in [(published, corrected), (corrected, published)] {
+            try await withConnection { connection, _ in
+                _ = try await Migrator(migrations: [older]).migrate(on: connection)
+                let rows = try await connection.run(query("SELECT checksum FROM schema_migrations"))
+                #expect(try rows.read(0, 0, as: String.self) == checksum)
+                let status = try await Migrator(migrations: [newer]).status(on: connection)
+                #expect(status.applied == ["0001_first"])
+                #expect(status.pending == [])
+            }
+        }
+    }
+
+    @Test func `refuses a checksum that is not the published one`() async throws {
+        try await withConnection { connection, _ in
+            _ = try await Self.both.migrate(on: connection)
+            let other = Migration(
+                name: Self.first.name,
+                sql: Self.first.sql,
+                publishedChecksum: String(repeating: "0", count: 64)
+            )
+            let error = try await migratorError(Migrator(migrations: [other, Self.second]), on: connection)
+            #expect(error == .changed("0001_first"))
+        }
+    }
+
     @Test func `other variables do not change the text`() async throws {
         try await withConnection { connection, _ in
             _ = try await Self.both.migrate(on: connection)

@@ -27,7 +27,7 @@ import Testing
     }
 
     /// Answers whose last two bytes come late: there is room for four of them.
-    @Test func `answers that arrive slowly are read one after the other`() async throws {
+    @Test func `reads answers that arrive slowly one at a time`() async throws {
         let body = #"{"a":""# + String(repeating: "x", count: 1_000_000) + #""}"#
         let head = "HTTP/1.1 200 OK\r\nContent-Length: \(body.utf8.count)\r\n\r\n"
         let server = try await ScriptedServer.start { _, _ in

@@ -1,16 +1,18 @@
--- Why: organizations may ask for so much a second and their users push so much a day, over all replicas together.
+-- Why: quotas of requests per second for organizations, and of mutations per day for their users, over all replicas.
 
--- What is missing until a bucket is full, in parts of a token (TokenBucket), and as of when. A missing row is a full
--- bucket. Rows are small and updated in place.
+-- What is missing from a full bucket, in parts of a token (TokenBucket), and when. A missing row is a full bucket. Rows
+-- are small and updated in place.
 
--- One row an organization that has the quota. Replicas draw from it ahead, some times a second, and by no request.
+-- One row per organization with the quota. Replicas reserve requests in advance, several times per second, instead of
+-- once per request.
 CREATE TABLE request_quotas (
     organization_id  uuid PRIMARY KEY REFERENCES organizations (id),
     missing          whole_number NOT NULL,
     as_of            timestamptz NOT NULL
 ) WITH (fillfactor = 50);
 
--- One row a user who has pushed under the quota, changed by the push that it admits, under the lock of the user's lane.
+-- One row per user who has pushed under the quota. The push that it admits changes it, under the lock of the user's
+-- lane.
 CREATE TABLE mutation_quotas (
     organization_id  uuid NOT NULL,
     user_id          uuid NOT NULL,

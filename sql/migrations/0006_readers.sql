@@ -1,7 +1,7 @@
--- Why: a tenant's analysts read their organization's rows by SQL. Which rows those are is said here, by an operator, and
--- not by a setting that whoever is connected could change.
+-- Why: a tenant's analysts read their organization's rows by SQL. An operator specifies the organization in this table,
+-- because analysts could change a session setting.
 
--- A login role and the one organization that it reads. Row-level security and grants are made by sql/roles.sql.
+-- A login role and the only organization that it reads. sql/roles.sql creates row-level security and grants.
 CREATE TABLE readers (
     organization_id  uuid NOT NULL REFERENCES organizations (id),
     role_name        name NOT NULL,
@@ -9,5 +9,5 @@ CREATE TABLE readers (
     PRIMARY KEY (organization_id, role_name)
 );
 
--- One organization a role; the policies look it up by the role.
+-- A role has at most one organization. The policies find it by the role.
 CREATE UNIQUE INDEX readers_by_role ON readers (role_name);

@@ -1,7 +1,7 @@
--- Why: a mapping without an entity goes when it was not used for a month (product rule 15), so uses are noted. A file of
--- its own: the change takes a moment, but needs the table for itself, and would not get it from pushes that wait for a
--- migration which makes indexes.
+-- Why: a mapping without an entity is deleted if it was not used for a month (product rule 15), so uses are recorded.
+-- The change takes a moment, but needs an exclusive lock on the table. It has a separate file, because it could not get
+-- that lock from pushes that wait for a migration that creates indexes.
 
--- When a push last named the client id, to the day; null: not since the mapping was made or resolved. Only of a mapping
--- without an entity it says when to go.
+-- The day on which a push last named the client id; null: not since the mapping was created or resolved. It determines
+-- the deletion only of mappings without an entity.
 ALTER TABLE id_mappings ADD COLUMN last_used_at timestamptz;

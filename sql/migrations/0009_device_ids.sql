@@ -1,18 +1,18 @@
--- Why: types with device ids (seed 002): each device counts its own 64-bit ids, and no two devices agree on anything. The
--- gateway knows which entity a device means by an id, and gives each device its own ids back.
+-- Why: entity types with device ids (specification 002). Each device counts its own 64-bit ids, independently of other
+-- devices. The gateway stores which entity a device means by an id, and returns each device its own ids.
 
 ALTER TABLE entity_types
     DROP CONSTRAINT entity_types_id_space_check,
     ADD CONSTRAINT entity_types_id_space_check CHECK (id_space IN ('mapped', 'device', 'shared')),
-    -- members of documents that hold ids of entities, and of which type: {"folderId":"folder"}
+    -- members of documents that contain ids of entities, and the types of these entities: {"folderId":"folder"}
     ADD COLUMN relations jsonb NOT NULL DEFAULT '{}' CHECK (jsonb_typeof(relations) = 'object');
 
--- The id by which the device knows the entity. local_id is then a UUID that is made of device, type and this
--- (LocalID.clientID), so that what is said of client ids elsewhere holds for it.
+-- The device's own id of the entity. For such a mutation, local_id is a UUID derived from device, type and this number
+-- (LocalID.clientID), so all rules for client ids apply to it.
 ALTER TABLE mutations ADD COLUMN local_number bigint;
 
--- Which entity a device means by an id: one that it created, or one that it was given with a pull. The key is in the order
--- in which ids are counted.
+-- The entity that a device means by an id: an entity that the device created or received in a pull. The key is in the
+-- order in which devices count.
 CREATE TABLE local_ids (
     organization_id       uuid NOT NULL,
     user_id               uuid NOT NULL,
@@ -22,12 +22,12 @@ CREATE TABLE local_ids (
     -- null while the create has not taken effect
     server_id             server_id,
     server_id_is_integer  boolean NOT NULL DEFAULT false,
-    -- of a number that is not the first by which the device knows the entity, the permanent id stands here: the device
-    -- created what it had been given already, and both its objects mean that
+    -- the permanent id, if this is not the device's first number for the entity: the device created an entity that it
+    -- had already received, and both of its objects mean that entity
     same_as               server_id,
-    -- the create that brings the entity into being; null for what a pull assigned
+    -- the create of the entity; null if a pull assigned the id
     mutation_id           uuid,
-    -- set where a mutation that waits names the id: it is found by this when its turn comes (mutations.reference_ids)
+    -- set if a waiting mutation names the id: the mutation finds the row by it when it runs (mutations.reference_ids)
     client_id             uuid,
     PRIMARY KEY (organization_id, user_id, device_id, entity_type, local_id),
     CONSTRAINT leads_somewhere CHECK (
@@ -35,8 +35,8 @@ CREATE TABLE local_ids (
     CONSTRAINT leads_to_one CHECK (server_id IS NULL OR same_as IS NULL)
 ) PARTITION BY HASH (organization_id);
 
--- The other way round. A device's entries lie side by side: a first pull fills pages one after the other, and does not
--- touch one for each id. What looks for all devices' ids of an entity goes through the devices, which is seldom.
+-- The reverse direction. A device's entries are adjacent, so a first pull fills pages sequentially instead of touching
+-- a page for each id. A search for all devices' ids of an entity goes through the devices, and is rare.
 CREATE UNIQUE INDEX local_ids_by_server_id
     ON local_ids (organization_id, user_id, device_id, entity_type, server_id) INCLUDE (local_id)
     WHERE server_id IS NOT NULL;
@@ -44,21 +44,23 @@ CREATE INDEX local_ids_by_same_as ON local_ids (organization_id, entity_type, sa
 CREATE UNIQUE INDEX local_ids_by_client_id ON local_ids (organization_id, user_id, client_id)
     WHERE client_id IS NOT NULL;
 
--- What a pull assigned, tentatively: nobody knows whether the device got the page. When it pulls on from there, it did,
--- and the ids become local_ids. A row a page, for most are never looked at again. The last page that was confirmed stays,
--- without its ids: pages are numbered upwards for ever, and those at or below it are done with.
+-- Assignments of a pull that the device has not confirmed, because the response may have been lost. When the device
+-- pulls from the page's cursor, it has applied the page, and the ids become local_ids. There is one row per page,
+-- because most pages are never read again. The last confirmed page remains, without its ids: page numbers only
+-- increase, and pages at or below it are complete.
 CREATE TABLE local_id_pages (
     organization_id  uuid NOT NULL,
     user_id          uuid NOT NULL,
     device_id        uuid NOT NULL,
     page             ordinal NOT NULL,
-    -- the page from whose cursor it was pulled (0: none), and where the device counted on, by type: {"task":2}. Of several
-    -- pages these tell which the device may have applied.
+    -- the page from whose cursor the device pulled (0: none), and the counters from which it continued, by type:
+    -- {"task":2}. With several pages, these show which page the device may have applied
     since_page       whole_number NOT NULL,
     counters         json NOT NULL,
-    -- whether the device has pulled in a later state, so that it cannot have applied this one, unless its cursor comes
+    -- whether the device has pulled in a later state: it cannot have applied this page, unless it presents the page's
+    -- cursor
     is_superseded    boolean NOT NULL DEFAULT false,
-    -- side by side; null once confirmed
+    -- parallel arrays; null once confirmed
     entity_types     text[],
     local_ids        bigint[],
     server_ids       text[],

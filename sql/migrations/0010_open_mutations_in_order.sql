@@ -1,8 +1,9 @@
--- Why: a new mutation waits for the latest open one of its entity. Where an entity has ten thousand of them, for its
--- upstream is down, each push read them all to find it: the indexes by entity now are in lane order, and one look is
--- enough. Building them reads the table once, and pushes wait meanwhile.
+-- Why: a new mutation waits for the latest open mutation of its entity. If an entity had ten thousand open mutations
+-- because its upstream was down, each push read all of them. The indexes by entity are now in lane order, so one
+-- look-up is enough. Building them reads the table once, and pushes wait during that time.
 
--- As before, each names its own column in its predicate, and none has a column that changes while a mutation is in flight.
+-- As before, each predicate names the index's own column, and no column of the indexes changes while a mutation is in
+-- flight.
 DROP INDEX open_mutations_by_local_id;
 CREATE INDEX open_mutations_by_local_id ON mutations (organization_id, user_id, local_id, position)
     WHERE synced_at IS NULL AND local_id IS NOT NULL;

@@ -1,9 +1,10 @@
--- Why: an upstream that answers a request with 401, 407 or a redirect holds that mutation's own lane, and nobody else's, until
--- it shows whose mistake it is (product rule 11). How often and since when has to outlive a gateway.
+-- Why: if an upstream answers a request with 401, 407 or a redirect, the gateway holds only that mutation's lane until
+-- it has determined the cause (product rule 11). The number of such answers and their begin must survive a restart of
+-- the gateway.
 
--- Plain types, and not domains as elsewhere: for a new column of a domain with a CHECK the table would be written anew.
+-- Plain types instead of domains: for a new column of a domain with a CHECK, PostgreSQL would rewrite the table.
 ALTER TABLE mutations
-    -- answers of that kind to this revision, one after another; its pauses double with them
+    -- consecutive answers of that kind to this revision; the pauses double with each
     ADD COLUMN hold_count smallint NOT NULL DEFAULT 0,
-    -- when the first of them came
+    -- when the first of these answers arrived
     ADD COLUMN held_since timestamptz;

@@ -1,14 +1,15 @@
--- Why: what an id in a mutation's content means is decided when the mutation is pushed, and holds from then on: at its
--- turn, in a retry, and when a worker repeats it with other ids in place.
+-- Why: the meaning of each id in a mutation's content is determined when the mutation is pushed. It does not change
+-- later: when the mutation runs, in a retry, and when a worker repeats the mutation with other ids in it.
 
 ALTER TABLE mutations
-    -- where in the canonical form that fingerprint is made of the ids stood that were cut out of it, and ids of the
-    -- device (IDPlaces). Beside it and not in it: gateways of the version before read that
+    -- the places of ids in the fingerprint's canonical form: of the UUIDs that were removed from it, and of the
+    -- device's own ids (IDPlaces). They are not part of the fingerprint, because gateways of the previous version read
+    -- that column
     ADD COLUMN fingerprint_places bytea,
-    -- the types that reference_ids were created in, side by side; empty where there are none. Null of what is final, and
-    -- of what was accepted before this was noted
+    -- the types in which reference_ids were created, in the same order; empty without such ids. Null for final
+    -- mutations, and for mutations that were accepted before this column existed
     ADD COLUMN reference_types text[];
 
--- UUIDs that the device's mutations named lately and that stood for nothing, six bytes of each (StrayIDs): a create that
--- makes one of them a client id is answered with a warning.
+-- UUIDs that the device's recent mutations named and that identified nothing, six bytes of each (StrayIDs). If a later
+-- create makes one of them a client id, the response contains a warning.
 ALTER TABLE devices ADD COLUMN stray_ids bytea;

@@ -1,4 +1,5 @@
--- Why: a mutation's headers go to an upstream only when they are on a list. Servers take different names for the same
--- (X_Sluice_User is X-Sluice-User to many) and obey some (X-HTTP-Method-Override), so those that must not go out cannot
--- be listed to the end. What an operator adds for an organization to the headers that all may carry, in lower case.
+-- Why: a mutation's headers are sent to an upstream only if they are on a list. A list of forbidden headers could not
+-- be complete: many servers treat different names as the same (X_Sluice_User as X-Sluice-User), and some obey special
+-- ones (X-HTTP-Method-Override). This column contains the headers, in lower case, that an operator allows for an
+-- organization in addition to those allowed for all.
 ALTER TABLE upstreams ADD COLUMN allowed_headers text[] NOT NULL DEFAULT '{}';

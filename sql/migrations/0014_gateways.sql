@@ -1,7 +1,7 @@
--- Why: a gateway hears its own notifications where those of others are swallowed, as behind a proxy that keeps a listening
--- session for each. Whether there are others is known here, and not by what is heard.
+-- Why: some proxies keep a listening session for each gateway. Behind such a proxy, a gateway receives its own
+-- notifications, but not those of other gateways. So gateways find each other by this table, and not by notifications.
 
--- Gateways that are there: each says so every five seconds. A row in which nobody has written for an hour goes.
+-- Running gateways. Each updates its row every five seconds. A row without an update for an hour is deleted.
 CREATE TABLE gateways (
     id       uuid PRIMARY KEY,
     seen_at  timestamptz NOT NULL

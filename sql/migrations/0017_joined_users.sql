@@ -1,27 +1,30 @@
--- Why: two users may turn out to be one person, who signed in another way. An operator joins them: the rows of one become
--- the other's, and requests under its name are the other's from then on.
+-- Why: two users may turn out to be one person with two ways to sign in. An operator joins them: the rows of one user
+-- move to the other, the target, and requests as the joined user are then requests as the target.
 
--- Whose name the upstream's idempotency keys are made with; null: the lane's user. A mutation that came with a joined user
--- keeps its keys, so that the upstream knows what it has seen. Plain and nullable: the table is not written anew.
+-- The user for whom the upstream's idempotency keys are generated; null: the lane's user. The mutations of a joined
+-- user keep their keys, so that the upstream recognizes repeats. A plain type that can be null: the table is not
+-- rewritten.
 ALTER TABLE mutations ADD COLUMN key_user_id uuid;
 
--- The newest migration that the gateway knows; null: one from before this column. A join waits for gateways that do not
--- know of joins, for they would make other keys.
+-- The newest migration of the gateway's build; null: a build older than this column. A join waits while gateways run
+-- that do not support joins, because they would generate other keys.
 ALTER TABLE gateways ADD COLUMN newest_migration text;
 
--- Which users became others. Small: a row a joined user.
+-- Joined users and their targets. The table is small: one row per joined user.
 CREATE TABLE user_joins (
     organization_id  uuid NOT NULL REFERENCES organizations (id),
     user_id          uuid NOT NULL,
-    -- never itself a joined user: where that is joined in turn, this follows
+    -- never a joined user itself: if the target is joined in turn, this value is updated
     into_id          uuid NOT NULL,
-    -- since when neither user is served; later ones begin anew where an earlier one was not gone on with
+    -- since when neither user is served; a later attempt sets it again if an earlier one was given up
     started_at       timestamptz NOT NULL,
-    -- until when, unless it is gone on with: then both are served as before. Null: the rows have moved
+    -- when the join is given up unless a call continues it: both users are then served as before. Null: the rows have
+    -- moved
     closed_until     timestamptz,
-    -- the feed's end when the rows moved: private entities up to there are yet to be shown to the other's devices
+    -- the feed's end when the rows moved: the target's devices have yet to receive the private entities up to this
+    -- position
     feed_end         bigint,
-    -- when all was done
+    -- when the join was complete
     finished_at      timestamptz,
     PRIMARY KEY (organization_id, user_id),
     CONSTRAINT joined_into_another CHECK (into_id <> user_id),

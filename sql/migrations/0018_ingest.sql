@@ -1,14 +1,14 @@
--- Why: edits are made elsewhere too, in an organization's own app or by another program. They come in as events, and go
--- into the same feed, once each; what the gateway itself sent comes back that way, and is recognized.
+-- Why: edits are also made outside of Sluice, in an organization's own app or by another program. They arrive as events
+-- and enter the same feed, once each. Events that report the gateway's own requests are recognized.
 
--- What a program that sends events is called; ids of events are its own.
+-- The name of a program that sends events, and of an event. Ids of events are unique within their source.
 CREATE DOMAIN source_name AS text COLLATE "C" CHECK (VALUE ~ '^[a-z][a-z0-9_-]{0,63}$');
 CREATE DOMAIN event_name AS text COLLATE "C" CHECK (octet_length(VALUE) BETWEEN 1 AND 200);
 CREATE DOMAIN event_result AS text CHECK (VALUE IN ('applied', 'stale', 'echo', 'parked', 'refused'));
 CREATE DOMAIN event_operation AS text CHECK (VALUE IN ('upsert', 'patch', 'delete'));
 CREATE DOMAIN content_hash AS bytea CHECK (octet_length(VALUE) = 32);
 
--- What lets a program send events of an organization. The secret itself is shown once and kept nowhere.
+-- The tokens with which programs send events of an organization. The secret is shown once and not stored.
 CREATE TABLE service_tokens (
     organization_id  uuid NOT NULL REFERENCES organizations (id),
     id               uuid NOT NULL,
@@ -16,13 +16,13 @@ CREATE TABLE service_tokens (
     -- SHA-256 of the secret
     secret_hash      content_hash NOT NULL,
     created_at       timestamptz NOT NULL,
-    -- to the minute
+    -- precise to the minute
     last_used_at     timestamptz,
     revoked_at       timestamptz,
     PRIMARY KEY (organization_id, id)
 ) WITH (fillfactor = 70);
 
--- Events that were taken, so that none is taken twice.
+-- Processed events, so that no event is processed twice.
 CREATE TABLE ingested_events (
     organization_id  uuid NOT NULL,
     source           source_name NOT NULL,
@@ -31,10 +31,10 @@ CREATE TABLE ingested_events (
     received_at      timestamptz NOT NULL,
     PRIMARY KEY (organization_id, source, event_id)
 ) PARTITION BY HASH (organization_id);
--- Each index names its own column in its predicate: it is open only to queries that ask for that.
+-- The predicate of each index names the index's own column, so only queries on that column use it.
 CREATE INDEX ingested_events_by_age ON ingested_events (organization_id, received_at) WHERE received_at IS NOT NULL;
 
--- Events about an entity with a request in flight, until its outcome is known.
+-- Events about an entity with a request in flight, until the outcome of the request is known.
 CREATE TABLE parked_events (
     organization_id  uuid NOT NULL,
     source           source_name NOT NULL,
@@ -49,28 +49,28 @@ CREATE TABLE parked_events (
     owner_id         uuid,
     causing_key      uuid,
     received_at      timestamptz NOT NULL,
-    -- when it is looked at again, if nothing says so before
+    -- when it is evaluated again, unless an outcome triggers this earlier
     look_at          timestamptz NOT NULL,
     PRIMARY KEY (organization_id, source, event_id)
 ) PARTITION BY HASH (organization_id);
--- Which are due, over all organizations.
+-- Due events, of all organizations.
 CREATE INDEX parked_events_by_look ON parked_events (look_at) WHERE look_at IS NOT NULL;
 
--- Requests that the gateway sent for organizations with service tokens: whether one is in flight, and what its echo is
--- recognized by.
+-- Requests that the gateway sent for organizations with service tokens. They show whether a request is in flight, and
+-- contain what identifies its echo.
 CREATE TABLE sent_requests (
     organization_id  uuid NOT NULL,
     idempotency_key  uuid NOT NULL,
     entity_type      text NOT NULL COLLATE "C",
-    -- null while a create has none
+    -- null while a create has no server id
     server_id        server_id,
     sent_at          timestamptz NOT NULL,
-    -- null while it is under way, or may have taken effect and is sent again
+    -- null while the request is in flight, or if it may have taken effect and is sent again
     answered_at      timestamptz,
-    -- what the feed had of the entity then: 32 zero bytes for none
+    -- the hash of the entity's state in the feed at that time: 32 zero bytes without an entity
     content          content_hash,
     version          bigint,
-    -- an event was taken for its echo
+    -- whether an event was recognized as its echo
     is_used          boolean NOT NULL DEFAULT false,
     PRIMARY KEY (organization_id, idempotency_key)
 ) PARTITION BY HASH (organization_id);
@@ -81,7 +81,7 @@ CREATE INDEX sent_creates ON sent_requests (organization_id, entity_type, sent_a
 CREATE INDEX sent_requests_by_age ON sent_requests (organization_id, sent_at)
     WHERE sent_at IS NOT NULL AND organization_id IS NOT NULL;
 
--- How new the known state of an entity is in the words of the place where it is kept; null for what was never told of.
+-- The entity's version and time in the system that owns it; null if no event has reported them.
 ALTER TABLE entities ADD COLUMN source_version bigint, ADD COLUMN source_at timestamptz;
 
 DO $$

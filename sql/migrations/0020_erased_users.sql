@@ -1,30 +1,33 @@
--- Why: a person may have everything erased that is stored of them. What stays are hashes, by which whoever comes as that
--- user, or repeats what that user pushed, is known again.
+-- Why: a person can have all stored personal data erased. Only hashes remain. With these, the gateway recognizes
+-- requests as that user, and repeats of the user's pushes.
 
--- What becomes of the type's documents when their owner is erased. Those that nobody else sees are deleted in any case.
+-- The treatment of the type's documents when their owner is erased. Documents that no other user can read are always
+-- deleted.
 ALTER TABLE entity_types
     ADD COLUMN on_erase text NOT NULL DEFAULT 'delete' CHECK (on_erase IN ('delete', 'blank_owner'));
 
--- The path below the base URL to which the erasure of a user is sent, with {user} in it; null: the upstream is not told.
+-- The path below the base URL to which the gateway sends the erasure of a user, with {user} in it; null: the upstream
+-- is not notified.
 ALTER TABLE upstreams ADD COLUMN erase_endpoint text CHECK (octet_length(erase_endpoint) BETWEEN 1 AND 1000);
 
--- Users who are erased, or about to be. A row stays for ever: nobody is served as that user any more.
+-- Users who are erased, or whose erasure is in progress. A row is kept permanently, so that no request is served as
+-- that user.
 CREATE TABLE user_erasures (
     organization_id  uuid NOT NULL REFERENCES organizations (id),
-    -- SHA-256 of the organization's id and the user's
+    -- SHA-256 of the organization's id and the user's id
     user_hash        bytea NOT NULL CHECK (octet_length(user_hash) = 32),
-    -- the user, and then those who were joined into the user; null once all is done
+    -- the user, followed by the users who were joined into this user; null once the erasure is complete
     user_ids         uuid[],
     -- since when the user is not served
     started_at       timestamptz NOT NULL,
-    -- what is to be done next
+    -- the next step
     state            text NOT NULL CHECK (state IN ('closing', 'entities', 'telling', 'done')),
-    -- how far the feed was looked through for the user's documents
+    -- the feed position up to which the user's documents were searched for
     walked_position  bigint NOT NULL DEFAULT 0,
-    -- attempts to tell the upstream, and why the last one was in vain
+    -- attempts to notify the upstream, and the error of the last
     attempts         integer NOT NULL DEFAULT 0,
     last_error       text,
-    -- when a gateway goes on with it, unless another has by then
+    -- when a gateway continues the erasure, unless another gateway has continued it
     due_at           timestamptz,
     finished_at      timestamptz,
     PRIMARY KEY (organization_id, user_hash),
@@ -32,18 +35,18 @@ CREATE TABLE user_erasures (
     CONSTRAINT done_is_dated CHECK ((state = 'done') = (finished_at IS NOT NULL)),
     CONSTRAINT open_is_due CHECK ((state = 'done') = (due_at IS NULL))
 );
--- Which users every gateway has to know of at once.
+-- The erased users that every gateway must know immediately.
 CREATE INDEX user_erasures_by_start ON user_erasures (organization_id, started_at) WHERE started_at IS NOT NULL;
 CREATE INDEX user_erasures_open ON user_erasures (organization_id) WHERE finished_at IS NULL;
 CREATE INDEX user_erasures_due ON user_erasures (due_at) WHERE due_at IS NOT NULL;
 
--- What is hashed with the texts by which issuers know users: these can be guessed, and a hash alone would confirm a guess.
+-- The salts of the hashes of subjects. Subjects can be guessed, and a hash without a salt would confirm a guess.
 CREATE TABLE erasure_salts (
     organization_id  uuid PRIMARY KEY REFERENCES organizations (id),
     salt             bytea NOT NULL CHECK (octet_length(salt) = 32)
 );
 
--- The subjects of erased users, hashed: they are given no new id.
+-- The subjects of erased users, hashed. They get no new user id.
 CREATE TABLE erased_subjects (
     organization_id  uuid NOT NULL REFERENCES organizations (id),
     -- SHA-256 of the salt, the issuer and the subject
@@ -52,13 +55,13 @@ CREATE TABLE erased_subjects (
     PRIMARY KEY (organization_id, subject_hash)
 );
 
--- The idempotency keys and devices of erased users, hashed: what comes late under one of them is never executed.
+-- The idempotency keys and devices of erased users, hashed. A late mutation with one of them is never executed.
 CREATE TABLE erased_names (
     organization_id   uuid NOT NULL,
     user_hash         bytea NOT NULL,
     -- SHA-256 of the user's hash and the key or device id
     name_hash         bytea NOT NULL,
-    -- SHA-256 of the mutation's fingerprint; null of devices and of entries that were refused
+    -- SHA-256 of the mutation's fingerprint; null for devices and for rejected entries
     fingerprint_hash  bytea,
     PRIMARY KEY (organization_id, user_hash, name_hash)
 ) PARTITION BY HASH (organization_id);

@@ -1,15 +1,17 @@
--- Why: who did what to which tenant, and why, is asked weeks later, when logs are gone; and what operators look at and do
--- in the console is to leave a trace that the console cannot leave out.
+-- Why: the question who did what to which tenant, and why, arises weeks later, when the logs are deleted. Operators'
+-- actions in the console, including reads, must leave a record that the console cannot omit.
 
--- What operators did or tried, by API and by command, and their looks at what users wrote. Not of an organization's data: a
--- purge keeps it, and takes the users' ids out of it. Small rows, a few a day; retention does away with them.
+-- Operators' actions and attempts, by API and by command, and their reads of users' content. The rows do not belong to
+-- an organization's data: a purge keeps them, but removes the users' ids. Small rows, a few per day; retention deletes
+-- them.
 CREATE TABLE audit (
-    -- whom it was done to; the nil UUID: no organization. References none, for it stays
+    -- the organization that the action concerned; the nil UUID: none. No foreign key, because the row outlives the
+    -- organization
     organization_id  uuid NOT NULL,
-    -- version 7, of the moment in at: order and age are the id's
+    -- version 7, with the time of `at`: it determines order and age
     id               uuid NOT NULL,
     at               timestamptz NOT NULL,
-    -- the name of the operator's token, or of the system's user who gave a command
+    -- the name of the operator's token, or of the system user who executed a command
     actor            text NOT NULL COLLATE "C" CHECK (octet_length(actor) BETWEEN 1 AND 64),
     scope            text NOT NULL COLLATE "C" CHECK (octet_length(scope) BETWEEN 1 AND 16),
     -- an operationId of the contract, or a command's own name
@@ -17,18 +19,18 @@ CREATE TABLE audit (
     reason           text CHECK (octet_length(reason) BETWEEN 1 AND 500),
     -- names and ids, never contents
     target           json NOT NULL CHECK (octet_length(target::text) <= 8192),
-    -- the user whom it is about, and the one whom that user was joined into; once erased, their hashes
+    -- the user concerned, and the user into whom that user was joined; after an erasure, their hashes
     user_id          uuid,
     user_hash        bytea CHECK (octet_length(user_hash) = 32),
     into_id          uuid,
     into_hash        bytea CHECK (octet_length(into_hash) = 32),
     request_id       text CHECK (octet_length(request_id) <= 128),
-    -- what came of it; NULL: it was begun, and its end is not known
+    -- the result; null: the action began, and its end is unknown
     outcome          json CHECK (octet_length(outcome::text) <= 16384),
     PRIMARY KEY (organization_id, id)
 );
--- Over all organizations: the newest first, and for retention the oldest.
+-- All organizations, for lists (newest first) and for retention (oldest first).
 CREATE INDEX audit_in_order ON audit (id);
--- Whom an erasure looks for.
+-- Rows that an erasure must find.
 CREATE INDEX audit_by_user ON audit (organization_id, user_id) WHERE user_id IS NOT NULL;
 CREATE INDEX audit_by_into ON audit (organization_id, into_id) WHERE into_id IS NOT NULL;

@@ -1,16 +1,17 @@
--- Why: operators look at what stands still over all users and organizations, by what it is and why it does, and page
--- through it newest first. Nothing of that may read more than it shows, with ten million mutations stored.
+-- Why: operators view the stuck mutations of all users and organizations, grouped by kind and cause, and page through
+-- them from the newest. With ten million mutations stored, no query may read more rows than it shows.
 
--- All three are set while a person has to settle the mutation, and null else.
+-- All three are set while a person must settle the mutation, and null otherwise.
 ALTER TABLE mutations
-    -- when it failed, or met a conflict
+    -- when it failed or got into conflict
     ADD COLUMN stuck_at timestamptz,
-    -- the code of its problem, which the sealed `error` has as well; `conflict` exactly where the status is
+    -- the code of its problem, which is also in the sealed `error`; `conflict` if and only if that is the status
     ADD COLUMN error_code text COLLATE "C",
-    -- the HTTP status of the upstream's answer, or its equivalent of the built-in store; 0: there was none
+    -- the HTTP status of the upstream's answer, or the built-in store's equivalent; 0: no answer
     ADD COLUMN error_status smallint;
 
--- What stands still already. A sealed problem keeps its code to itself: the rest of the row says enough of it.
+-- Mutations that are stuck already. The code of a sealed problem cannot be read; the other columns of the row determine
+-- a sufficient one.
 UPDATE mutations AS m
 SET stuck_at = m.changed_at, error_status = coalesce(m.response_status, m.last_error_code::smallint, 0),
     error_code = CASE
@@ -20,38 +21,38 @@ SET stuck_at = m.changed_at, error_status = coalesce(m.response_status, m.last_e
         ELSE 'max_attempts_reached' END
 WHERE m.error IS NOT NULL AND m.synced_at IS NULL AND m.status IN ('failed', 'conflict');
 
--- None has a column that changes when a mutation is sent. The predicate is more than `stuck_at IS NOT NULL` for gateways
--- of the version before: what they settle leaves these indexes, too. Those by time are open only to queries that ask for
--- a position, as all are above 0: else a planner that knows little of groups would look for one through all of the time.
+-- No column of these indexes changes when a mutation is sent. The predicate contains more than `stuck_at IS NOT NULL`,
+-- so that mutations settled by gateways of the previous version also leave the indexes. Only queries with a condition
+-- on position, which is always above 0, use the indexes by time. Otherwise a planner without statistics about groups
+-- might search all times for one group.
 CREATE INDEX stuck_mutations_by_group ON mutations
     (organization_id, entity_type, error_code, error_status, stuck_at, user_id, id)
     WHERE stuck_at IS NOT NULL AND error IS NOT NULL AND synced_at IS NULL;
 CREATE INDEX stuck_mutations_by_time ON mutations (organization_id, stuck_at, user_id, id)
     WHERE stuck_at IS NOT NULL AND error IS NOT NULL AND synced_at IS NULL AND position > 0;
--- Over all organizations, as `lanes_by_ready_at` is.
+-- For all organizations, as `lanes_by_ready_at`.
 CREATE INDEX stuck_mutations_by_time_of_all ON mutations (stuck_at, organization_id, user_id, id)
     WHERE stuck_at IS NOT NULL AND error IS NOT NULL AND synced_at IS NULL AND position > 0;
 
--- The last requests of mutations that did not simply succeed: who succeeds at the first try has no row here. Rows of a
--- mutation are a ring of twenty, and the next attempt takes the place of the oldest. Nothing that a user or an upstream
--- wrote stands here.
+-- The last requests of mutations that did not succeed at the first attempt; other mutations have no row. The rows of a
+-- mutation are a ring of twenty: the next attempt replaces the oldest. They contain no text of a user or an upstream.
 CREATE TABLE attempts (
     organization_id  uuid NOT NULL,
     user_id          uuid NOT NULL,
     mutation_id      uuid NOT NULL,
     -- ordinal modulo twenty
     slot             smallint NOT NULL CHECK (slot BETWEEN 0 AND 19),
-    -- counts the mutation's attempts, over all revisions
+    -- the number of the mutation's attempt, over all revisions
     ordinal          integer NOT NULL CHECK (ordinal >= 1),
     revision         integer NOT NULL,
-    -- as `attempt_count` had it; those that count as none have the number of the one before
+    -- the value of `attempt_count`; an attempt that does not count has the number of the previous one
     number           smallint NOT NULL,
     sent_at          timestamptz NOT NULL,
-    -- null where nobody was left to measure it
+    -- null if the gateway ended before it could measure the duration
     duration_ms      integer,
-    -- the HTTP status of the answer; null for none
+    -- the HTTP status of the answer; null without an answer
     status           smallint,
-    -- why there was no answer, or none that counts
+    -- why there was no answer, or no usable one
     error            text CHECK (length(error) <= 200),
     outcome          text NOT NULL CHECK (outcome IN
         ('succeeded', 'retry', 'failed', 'conflict', 'unknown', 'held')),

@@ -1,8 +1,8 @@
 -- Why: signing out of the console only removed the cookie from the browser. A copy of the cookie stayed valid for up to
--- twelve hours, because a session is a signed text of which the gateway stores nothing. Now a sign-out is stored, so that
--- every gateway refuses the copy.
+-- twelve hours, because a session is a signed text that the gateway does not store. Now a sign-out is stored, so that
+-- every gateway rejects the copy.
 
--- Console sessions that ended before their time. A row is deleted once the session would have expired anyway.
+-- Console sessions that ended early. A row is deleted when the session would have expired.
 CREATE TABLE ended_sessions (
     -- SHA-256 of the cookie's value
     digest   bytea PRIMARY KEY,

@@ -72,7 +72,7 @@ const STATES = { live: 'Live', paused: 'Paused', broken: 'Not connected' }
 function paintState(state) {
 	liveState.dataset.state = state
 	liveState.textContent = STATES[state]
-	liveState.title = state === 'paused' ? 'Go on (.)' : 'Pause (.)'
+	liveState.title = state === 'paused' ? 'Continue (.)' : 'Pause (.)'
 }
 
 function paintBadge({ stuck }) {

@@ -136,7 +136,7 @@ export function ask({ title, text, children = [], submit, danger, reason, does, 
 			h('form', { method: 'dialog', novalidate: true, onsubmit: once(place, send, async () => {
 				const given = why?.value.trim()
 				if (isRequired && !given) {
-					blame(why.element, 'Say why, in a few words.')
+					blame(why.element, 'Enter a reason, in a few words.')
 					return why.input.focus()
 				}
 				const [method, path, body] = does(given)

@@ -19,7 +19,7 @@ export async function lanes(view) {
 		['behind it', row => waiting(row, state)],
 	], ['/admin/lanes', { state, organization_id }, 'lanes'], empty('No halted lane'), named('lanes'))
 	view.put(filters(view, [
-		narrow(view, ['state', 'Until'], { type: 'select', options: [['halted', 'somebody settles'], ['waiting', 'a moment']] }),
+		narrow(view, ['state', 'Until'], { type: 'select', options: [['halted', 'a person settles'], ['waiting', 'a moment']] }),
 		narrow(view, ORGANIZATION),
 	]), list.element)
 	keepFresh(view, list, organization_id)

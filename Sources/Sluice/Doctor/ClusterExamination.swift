@@ -105,7 +105,7 @@ struct ClusterExamination {
         return .warning(
             "cluster locks",
             "the role has no lock_timeout, and the gateway's setting does not reach the servers behind this one",
-            "ALTER ROLE … SET lock_timeout = '\(Int(seconds * 1_000))ms' on the coordinator, which tells the others."
+            "ALTER ROLE … SET lock_timeout = '\(Int(seconds * 1_000))ms' on the coordinator, which applies it to all servers."
         )
     }
 

@@ -84,14 +84,14 @@ struct TokenExplanation {
         case .missingClaim("iss"): return missingIssuer
         case .badSignature, .unknownKey, .algorithmNotAllowed, .keysUnavailable: return badKey(error)
         case .expired:
-            return .failed("claims", "expired: exp is \(said("exp"))", "Get a new token, or check the clock.")
+            return .failed("claims", "expired: exp is \(shown("exp"))", "Get a new token, or check the clock.")
         case .notYetValid:
             let advice = "Check the clocks; \(Setting.jwtLeewaySeconds.variable) tolerates small differences."
-            return .failed("claims", "not valid yet: nbf is \(said("nbf"))", advice)
+            return .failed("claims", "not valid yet: nbf is \(shown("nbf"))", advice)
         case .wrongAudience: return wrongAudience
         case .missingClaim(let place), .malformedClaim(let place, _): return badClaim(place, explanation)
         case .organizationNotCovered:
-            let place = settings?.issuer.places.organization.place.map { said($0) } ?? "another organization"
+            let place = settings?.issuer.places.organization.place.map { shown($0) } ?? "another organization"
             return .failed(
                 "organization",
                 "the issuer may not issue tokens for \(place)",
@@ -102,7 +102,7 @@ struct TokenExplanation {
 
     private var wrongIssuer: Diagnosis {
         let known = configuration.issuers.map { IssuerSettings($0, configuration).name }
-        let finding = "iss is \(said("iss")); the settings have \(known.prefix(10).joined(separator: ", "))"
+        let finding = "iss is \(shown("iss")); the settings have \(known.prefix(10).joined(separator: ", "))"
         let advice =
             "If you trust this issuer, set \(Setting.jwtIssuer.variable) or an issuer of "
             + "\(Setting.jwtIssuersFile.variable) to exactly this text, including a slash at its end."
@@ -194,7 +194,7 @@ struct TokenExplanation {
         let wanted = settings.issuer.audience.map { TerminalText.of($0) } ?? "-"
         return .failed(
             "audience",
-            "\(place) is \(said(place)), not \(wanted)",
+            "\(place) is \(shown(place)), not \(wanted)",
             "Set \(settings.audience) to the provider's value for this API, or request a token for this audience in "
                 + "the app."
         )
@@ -353,10 +353,10 @@ struct TokenExplanation {
 
     // MARK: - The token's content
 
-    private func said(_ name: String) -> String { said(ClaimPlace(named: name)) }
+    private func shown(_ name: String) -> String { shown(ClaimPlace(named: name)) }
 
     /// A claim's value, made safe for display.
-    private func said(_ place: ClaimPlace) -> String {
+    private func shown(_ place: ClaimPlace) -> String {
         guard let value = examination.payload?.value(at: place.query) else { return "missing" }
         if value.kind == .number, let seconds = value.int64 { return Self.moment(seconds) }
         return TerminalText.of(value.string ?? String(decoding: value.raw, as: UTF8.self))

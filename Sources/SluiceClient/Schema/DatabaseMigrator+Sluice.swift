@@ -53,8 +53,10 @@ extension DatabaseMigrator {
         }
     }
 
+    // SQLite stores the comments within CREATE TABLE. With `eraseDatabaseOnSchemaChange`, GRDB erases the file if they
+    // change.
     private static let outboxIDsBase = """
-        -- This installation: one row.
+        -- This installation, in one row.
         CREATE TABLE sluice_device (
             id INTEGER PRIMARY KEY CHECK (id = 1),
             device_id TEXT NOT NULL,
@@ -78,15 +80,15 @@ extension DatabaseMigrator {
             pushed_at TEXT
         );
 
-        -- Who synchronizes now, of all processes that have the file open: one row at most.
+        -- The process that synchronizes, of all processes that have the file open; at most one row.
         CREATE TABLE sluice_flight (
             id INTEGER PRIMARY KEY CHECK (id = 1),
             holder TEXT NOT NULL,
             expires_at REAL NOT NULL
         );
 
-        -- Mutations of specification 001, in the order in which they were made. They are in the gateway's format (`format`), not
-        -- in that of the app's tables, so that they outlive what the app does to these.
+        -- Mutations (specification 001), in the order of their creation. They have the gateway's format (`format`)
+        -- instead of the format of the app's tables, so that they outlive the app's changes of these.
         CREATE TABLE sluice_mutations (
             sequence_number INTEGER PRIMARY KEY,
             id TEXT NOT NULL UNIQUE,
@@ -139,7 +141,7 @@ extension DatabaseMigrator {
         CREATE INDEX sluice_mutations_by_status ON sluice_mutations (status, sequence_number);
         CREATE INDEX sluice_mutations_by_entity ON sluice_mutations (entity_type, key, is_shown);
 
-        -- What a person decided about a mutation, until the gateway has heard of it.
+        -- A person's decisions about mutations, until the gateway has received them.
         CREATE TABLE sluice_intents (
             id INTEGER PRIMARY KEY AUTOINCREMENT,
             mutation_id TEXT NOT NULL UNIQUE,
@@ -148,7 +150,7 @@ extension DatabaseMigrator {
             created_at TEXT NOT NULL
         );
 
-        -- Seed 000: what the phone calls an entity, and what the server does.
+        -- Id mappings (specification 000): the phone's id of an entity and the server's.
         CREATE TABLE sluice_id_mappings (
             entity_type TEXT NOT NULL,
             -- the key of the app's row
@@ -164,11 +166,11 @@ extension DatabaseMigrator {
         ) WITHOUT ROWID;
         CREATE UNIQUE INDEX sluice_id_mappings_by_server_id
             ON sluice_id_mappings (entity_type, server_id) WHERE server_id IS NOT NULL;
-        -- Only client ids that differ from the key. The key finds one that equals it, so most rows need no entry here.
+        -- Only client ids that differ from the key. Other client ids are found by the key, so most rows need no entry.
         CREATE UNIQUE INDEX sluice_id_mappings_by_client_id
             ON sluice_id_mappings (entity_type, client_id) WHERE client_id <> key AND client_id <> '"' || key || '"';
 
-        -- Each entity as the server last told of it, in local keys.
+        -- Each entity as the server last sent it, with local keys.
         CREATE TABLE sluice_base (
             entity_type TEXT NOT NULL,
             key TEXT NOT NULL,
@@ -180,7 +182,7 @@ extension DatabaseMigrator {
             PRIMARY KEY (entity_type, key)
         ) WITHOUT ROWID;
 
-        -- Entities whose row could not be written as it should be: what kept it out, and whom it waits for.
+        -- Entities whose rows could not be written: the reason, and the entity for which each row waits.
         CREATE TABLE sluice_held (
             entity_type TEXT NOT NULL,
             key TEXT NOT NULL,

@@ -132,7 +132,7 @@ import Tokens
 
     @Test func `published symmetric keys are ignored`() async throws {
         let first = IdentityKey("1")
-        let secret = Array("a secret that somebody published by mistake".utf8)
+        let secret = Array("a secret that a tenant published by mistake".utf8)
         let published = #"{"kty":"oct","kid":"s","alg":"HS256","k":"\#(Data(secret).base64EncodedString())"}"#
         let provider = try await KeyProvider(.document(#"{"keys":[\#(published),\#(first.jwk)]}"#))
         let fixture = try await Self.fixture(provider)

@@ -97,7 +97,7 @@ import Testing
             \(page[2])
             \(page[3])
             (\(page[4])
-            sluice doctor || echo "doctor says $?")
+            sluice doctor || echo "doctor: $?")
             \(page[5])
             \(page[6])
             \(page[7])
@@ -110,7 +110,7 @@ import Testing
         #expect(output.contains(#""name":"Acme Ltd""#))
         #expect(output.contains(#""conflict_resolution":"manual""#) && output.contains(#""entity_types":"registered""#))
         #expect(output.contains(#""id_space":"mapped""#) && output.contains(#""visibility":"organization""#))
-        #expect(output.contains("doctor says 1") && output.contains("id.example"))
+        #expect(output.contains("doctor: 1") && output.contains("id.example"))
         #expect(output.contains(#""held_by":null"#), "the backlog of a user: \(output)")
         #expect(output.hasSuffix("600 jwt-secret\n600 operator-token\n"))
         _ = try await place.run(

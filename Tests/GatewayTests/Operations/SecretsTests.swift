@@ -229,10 +229,10 @@ import Testing
         let database = try await LiveGateway.migratedDatabase()
         let gateway = try await GatewayProcess.start(
             database: database.uri,
-            settings: ["SLUICE_OPERATOR_TOKEN": "sha256:\(hash)\nanother-token-of-somebody"]
+            settings: ["SLUICE_OPERATOR_TOKEN": "sha256:\(hash)\nanother-token-of-operator"]
         )
         let url = gateway.operations + "/admin/organizations"
-        for good in [token, "another-token-of-somebody"] {
+        for good in [token, "another-token-of-operator"] {
             #expect(try await GatewayProcess.get(url, token: good).status == 200)
         }
         for bad in ["sha256:\(hash)", hash, token + "0", "another-token"] {

@@ -74,7 +74,7 @@ import Testing
         #expect(outcome.detail?.contains("Location does not point to an entity") == true, "\(outcome.detail ?? "-")")
     }
 
-    /// U+FFFD stands for bytes that were not UTF-8.
+    /// U+FFFD replaces bytes that were not UTF-8.
     @Test(arguments: [
         "/v1/contacts/%ff", "/v1/contacts/caf%E9", "/v1/contacts/caf\u{fffd}", "caf\u{fffd}", "/v1/jobs/%E9",
         "https://api.example/v1/contacts/caf\u{fffd}",

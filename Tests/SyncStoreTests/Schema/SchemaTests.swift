@@ -30,6 +30,13 @@ import Testing
         }
     }
 
+    @Test func `each published checksum is the SHA-256 of a migration of the build`() {
+        for (name, checksum) in Schema.publishedChecksums {
+            #expect(Schema.migrations.contains { $0.name == name && $0.publishedChecksum == checksum })
+            #expect(checksum.utf8.count == 64 && checksum.allSatisfy { "0123456789abcdef".contains($0) })
+        }
+    }
+
     /// All statements of all flows.
     static let statements = StatementFlow.all.flatMap(\.statements)
 

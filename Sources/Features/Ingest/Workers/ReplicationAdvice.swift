@@ -62,7 +62,7 @@ struct ReplicationAdvice {
 
     // MARK: - Positions
 
-    private static let anew =
+    private static let reimport =
         "Import the tables again (sluice import), then run the source with from null "
         + "(sluice sources run --from-beginning)"
 
@@ -73,25 +73,25 @@ struct ReplicationAdvice {
         on server: SlotInspection.Server,
         _ confirmed: LogPosition
     ) -> SourceFailure? {
-        let anew = Self.anew
+        let reimport = Self.reimport
         if state.system != server.system {
             return SourceFailure(
                 "The URI points to a different database cluster (system identifier \(server.system), was "
                     + "\(state.system)), whose log does not continue this source's log. Correct the secret, or: "
-                    + "\(anew)."
+                    + "\(reimport)."
             )
         }
         if server.end < known {
             return SourceFailure(
                 "The server's log ends at \(server.end), before the source's position \(known): "
-                    + "the database was reset by a restore, or by a failover that lost commits. \(anew)."
+                    + "the database was reset by a restore, or by a failover that lost commits. \(reimport)."
             )
         }
         if state.timeline != nil, confirmed > known {
             return SourceFailure(
                 "Slot '\(settings.slot)' is at \(confirmed), ahead of the source's position \(known): "
                     + "Sluice's database was restored from a backup, or another program read the slot. "
-                    + "The changes in between are no longer in the log. \(anew)."
+                    + "The changes in between are no longer in the log. \(reimport)."
             )
         }
         return nil
@@ -108,7 +108,7 @@ struct ReplicationAdvice {
             correction
                 + "Publication '\(settings.publication)' or a table in it was changed while this source followed it: "
                 + "\(SourceStoreMessages.sentence(reason)) Changes since then may not be in the log, also if the publication "
-                + "was corrected. \(Self.anew)."
+                + "was corrected. \(Self.reimport)."
         )
     }
 

@@ -55,10 +55,10 @@ final class FleetPhone {
 
     /// Ends the app and opens it again.
     ///
-    /// - Parameter meanwhile: changes the file of the closed app.
-    func restart(_ meanwhile: () async throws -> Void = {}) async throws {
+    /// - Parameter change: changes the file of the closed app.
+    func restart(_ change: () async throws -> Void = {}) async throws {
         try app.pool.close()
-        try await meanwhile()
+        try await change()
         app = try await open(file, clock)
     }
 

@@ -708,7 +708,7 @@ import Testing
             database.settings(#"{"table":"public.person","entity_type":"contact","id":"id"}"#)
         )
         try await database.run("INSERT INTO person VALUES (3, 'b', 'c', 'd')")
-        try await waitUntil("it goes on under the new name") { try await follower.entities.count == 3 }
+        try await waitUntil("it continues under the new name") { try await follower.entities.count == 3 }
         try await waitUntil("it is well") { try await follower.row.lastError == nil }
         await running.stop()
     }
