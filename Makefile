@@ -1,6 +1,6 @@
 # The tasks of this repository; `make` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help run phones build test sql lint format bench chaos fuzz verify clean
+.PHONY: help run phones build test sql lint format bench chaos fuzz release verify clean
 
 # The Swift runtime is linked statically, so that the binary runs without Swift and calls into it are cheaper.
 RELEASE := swift build --traits Gateway -c release --static-swift-stdlib
@@ -65,8 +65,11 @@ fuzz: ## fuzz the parsers with libFuzzer, one minute each, and report crashes an
 	@scripts/bootstrap
 	@scripts/fuzz
 
+release: ## build tarball, Debian package, checksums, SBOM and release notes into dist/ (scripts/release --help)
+	@scripts/release
+
 verify: lint test ## run lint and test, as required before each commit
 
 clean: ## remove build output
 	swift package clean
-	rm -rf .build-benchmarks .build-examples
+	rm -rf .build-benchmarks .build-examples .build-release .build-static .build-chart dist
