@@ -14,6 +14,9 @@ func server(_ product: String, _ package: String) -> Target.Dependency {
     .product(name: product, package: package, condition: .when(traits: ["Gateway"]))
 }
 
+/// The commit that the program reports. If it changes, SwiftPM compiles one C file and links again.
+let commit = Context.environment["BUILD_COMMIT"] ?? "unknown"
+
 let features = ["Administration", "Encryption", "Ingest", "Operators", "Retention", "Transfer", "Users", "Webhooks"]
 let featureTargets = features.map { Target.Dependency(stringLiteral: $0 + "Feature") }
 
@@ -87,6 +90,8 @@ let package = Package(
         // glibc's allocator settings, which the Glibc module leaves out
         .systemLibrary(name: "CMalloc"),
         .systemLibrary(name: "CLibPQ", pkgConfig: "libpq", providers: [.apt(["libpq-dev"])]),
+        // The commit of the sources
+        .target(name: "CBuild", cSettings: [.define("BUILD_COMMIT", to: "\"\(commit)\"")]),
         // The OpenAPI document, as bytes of the program
         .target(name: "CContract", exclude: ["openapi.json"]),
         // The files of the operator's console, the same way
@@ -211,7 +216,8 @@ let package = Package(
         .target(
             name: "CommandSupport",
             dependencies: [
-                "JSONText", "Postgres", "StandardWebhooks", "SyncDispatch", "SyncHTTP", "SyncModel", "SyncStore",
+                "CBuild", "JSONText", "Postgres", "StandardWebhooks", "SyncDispatch", "SyncHTTP", "SyncModel",
+                "SyncStore",
                 "Telemetry", "Tokens",
                 server("ArgumentParser", "swift-argument-parser"),
                 server("Logging", "swift-log"),
