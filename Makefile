@@ -49,6 +49,7 @@ lint: ## check format, imports, console modules, SQL, text comparison, links of 
 	@scripts/lint-prose
 	@scripts/lint-glossary --self-test
 	@scripts/lint-glossary
+	@scripts/update-packages --check
 
 format: ## format all Swift files
 	swift format --in-place --parallel --recursive $(SWIFT_FOLDERS)
