@@ -1,6 +1,6 @@
 # The tasks of this repository; `make` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help run phones build test sql lint format bench chaos fuzz verify clean
+.PHONY: help run phones build test sql lint format bench chaos fuzz release verify clean
 
 # The Swift runtime is linked statically, so that the binary runs without Swift and calls into it are cheaper.
 RELEASE := swift build --traits Gateway -c release --static-swift-stdlib
@@ -51,6 +51,7 @@ lint: ## check format, imports, console modules, SQL, migrations, text compariso
 	@scripts/lint-prose
 	@scripts/lint-glossary --self-test
 	@scripts/lint-glossary
+	@scripts/update-packages --check
 
 format: ## format all Swift files
 	swift format --in-place --parallel --recursive $(SWIFT_FOLDERS)
@@ -67,8 +68,11 @@ fuzz: ## fuzz the parsers with libFuzzer, one minute each, and report crashes an
 	@scripts/bootstrap
 	@scripts/fuzz
 
+release: ## build tarball, Debian package, checksums, SBOM and release notes into dist/ (scripts/release --help)
+	@scripts/release
+
 verify: lint test ## run lint and test, as required before each commit
 
 clean: ## remove build output
 	swift package clean
-	rm -rf .build-benchmarks .build-examples
+	rm -rf .build-benchmarks .build-examples .build-release .build-static .build-chart dist

@@ -14,6 +14,9 @@ func server(_ product: String, _ package: String) -> Target.Dependency {
     .product(name: product, package: package, condition: .when(traits: ["Gateway"]))
 }
 
+/// The commit that the program reports. If it changes, SwiftPM compiles one C file and links again.
+let commit = Context.environment["BUILD_COMMIT"] ?? "unknown"
+
 let features = ["Administration", "Encryption", "Ingest", "Operators", "Retention", "Transfer", "Users", "Webhooks"]
 let featureTargets = features.map { Target.Dependency(stringLiteral: $0 + "Feature") }
 
@@ -65,28 +68,31 @@ let package = Package(
     traits: [
         .trait(name: "Gateway", description: "The gateway and its tests, with the packages that only they need.")
     ],
+    // Exact versions, which scripts/update-packages raises. Apps are not constrained by those behind the trait.
     dependencies: [
-        .package(url: "https://github.com/apple/swift-argument-parser.git", from: "1.8.0"),
-        .package(url: "https://github.com/apple/swift-collections.git", from: "1.6.0"),
-        .package(url: "https://github.com/apple/swift-crypto.git", from: "4.5.0"),
-        .package(url: "https://github.com/apple/swift-http-types.git", from: "1.8.0"),
-        .package(url: "https://github.com/apple/swift-log.git", from: "1.16.0"),
-        .package(url: "https://github.com/apple/swift-metrics.git", from: "2.13.0"),
-        .package(url: "https://github.com/apple/swift-nio.git", from: "2.101.0"),
-        .package(url: "https://github.com/apple/swift-nio-extras.git", from: "1.35.0"),
-        .package(url: "https://github.com/apple/swift-nio-ssl.git", from: "2.37.0"),
+        .package(url: "https://github.com/apple/swift-argument-parser.git", exact: "1.8.2"),
+        .package(url: "https://github.com/apple/swift-collections.git", exact: "1.6.0"),
+        .package(url: "https://github.com/apple/swift-crypto.git", exact: "4.5.2"),
+        .package(url: "https://github.com/apple/swift-http-types.git", exact: "1.8.0"),
+        .package(url: "https://github.com/apple/swift-log.git", exact: "1.16.2"),
+        .package(url: "https://github.com/apple/swift-metrics.git", exact: "2.13.0"),
+        .package(url: "https://github.com/apple/swift-nio.git", exact: "2.101.2"),
+        .package(url: "https://github.com/apple/swift-nio-extras.git", exact: "1.35.2"),
+        .package(url: "https://github.com/apple/swift-nio-ssl.git", exact: "2.37.6"),
         .package(url: "https://github.com/groue/GRDB.swift.git", from: "7.10.0"),
-        .package(url: "https://github.com/hummingbird-project/hummingbird.git", from: "2.28.0"),
-        .package(url: "https://github.com/swift-server/async-http-client.git", from: "1.37.0"),
-        .package(url: "https://github.com/swift-server/swift-service-lifecycle.git", from: "2.13.0"),
-        .package(url: "https://github.com/swiftlang/swift-subprocess.git", from: "1.0.2"),
-        .package(url: "https://github.com/vapor/jwt-kit.git", from: "5.7.0"),
+        .package(url: "https://github.com/hummingbird-project/hummingbird.git", exact: "2.28.1"),
+        .package(url: "https://github.com/swift-server/async-http-client.git", exact: "1.37.0"),
+        .package(url: "https://github.com/swift-server/swift-service-lifecycle.git", exact: "2.13.0"),
+        .package(url: "https://github.com/swiftlang/swift-subprocess.git", exact: "1.0.2"),
+        .package(url: "https://github.com/vapor/jwt-kit.git", exact: "5.7.1"),
     ],
     targets: [
         // C edges
         // glibc's allocator settings, which the Glibc module leaves out
         .systemLibrary(name: "CMalloc"),
         .systemLibrary(name: "CLibPQ", pkgConfig: "libpq", providers: [.apt(["libpq-dev"])]),
+        // The commit of the sources
+        .target(name: "CBuild", cSettings: [.define("BUILD_COMMIT", to: "\"\(commit)\"")]),
         // The OpenAPI document, as bytes of the program
         .target(name: "CContract", exclude: ["openapi.json"]),
         // The files of the operator's console, the same way
@@ -211,7 +217,8 @@ let package = Package(
         .target(
             name: "CommandSupport",
             dependencies: [
-                "JSONText", "Postgres", "StandardWebhooks", "SyncDispatch", "SyncHTTP", "SyncModel", "SyncStore",
+                "CBuild", "JSONText", "Postgres", "StandardWebhooks", "SyncDispatch", "SyncHTTP", "SyncModel",
+                "SyncStore",
                 "Telemetry", "Tokens",
                 server("ArgumentParser", "swift-argument-parser"),
                 server("Logging", "swift-log"),

@@ -198,6 +198,7 @@ enum GatewayAssembly {
         configuration.jwks = signer?.jwks ?? RequestSigner.noKeys
         configuration.canSign = signer != nil
         configuration.version = Version.current
+        configuration.commit = Version.commit
         return configuration
     }
 }

@@ -71,9 +71,15 @@ extension PrometheusRegistry {
         )
     }
 
-    /// Adds `sluice_build_info`, which is always 1; its label is the running version.
+    /// Adds `sluice_build_info`, which is always 1; its labels describe the program.
     func addBuildInformation() {
-        addGauge("sluice_build_info", "Always 1, with the version as a label.", by: "version") { [Version.current: 1] }
+        let name = "sluice_build_info"
+        describe(name, kind: .gauge, help: "Always 1; the labels are the version, the commit and the release of Swift.")
+        setGauge(
+            name,
+            [("version", Version.current), ("commit", Version.commit), ("swift", Version.swift)],
+            to: 1
+        )
     }
 
     /// Adds metrics of the state of lanes in this gateway, and in the database for all gateways as of the last count.

@@ -81,7 +81,7 @@ final class ServingState: Service {
 /// The log lines at the gateway's start: version, settings in force, and warnings, without secrets.
 enum StartReport {
     static func log(_ settings: Settings, to logger: Logger) {
-        var metadata: Logger.Metadata = [LogKeys.version: "\(Version.current)"]
+        var metadata: Logger.Metadata = [LogKeys.version: "\(Version.current)", "commit": "\(Version.commit)"]
         for (name, value) in settings.inForce { metadata[name] = "\(value)" }
         logger.info("Sluice starts", metadata: metadata)
         for warning in settings.warnings {

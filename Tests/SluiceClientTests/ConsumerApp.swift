@@ -26,6 +26,29 @@ struct ConsumerApp {
         try manifest.write(to: app.appending(path: "Package.swift"), atomically: false, encoding: .utf8)
     }
 
+    /// Publishes a version of a package with an empty library, `Library`. Call this before the only command.
+    func publish(_ url: String, version: String) throws {
+        let name = URL(filePath: url).deletingPathExtension().lastPathComponent
+        let package = folder.appending(path: "packages/\(name)")
+        let sources = package.appending(path: "Sources/Library")
+        try FileManager.default.createDirectory(at: sources, withIntermediateDirectories: true)
+        let manifest = """
+            // swift-tools-version:5.9
+            import PackageDescription
+
+            let package = Package(
+                name: "\(name)",
+                products: [.library(name: "Library", targets: ["Library"])],
+                targets: [.target(name: "Library")]
+            )
+            """
+        for (file, text) in [
+            "Package.swift": manifest, "Sources/Library/File.swift": "", "url": url, "version": version,
+        ] {
+            try text.write(to: package.appending(path: file), atomically: false, encoding: .utf8)
+        }
+    }
+
     func remove() {
         try? FileManager.default.removeItem(at: folder)
     }
@@ -46,6 +69,14 @@ struct ConsumerApp {
             git config --global user.email tests@localhost
             git config --global "url.$grdb.insteadOf" https://github.com/groue/GRDB.swift.git
             git config --global "url.file://$PWD/sluice.git.insteadOf" "$address"
+            for package in "$PWD"/packages/*/; do
+                test -e "$package/url" || continue
+                git init --quiet "$package"
+                git -C "$package" add --all
+                git -C "$package" commit --quiet --message "one version"
+                git -C "$package" tag "$(cat "$package/version")"
+                git config --global "url.file://$package.insteadOf" "$(cat "$package/url")"
+            done
             git init --quiet --bare sluice.git
             repository() { git --git-dir=sluice.git --work-tree="$root" "$@"; }
             repository add --all

@@ -17,7 +17,7 @@ const NEVER = new Promise(() => {})
 let signedOut = () => {}
 export const onSignedOut = act => { signedOut = act }
 
-// The signed-in operator: `name`, `scope`, `version`, `gateway_id`, `sealed`.
+// The signed-in operator: `name`, `scope`, `version`, `commit`, `gateway_id`, `sealed`.
 export const me = {}
 const SCOPES = ['read', 'settle', 'admin']
 

@@ -53,7 +53,8 @@ function frame() {
 			liveState,
 			h('p.me', h('span.strong', me.name), ' ', h('span.muted', `may ${me.scope}`)),
 			h('div.row', theme, button('Keys', help, 'quiet'), button('Sign out', signOut, 'quiet')),
-			h('p.muted.version', `Sluice ${me.version ?? ''}`)))
+			h('p.muted.version', { title: `commit ${me.commit}` },
+				`Sluice ${me.version ?? ''} ${me.commit === 'unknown' ? '' : me.commit?.slice(0, 7) ?? ''}`)))
 }
 
 // MARK: - Theme, liveness, badge

@@ -50,7 +50,7 @@ package struct OperatorsFeature: GatewayFeature {
         )
         routes.addOpen(.post, "/console/session", session.signIn)
         routes.addOpen(.delete, "/console/session", session.signOut)
-        routes.read(at: "/admin/me", MeEndpoint(store: store, version: http.version).read)
+        routes.read(at: "/admin/me", MeEndpoint(store: store, configuration: http).read)
         let now = NowEndpoints(statusService: statusService, configuration: http)
         routes.read(at: "/admin/now", now.read)
         routes.read(at: "/admin/events", answers: NowEndpoints.eventType, now.listen)

@@ -23,7 +23,7 @@ struct SluiceCommand: AsyncParsableCommand {
                     75: "Try again later: another process does this already, gateways run, or requests are in flight.",
                     78: "The configuration is invalid.",
                 ]),
-        version: Version.current,
+        version: Version.summary,
         subcommands: subcommands
     )
 

@@ -104,6 +104,8 @@ package struct HTTPConfiguration: Sendable {
     package var webhookPublicKey: String?
     /// The program's version, shown by `/livez`.
     package var version = "unknown"
+    /// The commit of the program's sources, shown by `/admin/me`.
+    package var commit = "unknown"
     package var now: TimeSource
     /// The storage periods that `/admin/retention` reports.
     package var retention = RetentionPolicy()

@@ -79,10 +79,11 @@ import Testing
         #expect(help.output.components(separatedBy: "; default: ").count == variables.count + 1)
     }
 
-    @Test func `prints the version on one line`() async throws {
+    @Test func `prints the version, the commit and the release of Swift on one line`() async throws {
         let version = try await Program.run(["--version"])
         #expect(version.status == 0)
-        #expect(version.output.wholeMatch(of: #/\d+\.\d+\.\d+\n/#) != nil)
+        let line = #/\d+\.\d+\.\d+ \(commit (?:unknown|[0-9a-f]{40}(?:-dirty)?), Swift \d+\.\d+(?: or later)?\)\n/#
+        #expect(version.output.wholeMatch(of: line) != nil, "\(version.output)")
     }
 
     @Test(arguments: [

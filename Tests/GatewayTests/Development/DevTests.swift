@@ -319,7 +319,7 @@ import Testing
     }
 
     private static var version: String {
-        get async throws { try await Program.run(["--version"]).output.trimmingCharacters(in: .newlines) }
+        get async throws { try await Program.run(["--version"]).output.components(separatedBy: " ")[0] }
     }
 }
 

@@ -128,6 +128,7 @@ import Tokens
         let keys = jwks?.value(at: "/examples/keys/value")
         let gateway = try await LiveGateway.start { configuration in
             configuration.version = "0.1.0"
+            configuration.commit = "4d477c00a1b2c3d4e5f60718293a4b5c6d7e8f90"
             configuration.canSign = true
             configuration.maximumStream = .seconds(1)
             configuration.joinSettling = 0

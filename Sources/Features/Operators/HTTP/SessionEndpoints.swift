@@ -138,14 +138,15 @@ package final class SignInLimit: Sendable {
 /// `GET /admin/me`: the identity and scope of the caller, and information about the gateway.
 struct MeEndpoint: Sendable {
     let store: Store
-    let version: String
+    let configuration: HTTPConfiguration
 
     func read(_ exchange: Exchange) async throws -> Answer {
         _ = try URLQuery(of: exchange)
         return Answer(.ok) { writer in
             writer.member("name", exchange.operatorToken?.name)
             writer.member("scope", exchange.operatorToken?.scope.rawValue)
-            writer.member("version", version)
+            writer.member("version", configuration.version)
+            writer.member("commit", configuration.commit)
             writer.member("gateway_id", store.notifier.gatewayID)
             writer.member("sealed", store.masterKeys != nil)
         }
