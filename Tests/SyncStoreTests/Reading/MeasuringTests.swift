@@ -22,10 +22,11 @@ import Testing
         let (organization, user) = ("'\(phone.organization.id)'", "'\(phone.user)'")
         let least = "'\(UUID.least)'"
         func list(_ values: [String]) -> String { "'{\(values.joined(separator: ","))}'" }
-        func list(_ value: Any) -> String { list(Array(repeating: "\(value)", count: rows.count)) }
+        func repeated(_ value: String) -> String { list(Array(repeating: value, count: rows.count)) }
         let places = list((0..<rows.count).map { "\($0)" })
-        let keys = "\(list(phone.organization.id)), \(list("task")), \(list(entities))"
-        let names = "\(list(1)), \(list(phone.organization.id)), \(list(phone.user)), \(list(mutations))"
+        let keys = "\(repeated("\(phone.organization.id)")), \(repeated("task")), \(list(entities))"
+        let names =
+            "\(repeated("1")), \(repeated("\(phone.organization.id)")), \(repeated("\(phone.user)")), \(list(mutations))"
         return [
             (FeedReader.statement, "\(organization), 0, '{}', \(user), 1000, 100, \(bytes)"),
             (EntityExport.statement, "\(organization), 0, 100, '{}', NULL, 0, \(bytes)"),
