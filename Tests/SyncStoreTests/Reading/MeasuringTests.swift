@@ -59,7 +59,7 @@ import Testing
             let plans = try await connection.plans(of: first.statement, first.values)
             let complete = try await connection.plans(of: all.statement, all.values)
             for (plan, other) in zip(plans, complete) {
-                #expect(pages(in: plan) + 200 < pages(in: other), "\(plan)\n\(other)")
+                #expect(pages(in: plan) + 100 < pages(in: other), "\(plan)\n\(other)")
             }
         }
     }
