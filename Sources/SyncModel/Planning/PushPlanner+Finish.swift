@@ -141,7 +141,7 @@ extension PushPlanner {
 
     private static func check(_ bytes: Int, _ which: String, _ most: Int) throws(PushRefusal) {
         guard bytes > most else { return }
-        let detail = "the documents \(which) have \(bytes) bytes; at most \(most) are allowed"
+        let detail = "the documents \(which) have at least \(bytes) bytes; at most \(most) are allowed"
         throw .problem(Problem(.payloadTooLarge, detail + "; send its mutations in several pushes"))
     }
 }

@@ -87,8 +87,7 @@ package enum AuditStatements {
             LEFT JOIN LATERAL (
                 SELECT q.* FROM (
                     SELECT p.*, row_number() OVER w AS place, row_number() OVER w < count(*) OVER () AS has_more,
-                        sum(1024 + octet_length(p.target::text) + coalesce(octet_length(p.outcome::text), 0)) OVER w
-                            AS bytes_to
+                        sum(1024 + \(RowBytes.of("p.target")) + \(RowBytes.of("p.outcome"))) OVER w AS bytes_to
                     FROM (
                         SELECT l.* FROM looked l
                         WHERE (:actor::text IS NULL OR l.actor = :actor)

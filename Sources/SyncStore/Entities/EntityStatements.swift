@@ -57,18 +57,23 @@ enum EntityStatements {
 
     /// The statement with documents up to a number of bytes, its last parameter.
     ///
-    /// The documents are in key order. Their sizes are known without sending them.
+    /// The documents are in key order, in which `sql` reads them; sorting them again would cost pushes. The sizes of documents that do not fit may be those stored (``RowBytes``).
     private static func bounded(_ sql: String, more: String = "") -> String {
         let document = "CASE WHEN q.bytes_to - q.bytes < :bytes::int8 THEN q.document END"
+        let rows = RowBytes.Rows(table: "found", columns: ["document"], limit: ":bytes::int8")
         return """
+            WITH found AS MATERIALIZED (
+                SELECT r.*, row_number() OVER () AS place
+                FROM (
+            \(sql)
+                ) r
+            )
             SELECT \(EntityRows.list(of: "q", document: document)), q.bytes\(more)
             FROM (
-                SELECT p.*, (sum(p.bytes) OVER (ORDER BY p.organization_id, p.entity_type, p.id))::int8 AS bytes_to
+                SELECT p.*, (sum(p.bytes) OVER (ROWS UNBOUNDED PRECEDING))::int8 AS bytes_to
                 FROM (
-                    SELECT r.*, \(RowBytes.of("r.document"))::int8 AS bytes
-                    FROM (
-            \(sql)
-                    ) r
+                    SELECT r.*, (\(RowBytes.of(rows, in: "r")))::int8 AS bytes
+                    FROM found r
                     OFFSET 0
                 ) p
             ) q

@@ -48,10 +48,6 @@ struct IngestGroup {
 
     /// The maximum bytes of documents that a group reads. The last document can exceed it.
     static let readBytes = 4_194_304
-    /// The maximum stored bytes of documents whose decompressed size is measured.
-    ///
-    /// The first value applies to light groups, the second to the heavy worker.
-    private static let (measuredBytes, mostMeasuredBytes) = (IngestBounds.light, IngestBounds.most)
 
     init(
         _ group: [IngestJob],
@@ -236,7 +232,8 @@ struct IngestGroup {
         }
         var parameters = EntityPlaceRow.columns.parameters(rows)
         parameters.add(Self.readBytes)
-        parameters.add(takesHeavy ? Self.mostMeasuredBytes : Self.measuredBytes)
+        // the heavy worker refuses batches by the sizes of all documents
+        parameters.add(takesHeavy ? IngestBounds.most : Self.readBytes)
         return Query(IngestStatements.lockEntities, parameters)
     }
 

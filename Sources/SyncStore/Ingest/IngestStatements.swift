@@ -55,26 +55,39 @@ enum IngestStatements {
         "ingest_parked",
         keys.inputs + ["limit", "bytes"],
         """
+        WITH found AS MATERIALIZED (
+            SELECT l.*, row_number() OVER (
+                    ORDER BY l.organization_id, l.entity_type, l.id, l.place, l.received_at, l.source, l.event_id
+                ) AS number
+            FROM \(keys.unnested(as: "k"))
+            CROSS JOIN LATERAL (
+                SELECT \(ParkedEventRow.columns.names(of: "x")) FROM parked_events x
+                WHERE x.organization_id = k.organization_id AND x.entity_type = k.entity_type AND x.id = k.id
+                ORDER BY \(queue)
+                LIMIT :limit
+                FOR UPDATE SKIP LOCKED
+            ) l
+        )
         SELECT \(parkedColumns), p.bytes_before >= :bytes AS is_left_out
         FROM (
-            SELECT w.*, coalesce(sum(octet_length(w.document::text)) OVER (
-                ORDER BY w.organization_id, w.entity_type, w.id, w.place, w.received_at, w.source, w.event_id
-                ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-            ), 0) AS bytes_before
+            SELECT s.*, coalesce(
+                sum(s.bytes) OVER (ORDER BY s.number ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0
+            )::bigint AS bytes_before
             FROM (
-                SELECT l.*
-                FROM \(keys.unnested(as: "k"))
-                CROSS JOIN LATERAL (
-                    SELECT \(ParkedEventRow.columns.names(of: "x")) FROM parked_events x
-                    WHERE x.organization_id = k.organization_id AND x.entity_type = k.entity_type AND x.id = k.id
-                    ORDER BY \(queue)
-                    LIMIT :limit
-                    FOR UPDATE SKIP LOCKED
-                ) l
-            ) w
+                SELECT r.*, (\(RowBytes.of(parkedDocuments, in: "r")))::bigint AS bytes
+                FROM found r
+                OFFSET 0
+            ) s
         ) p
-        ORDER BY p.organization_id, p.entity_type, p.id, p.place, p.received_at, p.source, p.event_id
+        ORDER BY p.number
         """
+    )
+
+    private static let parkedDocuments = RowBytes.Rows(
+        table: "found",
+        place: "number",
+        columns: ["document"],
+        limit: ":bytes"
     )
 
     private static let parkedColumns = ParkedEventRow.columns.names(
@@ -126,12 +139,22 @@ enum IngestStatements {
     ///
     /// A document is left out if those before it reach the limit of bytes, in the order in which they are needed.
     ///
-    /// The size of a compressed document is known only after decompression. So only documents up to a given total of
-    /// stored bytes are decompressed; for the other documents the stored size is used.
+    /// Documents are measured until their sizes reach a second limit, which is not below the first. For the other
+    /// documents the stored size is used.
     static let lockEntities = Statement(
         "ingest_lock_entities",
-        places.inputs + ["bytes", "stored_bytes"],
+        places.inputs + ["bytes", "measured_bytes"],
         """
+        WITH found AS MATERIALIZED (
+            SELECT e.*, k.place
+            FROM \(places.unnested(as: "k"))
+            CROSS JOIN LATERAL (
+                SELECT \(EntityRows.list(of: "x")), x.source_version, x.source_at, x.source_at_fraction
+                FROM entities x
+                WHERE x.organization_id = k.organization_id AND x.entity_type = k.entity_type AND x.id = k.id
+                FOR UPDATE
+            ) e
+        )
         SELECT \(lockedColumns), e.source_version, e.source_at, e.source_at_fraction, e.bytes,
             e.bytes_before >= :bytes AS is_left_out
         FROM (
@@ -139,27 +162,9 @@ enum IngestStatements {
                 sum(s.bytes) OVER (ORDER BY s.place ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0
             )::bigint AS bytes_before
             FROM (
-                SELECT t.*, CASE
-                    WHEN t.stored_before < :stored_bytes THEN coalesce(octet_length(t.document::text), 0)
-                    ELSE t.stored_bytes
-                END::bigint AS bytes
-                FROM (
-                    SELECT l.*, coalesce(
-                        sum(l.stored_bytes) OVER (ORDER BY l.place ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0
-                    )::bigint AS stored_before
-                    FROM (
-                        SELECT e.*, k.place, coalesce(pg_column_size(e.document), 0) AS stored_bytes
-                        FROM \(places.unnested(as: "k"))
-                        CROSS JOIN LATERAL (
-                            SELECT \(EntityRows.list(of: "x")), x.source_version, x.source_at,
-                                 x.source_at_fraction
-                            FROM entities x
-                            WHERE x.organization_id = k.organization_id AND x.entity_type = k.entity_type
-                                AND x.id = k.id
-                            FOR UPDATE
-                        ) e
-                    ) l
-                ) t
+                SELECT r.*, (\(RowBytes.of(lockedDocuments, in: "r")))::bigint AS bytes
+                FROM found r
+                OFFSET 0
             ) s
         ) e
         """
@@ -180,6 +185,12 @@ enum IngestStatements {
             OFFSET 0
         ) e
         """
+    )
+
+    private static let lockedDocuments = RowBytes.Rows(
+        table: "found",
+        columns: ["document"],
+        limit: ":measured_bytes"
     )
 
     private static let lockedColumns = EntityRows.list(

@@ -104,18 +104,23 @@ enum GroupStatements {
             name,
             names.inputs + ["bytes", "all_bytes"],
             """
+            WITH found AS MATERIALIZED (
+                SELECT k.push, y.*, row_number() OVER (ORDER BY k.push, y.position) AS place
+                FROM \(names.unnested(as: "k"))
+                CROSS JOIN LATERAL (
+                    SELECT \(RecordColumns.stored)
+                    FROM mutations x
+                    WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id AND \(isNamed)
+                    OFFSET 0
+                ) y
+            )
             SELECT m.push, \(RecordColumns.bounded(by: ":bytes", all: ":all_bytes"))
             FROM (
-                SELECT r.*, (sum(r.bytes) OVER (PARTITION BY r.push ORDER BY r.position))::int8 AS bytes_to,
-                    (sum(r.bytes) OVER (ORDER BY r.push, r.position))::int8 AS all_to
+                SELECT r.*, (sum(r.bytes) OVER (PARTITION BY r.push ORDER BY r.place))::int8 AS bytes_to,
+                    (sum(r.bytes) OVER (ORDER BY r.place))::int8 AS all_to
                 FROM (
-                    SELECT k.push, y.*
-                    FROM \(names.unnested(as: "k"))
-                    CROSS JOIN LATERAL (
-                        SELECT x.*, \(RecordColumns.bytes) FROM mutations x
-                        WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id AND \(isNamed)
-                        OFFSET 0
-                    ) y
+                    SELECT x.*, \(RecordColumns.bytes(of: "x", in: "found", upTo: ":all_bytes")) AS bytes
+                    FROM found x
                     OFFSET 0
                 ) r
             ) m

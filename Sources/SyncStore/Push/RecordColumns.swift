@@ -41,8 +41,23 @@ package enum RecordColumns {
             """
     }
 
-    /// The bytes of a mutation's contents and blockers, for a table that is called `x`.
-    package static let bytes = "(\(contentBytes(of: "x")))::int8 AS bytes"
+    /// The columns of ``bounded(by:all:)`` as they are stored, for a table called `x`.
+    static let stored =
+        (MutationColumn.all.filter { $0.parts.contains(.record) }.map { "x.\($0.name)" } + ["x.blocked_on"])
+        .joined(separator: ", ")
+
+    /// Returns SQL for the bytes of a mutation's contents and blockers.
+    ///
+    /// - Parameters:
+    ///   - row: the alias of a row of `rows`.
+    ///   - rows: a table expression with a column `place` (``RowBytes/Rows``).
+    ///   - limit: the parameter with the bytes of contents that are measured.
+    static func bytes(of row: String, in rows: String, upTo limit: String) -> String {
+        let measured = RowBytes.Rows(table: rows, columns: ["response_body", "error"], limit: "\(limit)::int8")
+        return """
+            (\(RowBytes.of(measured, in: row)) + \(RowBytes.ofIDs("\(row).depends_on")))::int8
+            """
+    }
 
     static func contentBytes(of table: String) -> String {
         """

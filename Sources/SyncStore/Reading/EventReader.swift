@@ -84,13 +84,11 @@ package struct EventReader: Sendable {
     package func page(after cursor: EventCursor, of lane: LaneKey) async throws(Problem) -> Page {
         let keys = try await keys(after: cursor, lane)
         try check(cursor, keys.epoch, head: keys.head, feed: keys.feed)
-        let taken = keys.taken
-        let hasMore = taken.count < keys.list.count || keys.list.count == Self.pageEvents
         var next = cursor
         next.place = LanePlace(change: max(keys.head, cursor.place.change))
-        if hasMore, let last = taken.last { next.place = last.place }
-        guard !taken.isEmpty else { return Page(events: [], next: next, hasMore: false) }
-        return Page(events: try await events(taken, lane, cursor), next: next, hasMore: hasMore)
+        if keys.hasMore, let last = keys.list.last { next.place = last.place }
+        guard !keys.list.isEmpty else { return Page(events: [], next: next, hasMore: false) }
+        return Page(events: try await events(keys.list, lane, cursor), next: next, hasMore: keys.hasMore)
     }
 
     private func check(_ cursor: EventCursor, _ epoch: Int64, head: Int64, feed: Int64) throws(Problem) {
@@ -154,24 +152,15 @@ extension EventReader {
         let place: LanePlace
         /// The mutation's id, or the mapping's client id.
         let id: UUID
-        let bytes: Int
     }
 
     struct Keys {
         let head: Int64
         let epoch: Int64
         let feed: Int64
-        let list: [Key]
-
         /// The first changes, as many as fit a page.
-        var taken: [Key] {
-            var bytes = 0
-            let count = list.prefix { key in
-                defer { bytes += key.bytes }
-                return bytes <= EventReader.pageBytes
-            }.count
-            return Array(list.prefix(max(1, count)))
-        }
+        let list: [Key]
+        let hasMore: Bool
     }
 
     func end(of lane: LaneKey) async throws(Problem) -> EventCursor {
@@ -204,7 +193,8 @@ extension EventReader {
                     position: position,
                     client: client,
                     entity_type: type,
-                    limit: Self.pageEvents
+                    limit: Self.pageEvents,
+                    bytes: Self.pageBytes
                 )
             ])[0]
             guard rows.count > 0 else { throw Problem(.organizationUnknown, "the organization has no feed") }
@@ -213,14 +203,17 @@ extension EventReader {
                     epoch: LaneEpoch.mixed(try row.read("epoch"), lane.user),
                     feed: try row.read("last_position", as: Int64.self),
                     head: try row.read("head", as: Int64.self),
+                    found: try row.read("found", as: Int?.self) ?? 0,
                     key: try Self.key(&row)
                 )
             }
+            let list = found.compactMap(\.key)
             return Keys(
                 head: found[0].head,
                 epoch: found[0].epoch,
                 feed: found[0].feed,
-                list: found.compactMap(\.key)
+                list: list,
+                hasMore: list.count < found[0].found || list.count == Self.pageEvents
             )
         } catch {
             throw failure.problem(error, doing: "read what changed in a lane")
@@ -239,7 +232,7 @@ extension EventReader {
         case (nil, let position?): last = .mutation(position: position)
         case (nil, nil): throw PostgresError(.decoding, "a change is of a mutation or of a mapping")
         }
-        return Key(place: LanePlace(change: change, last: last), id: id, bytes: try row.read("bytes"))
+        return Key(place: LanePlace(change: change, last: last), id: id)
     }
 
     // MARK: - Statements
@@ -255,44 +248,66 @@ extension EventReader {
         """
     )
 
+    private static let past = RowBytes.stop(when: "r.bytes_to > :bytes", by: "r.place", includesExceeding: true)
+
     /// The parameters describe the place: a change position, and the last mutation or mapping already seen at it.
     ///
-    /// A single row without a change means that nothing changed.
+    /// `found` is the number of changes up to the limit, of which the page contains the first ones. A single row without
+    /// a change means that nothing changed.
     static let keysStatement = Statement(
         "events_keys",
-        ["organization", "user", "from", "position", "client", "entity_type", "limit"],
+        ["organization", "user", "from", "position", "client", "entity_type", "limit", "bytes"],
         """
         SELECT f.epoch, f.last_position, coalesce((
                 SELECT l.change_position FROM lanes l WHERE l.organization_id = :organization AND l.user_id = :user), 0) AS head,
-            k.change_position, k.position, k.id, k.entity_type, k.bytes
+            k.found, k.change_position, k.position, k.id, k.entity_type
         FROM feeds f
         LEFT JOIN LATERAL (
-            SELECT u.*
+            SELECT v.*
             FROM (
-                SELECT m.change_position, m.position, m.id, NULL::text AS entity_type,
-                    \(RecordColumns.contentBytes(of: "m")) AS bytes
+                SELECT r.*, \(past) AS past
                 FROM (
-                    SELECT x.change_position, x.position, x.id, x.response_body, x.error, x.depends_on
-                    FROM mutations x
-                    WHERE x.organization_id = :organization AND x.user_id = :user AND x.change_position >= :from
-                        AND (x.change_position, x.position) > (:from, :position)
-                    ORDER BY x.change_position, x.position
-                    LIMIT :limit
-                ) m
-                UNION ALL
-                (
-                    SELECT x.change_position, NULL, x.client_id, x.entity_type, 0
-                    FROM id_mappings x
-                    WHERE x.organization_id = :organization AND x.user_id = :user AND x.change_position >= :from
-                        AND (x.change_position, x.client_id, x.entity_type) > (:from, :client, :entity_type)
-                    ORDER BY x.change_position, x.client_id, x.entity_type
-                    LIMIT :limit
-                )
-            ) u
-            ORDER BY u.change_position, u.entity_type IS NOT NULL, u.position, u.id, u.entity_type
-            LIMIT :limit
+                    SELECT m.*, sum(\(RecordColumns.contentBytes(of: "m"))) OVER (
+                            ORDER BY m.place ROWS UNBOUNDED PRECEDING) AS bytes_to
+                    FROM (
+                        SELECT w.*, row_number() OVER (
+                                ORDER BY w.change_position, w.entity_type IS NOT NULL, w.position, w.id, w.entity_type
+                            ) AS place, count(*) OVER () AS found
+                        FROM (
+                            SELECT u.*
+                            FROM (
+                                (
+                                    SELECT x.change_position, x.position, x.id, NULL::text AS entity_type,
+                                        x.response_body, x.error, x.depends_on
+                                    FROM mutations x
+                                    WHERE x.organization_id = :organization AND x.user_id = :user
+                                        AND x.change_position >= :from
+                                        AND (x.change_position, x.position) > (:from, :position)
+                                    ORDER BY x.change_position, x.position
+                                    LIMIT :limit
+                                )
+                                UNION ALL
+                                (
+                                    SELECT x.change_position, NULL, x.client_id, x.entity_type, NULL, NULL, NULL
+                                    FROM id_mappings x
+                                    WHERE x.organization_id = :organization AND x.user_id = :user
+                                        AND x.change_position >= :from
+                                        AND (x.change_position, x.client_id, x.entity_type)
+                                            > (:from, :client, :entity_type)
+                                    ORDER BY x.change_position, x.client_id, x.entity_type
+                                    LIMIT :limit
+                                )
+                            ) u
+                            ORDER BY u.change_position, u.entity_type IS NOT NULL, u.position, u.id, u.entity_type
+                            LIMIT :limit
+                        ) w
+                    ) m
+                ) r
+            ) v
+            WHERE v.past < 1
         ) k ON true
         WHERE f.organization_id = :organization
+        ORDER BY k.place
         """
     )
 

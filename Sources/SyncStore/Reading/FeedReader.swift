@@ -94,6 +94,12 @@ struct FeedReader: Sendable {
         return problem
     }
 
+    private static let past = RowBytes.stop(
+        when: "q.bytes_to > :bytes",
+        by: "q.feed_position",
+        includesExceeding: true
+    )
+
     /// The first columns describe the feed and how far the scan went.
     ///
     /// A row without an entity means that no entity passed the filter.
@@ -121,23 +127,26 @@ struct FeedReader: Sendable {
             ) x
         ) s
         LEFT JOIN LATERAL (
-            SELECT q.*, q.bytes_to > :bytes OR q.place = :limit AS is_cut
+            SELECT r.*, r.bytes_to > :bytes OR r.place = :limit AS is_cut
             FROM (
-                SELECT p.*, row_number() OVER w AS place, sum(p.bytes) OVER w AS bytes_to
+                SELECT q.*, \(past) AS past
                 FROM (
-                    SELECT z.*, coalesce(octet_length(z.document::text), 0) AS bytes
-                    FROM entities z
-                    WHERE z.organization_id = :organization AND z.feed_position > :after AND z.feed_position <= s.scanned_to
-                        AND (cardinality(:entity_types::text[]) = 0 OR z.entity_type = ANY (:entity_types))
-                        AND (z.owner_id = :owner OR z.entity_type <> ALL (ARRAY(
-                                SELECT t.name FROM entity_types t
-                                WHERE t.organization_id = :organization AND t.visibility = 'user')))
-                    ORDER BY z.feed_position
-                    LIMIT :limit
-                ) p
-                WINDOW w AS (ORDER BY p.feed_position)
-            ) q
-            WHERE q.bytes_to - q.bytes <= :bytes
+                    SELECT p.*, row_number() OVER w AS place, sum(\(RowBytes.of("p.document"))) OVER w AS bytes_to
+                    FROM (
+                        SELECT z.* FROM entities z
+                        WHERE z.organization_id = :organization AND z.feed_position > :after
+                            AND z.feed_position <= s.scanned_to
+                            AND (cardinality(:entity_types::text[]) = 0 OR z.entity_type = ANY (:entity_types))
+                            AND (z.owner_id = :owner OR z.entity_type <> ALL (ARRAY(
+                                    SELECT t.name FROM entity_types t
+                                    WHERE t.organization_id = :organization AND t.visibility = 'user')))
+                        ORDER BY z.feed_position
+                        LIMIT :limit
+                    ) p
+                    WINDOW w AS (ORDER BY p.feed_position ROWS UNBOUNDED PRECEDING)
+                ) q
+            ) r
+            WHERE r.past < 1
         ) e ON true
         WHERE f.organization_id = :organization
         ORDER BY e.feed_position

@@ -153,6 +153,12 @@ package struct MutationReader: Sendable {
         """
     )
 
+    private static let past = RowBytes.stop(
+        when: "r.place > 1 AND r.bytes_to > :bytes",
+        by: "r.position",
+        includesExceeding: false
+    )
+
     /// Reads one mutation more than the page contains.
     ///
     /// The window counts bytes, so that a page of large mutations ends early instead of filling the memory.
@@ -162,21 +168,25 @@ package struct MutationReader: Sendable {
         """
         SELECT \(MutationDetail.list), m.has_more
         FROM (
-            SELECT p.*, row_number() OVER w AS place, sum(p.bytes) OVER w AS bytes_to,
-                row_number() OVER w < count(*) OVER () AS has_more
+            SELECT r.*, r.place < r.found AS has_more, \(past) AS past
             FROM (
-                SELECT x.*, \(MutationColumn.detailBytes) AS bytes
-                FROM mutations x
-                WHERE x.organization_id = :organization AND x.user_id = :user AND x.position > :after
-                    AND (cardinality(:statuses::text[]) = 0 OR x.status = ANY (:statuses))
-                    AND (:device::uuid IS NULL OR x.device_id = :device)
-                    AND (:entity_type::text IS NULL OR x.entity_type = :entity_type)
-                ORDER BY x.position
-                LIMIT :limit
-            ) p
-            WINDOW w AS (ORDER BY p.position)
+                SELECT p.*, row_number() OVER w AS place, sum(\(MutationColumn.detailBytes)) OVER w AS bytes_to
+                FROM (
+                    SELECT y.*, count(*) OVER () AS found
+                    FROM (
+                        SELECT x.* FROM mutations x
+                        WHERE x.organization_id = :organization AND x.user_id = :user AND x.position > :after
+                            AND (cardinality(:statuses::text[]) = 0 OR x.status = ANY (:statuses))
+                            AND (:device::uuid IS NULL OR x.device_id = :device)
+                            AND (:entity_type::text IS NULL OR x.entity_type = :entity_type)
+                        ORDER BY x.position
+                        LIMIT :limit
+                    ) y
+                ) p
+                WINDOW w AS (ORDER BY p.position ROWS UNBOUNDED PRECEDING)
+            ) r
         ) m
-        WHERE m.place = 1 OR m.bytes_to <= :bytes
+        WHERE m.past < 1
         ORDER BY m.position
         """
     )
@@ -266,12 +276,17 @@ extension MutationReader {
         "mutations_records",
         ["organization", "user", "ids", "bytes", "all_bytes"],
         """
+        WITH found AS MATERIALIZED (
+            SELECT \(RecordColumns.stored), row_number() OVER (ORDER BY x.position) AS place
+            FROM mutations x
+            WHERE x.organization_id = :organization AND x.user_id = :user AND x.id = ANY (:ids::uuid[])
+        )
         SELECT \(RecordColumns.bounded(by: ":bytes", all: ":all_bytes"))
         FROM (
-            SELECT r.*, (sum(r.bytes) OVER (ORDER BY r.position))::int8 AS bytes_to, 0::int8 AS all_to
+            SELECT r.*, (sum(r.bytes) OVER (ORDER BY r.place))::int8 AS bytes_to, 0::int8 AS all_to
             FROM (
-                SELECT x.*, \(RecordColumns.bytes) FROM mutations x
-                WHERE x.organization_id = :organization AND x.user_id = :user AND x.id = ANY (:ids::uuid[])
+                SELECT x.*, \(RecordColumns.bytes(of: "x", in: "found", upTo: ":bytes")) AS bytes
+                FROM found x
                 OFFSET 0
             ) r
         ) m

@@ -76,6 +76,12 @@ extension MutationReader {
         """
     )
 
+    private static let past = RowBytes.stop(
+        when: "r.place > 1 AND r.bytes_to > :bytes",
+        by: "r.user_id, r.position",
+        includesExceeding: false
+    )
+
     /// Lists mutations over all users, like the list of one user.
     ///
     /// It reads one mutation more than the page holds, and fewer if payloads are large.
@@ -88,23 +94,27 @@ extension MutationReader {
         """
         SELECT m.user_id, \(MutationDetail.list), m.has_more
         FROM (
-            SELECT p.*, row_number() OVER w AS place, sum(p.bytes) OVER w AS bytes_to,
-                row_number() OVER w < count(*) OVER () AS has_more
+            SELECT r.*, r.place < r.found AS has_more, \(past) AS past
             FROM (
-                SELECT x.*, \(MutationColumn.detailBytes) AS bytes
-                FROM mutations x
-                WHERE x.organization_id = :organization AND (x.user_id, x.position) > (:after_user, :after_position)
-                    AND (x.user_id, x.position) <= (:to_user, :to_position) AND x.position > 0
-                    AND (cardinality(:statuses::text[]) = 0 OR x.status = ANY (:statuses))
-                    AND (:device::uuid IS NULL OR x.device_id = :device)
-                    AND (:entity_type::text IS NULL OR x.entity_type = :entity_type)
-                    AND (:user::uuid IS NULL OR x.user_id = :user)
-                ORDER BY x.user_id, x.position
-                LIMIT :limit
-            ) p
-            WINDOW w AS (ORDER BY p.user_id, p.position)
+                SELECT p.*, row_number() OVER w AS place, sum(\(MutationColumn.detailBytes)) OVER w AS bytes_to
+                FROM (
+                    SELECT y.*, count(*) OVER () AS found
+                    FROM (
+                        SELECT x.* FROM mutations x
+                        WHERE x.organization_id = :organization AND (x.user_id, x.position) > (:after_user, :after_position)
+                            AND (x.user_id, x.position) <= (:to_user, :to_position) AND x.position > 0
+                            AND (cardinality(:statuses::text[]) = 0 OR x.status = ANY (:statuses))
+                            AND (:device::uuid IS NULL OR x.device_id = :device)
+                            AND (:entity_type::text IS NULL OR x.entity_type = :entity_type)
+                            AND (:user::uuid IS NULL OR x.user_id = :user)
+                        ORDER BY x.user_id, x.position
+                        LIMIT :limit
+                    ) y
+                ) p
+                WINDOW w AS (ORDER BY p.user_id, p.position ROWS UNBOUNDED PRECEDING)
+            ) r
         ) m
-        WHERE m.place = 1 OR m.bytes_to <= :bytes
+        WHERE m.past < 1
         ORDER BY m.user_id, m.position
         """
     )

@@ -212,23 +212,6 @@ extension Timestamp {
     package static let longAgo = Timestamp(microseconds: 0).adding(seconds: -31_557_600_000)
 }
 
-/// SQL for the size of a JSON value before it is read.
-enum RowBytes {
-    /// Returns SQL for the bytes of a nullable column's text.
-    ///
-    /// `pg_column_size` is the stored size, which for a compressed value can be a hundredth of the text's size. So
-    /// compressed values are measured as text on the server, and all other values without reading them.
-    static func of(_ column: String) -> String {
-        """
-        coalesce(CASE WHEN pg_column_compression(\(column)) IS NULL THEN pg_column_size(\(column)) \
-        ELSE octet_length(\(column)::text) END, 0)
-        """
-    }
-
-    /// Returns SQL for the bytes of a list of UUIDs as JSON.
-    static func ofIDs(_ column: String) -> String { "\(WorkBounds.listedID) * coalesce(cardinality(\(column)), 0)" }
-}
-
 /// Several lists of ids, stored as one list with 1-based inclusive bounds.
 ///
 /// Array slices in Postgres require this form, because `unnest` cannot produce arrays of arrays.

@@ -124,7 +124,7 @@ package struct MutationColumn: Sendable {
         }.joined(separator: ", ")
     }
 
-    /// SQL for the bytes of a mutation's details in a page, for a table with the alias `x`.
+    /// SQL for the bytes of a mutation's details in a page, for a table with the alias `p`.
     ///
     /// Each column of variable size is counted, and all others together as ``restBytes``.
     static let detailBytes =
@@ -135,12 +135,13 @@ package struct MutationColumn: Sendable {
     /// The bytes of a mutation's names, numbers, ids and times in a page.
     private static let restBytes = 1_024
 
-    /// SQL for the bytes of the column in a row `x`; nil for a type of fixed size.
+    /// SQL for the bytes of the column in a row `p`; nil for a type of fixed size.
     private var bytes: String? {
         switch type {
-        case "json", "text": "coalesce(octet_length(x.\(name)::text), 0)"
-        case "_uuid": RowBytes.ofIDs("x.\(name)")
-        case "bytea", "_text": "coalesce(pg_column_size(x.\(name)), 0)"
+        case "json": RowBytes.of("p.\(name)")
+        case "text": "coalesce(octet_length(p.\(name)), 0)"
+        case "_uuid": RowBytes.ofIDs("p.\(name)")
+        case "bytea", "_text": "coalesce(pg_column_size(p.\(name)), 0)"
         default: nil
         }
     }

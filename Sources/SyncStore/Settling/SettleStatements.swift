@@ -46,6 +46,8 @@ package enum SettleStatements {
     )
 
     /// Returns the bytes of mutations' contents, in the order of the list.
+    ///
+    /// It measures all of them, because the caller reads all contents, in parts.
     static let contentBytes = Statement(
         "settle_content_bytes",
         ["organization", "user", "ids"],
@@ -166,6 +168,14 @@ package enum SettleStatements {
         document: "CASE WHEN NOT q.is_outline THEN q.document END"
     )
 
+    private static let currentDocuments = RowBytes.Rows(
+        table: "found",
+        columns: ["document"],
+        skipped: "copy > 1",
+        limit: ":bytes::int8"
+    )
+    private static let currentErrors = RowBytes.Rows(table: "found", columns: ["error"], limit: ":error_bytes::int8")
+
     /// The entities that replace mutations to be discarded.
     ///
     /// Only entities that the user is allowed to see are returned.
@@ -177,6 +187,26 @@ package enum SettleStatements {
         "settle_current",
         ["organization", "user", "ids", "bytes", "error_bytes"],
         """
+        WITH found AS MATERIALIZED (
+            SELECT m.id AS mutation_id, m.error, k.place, e.*,
+                row_number() OVER (PARTITION BY e.entity_type, e.id ORDER BY k.place) AS copy
+            FROM unnest(:ids::uuid[]) WITH ORDINALITY AS k (id, place)
+            \(byID("k", as: "m"))
+            CROSS JOIN LATERAL (
+                SELECT \(EntityRows.list(of: "x"))
+                FROM entities x
+                WHERE x.organization_id = :organization AND x.entity_type = m.entity_type AND x.id = coalesce(m.server_id, (
+                        SELECT z.server_id FROM id_mappings z
+                        WHERE z.organization_id = :organization AND z.user_id = :user AND z.client_id = m.local_id
+                            AND z.entity_type = m.entity_type), (
+                        SELECT coalesce(z.server_id, z.same_as) FROM local_ids z
+                        WHERE m.local_number IS NOT NULL AND z.organization_id = :organization AND z.user_id = :user
+                            AND z.client_id = m.local_id))
+                    AND (x.owner_id = :user OR x.entity_type <> ALL (ARRAY(
+                        SELECT t.name FROM entity_types t WHERE t.organization_id = :organization AND t.visibility = 'user')))
+                OFFSET 0
+            ) e
+        )
         SELECT q.mutation_id, q.error_to - q.error_bytes < :error_bytes::int8 AS has_error,
             CASE WHEN q.error_to - q.error_bytes < :error_bytes::int8 THEN q.error END AS error, q.is_outline, \(currentColumns)
         FROM (
@@ -184,24 +214,10 @@ package enum SettleStatements {
                     AND (s.copy > 1 OR (sum(s.bytes) FILTER (WHERE s.copy = 1) OVER w) > :bytes::int8) AS is_outline,
                 (sum(s.error_bytes) OVER w)::int8 AS error_to
             FROM (
-                SELECT m.id AS mutation_id, m.error, \(RowBytes.of("m.error"))::int8 AS error_bytes, k.place, e.*,
-                    row_number() OVER (PARTITION BY e.entity_type, e.id ORDER BY k.place) AS copy
-                FROM unnest(:ids::uuid[]) WITH ORDINALITY AS k (id, place)
-                \(byID("k", as: "m"))
-                CROSS JOIN LATERAL (
-                    SELECT \(EntityRows.list(of: "x")), \(RowBytes.of("x.document"))::int8 AS bytes
-                    FROM entities x
-                    WHERE x.organization_id = :organization AND x.entity_type = m.entity_type AND x.id = coalesce(m.server_id, (
-                            SELECT z.server_id FROM id_mappings z
-                            WHERE z.organization_id = :organization AND z.user_id = :user AND z.client_id = m.local_id
-                                AND z.entity_type = m.entity_type), (
-                            SELECT coalesce(z.server_id, z.same_as) FROM local_ids z
-                            WHERE m.local_number IS NOT NULL AND z.organization_id = :organization AND z.user_id = :user
-                                AND z.client_id = m.local_id))
-                        AND (x.owner_id = :user OR x.entity_type <> ALL (ARRAY(
-                            SELECT t.name FROM entity_types t WHERE t.organization_id = :organization AND t.visibility = 'user')))
-                    OFFSET 0
-                ) e
+                SELECT r.*, (\(RowBytes.of(currentDocuments, in: "r")))::int8 AS bytes,
+                    (\(RowBytes.of(currentErrors, in: "r")))::int8 AS error_bytes
+                FROM found r
+                OFFSET 0
             ) s
             WINDOW w AS (ORDER BY s.place ROWS UNBOUNDED PRECEDING)
         ) q

@@ -82,7 +82,7 @@ import Testing
             for place in [0, 1_900] {
                 let events = try await connection.explain(
                     EventReader.keysStatement,
-                    "'\(organization)', '\(user)', \(place / 100), 0, '\(UUID())', '', 64"
+                    "'\(organization)', '\(user)', \(place / 100), 0, '\(UUID())', '', 64, 32768"
                 )
                 #expect(!events.contains("Seq Scan on mutations"), "\(mode):\n\(events)")
                 #expect(!events.contains("Seq Scan on id_mappings"), "\(mode):\n\(events)")

@@ -148,6 +148,12 @@ package struct EntityExport: Sendable {
         return parameters
     }
 
+    private static let past = RowBytes.stop(
+        when: "q.bytes_to > :bytes",
+        by: "q.feed_position",
+        includesExceeding: true
+    )
+
     /// A page of up to `limit` entities after a position (`after`).
     ///
     /// It contains the entities that have a type in `types` (empty: all), were written since `since`, and exist or were
@@ -169,23 +175,27 @@ package struct EntityExport: Sendable {
             ) x
         ) s
         LEFT JOIN LATERAL (
-            SELECT q.*, q.bytes_to > :bytes AS is_cut,
+            SELECT r.*, r.bytes_to > :bytes AS is_cut,
                 (SELECT t.visibility = 'user' FROM entity_types t
-                 WHERE t.organization_id = :organization AND t.name = q.entity_type) IS TRUE AS is_private
+                 WHERE t.organization_id = :organization AND t.name = r.entity_type) IS TRUE AS is_private
             FROM (
-                SELECT p.*, sum(p.bytes) OVER (ORDER BY p.feed_position) AS bytes_to
+                SELECT q.*, \(past) AS past
                 FROM (
-                    SELECT z.*, coalesce(octet_length(z.document::text), 0) AS bytes
-                    FROM entities z
-                    WHERE z.organization_id = :organization AND z.feed_position > :after AND z.feed_position <= s.scanned_to
-                        AND (cardinality(:types::text[]) = 0 OR z.entity_type = ANY (:types))
-                        AND (:since::timestamptz IS NULL OR z.updated_at >= :since)
-                        AND (NOT z.is_deleted OR z.feed_position > coalesce(:end::int8, f.last_position))
-                    ORDER BY z.feed_position
-                    LIMIT :limit
-                ) p
-            ) q
-            WHERE q.bytes_to - q.bytes <= :bytes
+                    SELECT p.*, sum(\(RowBytes.of("p.document"))) OVER (
+                            ORDER BY p.feed_position ROWS UNBOUNDED PRECEDING) AS bytes_to
+                    FROM (
+                        SELECT z.* FROM entities z
+                        WHERE z.organization_id = :organization AND z.feed_position > :after
+                            AND z.feed_position <= s.scanned_to
+                            AND (cardinality(:types::text[]) = 0 OR z.entity_type = ANY (:types))
+                            AND (:since::timestamptz IS NULL OR z.updated_at >= :since)
+                            AND (NOT z.is_deleted OR z.feed_position > coalesce(:end::int8, f.last_position))
+                        ORDER BY z.feed_position
+                        LIMIT :limit
+                    ) p
+                ) q
+            ) r
+            WHERE r.past < 1
         ) e ON true
         WHERE f.organization_id = :organization
         ORDER BY e.feed_position
