@@ -57,8 +57,7 @@ extension LaneRunner {
                 if outcome.status == .succeeded { successes += 1 }
                 finish(dispatch, .settle(dispatch, outcome))
             }
-            let isWhole = successes == dispatches.count
-            metrics.batch(of: dispatches.count, isWhole ? .succeeded : successes == 0 ? .failed : .partial)
+            metrics.batch(of: dispatches.count, successes: successes)
         case .split:
             metrics.batch(of: dispatches.count, .split)
             let middle = dispatches.count / 2

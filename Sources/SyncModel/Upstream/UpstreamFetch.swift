@@ -28,8 +28,7 @@ public struct UpstreamFetch: Sendable, Hashable {
         etag: String? = nil,
         lastModified: String? = nil,
         maximumBytes: Int,
-        timeout: Duration,
-        body: [UInt8]? = nil
+        timeout: Duration
     ) {
         self.organization = organization
         self.method = method
@@ -39,7 +38,6 @@ public struct UpstreamFetch: Sendable, Hashable {
         self.lastModified = lastModified
         self.maximumBytes = maximumBytes
         self.timeout = timeout
-        self.body = body
     }
 
     /// Headers that control the content or the form of the response.
