@@ -1,4 +1,5 @@
 import CommandSupport
+import FoundationEssentials
 import JSONText
 import Postgres
 import SyncDispatch
@@ -53,6 +54,7 @@ extension PrometheusRegistry {
             ),
             (DispatchMetrics.throttled, "Lane steps that waited for requests_per_second of an upstream."),
             (DispatchMetrics.batchParts, "Mutations in batches sent to upstreams."),
+            (DispatchMetrics.failedBatchParts, "Mutations in answered batches that did not succeed."),
             (DispatchMetrics.leasesLost, "Outcomes discarded because another worker had leased the lane."),
             (StoreMetrics.unfinishedActs, "Operator actions whose outcome could not be written to the audit log."),
         ]
@@ -63,6 +65,7 @@ extension PrometheusRegistry {
             help: "Duration of requests to upstreams, including time-outs.",
             buckets: MetricBuckets.seconds + [30, 60, 90]
         )
+        describe(DispatchMetrics.batchSize, kind: .histogram, help: "Mutations per batch sent to an upstream.")
         describe(
             DispatchMetrics.completion,
             kind: .histogram,
@@ -115,6 +118,10 @@ extension PrometheusRegistry {
         addGauge("sluice_dispatcher_slow_lanes", "Running lanes of organizations whose upstreams are slow.") {
             Double(dispatcher.current.heldBySlow)
         }
+        addGauge("sluice_upstream_requests_in_flight", "Requests to upstreams without a response yet, of this replica.")
+        {
+            Double(dispatcher.requestsInFlight.values.reduce(0, +))
+        }
         addGauge("sluice_upstream_circuits_open", "Upstreams whose circuit breaker is open on this replica.") {
             Double(dispatcher.current.openCircuits)
         }
@@ -127,9 +134,18 @@ extension PrometheusRegistry {
         ) {
             stats.findings.lanes.map { $0.oldest.map(Self.age) ?? 0 }
         }
-        guard organizations > 0 else { return }
+        if organizations > 0 { addOrganizationMetrics(of: dispatcher, stats, organizations: organizations) }
+    }
+
+    private func addOrganizationMetrics(of dispatcher: Dispatcher, _ stats: LaneStatsCollector, organizations: Int) {
         let oldest = "sluice_organization_oldest_pending_mutation_seconds"
         let halted = "sluice_organization_lanes_halted"
+        let inFlight = "sluice_organization_upstream_requests_in_flight"
+        describe(
+            inFlight,
+            kind: .gauge,
+            help: "Requests in flight of the organizations with the most, on this replica."
+        )
         let help =
             "Age of the oldest pending or in-flight mutation, for the organizations with the oldest ones."
         describe(oldest, kind: .gauge, help: help)
@@ -143,6 +159,8 @@ extension PrometheusRegistry {
                 now: SystemClock.now()
             )
             registry.setGauges(oldest, report.rows.map { (labels: $0.labels, value: $0.seconds) })
+            let requests = RequestReport(dispatcher.requestsInFlight, limit: organizations)
+            registry.setGauges(inFlight, requests.rows.map { ([("organization", $0.organization)], Double($0.count)) })
             registry.setGauges(halted, report.rows.map { (labels: $0.labels, value: Double($0.halted)) })
         }
     }
@@ -231,6 +249,24 @@ extension PrometheusRegistry {
     /// The age of a moment in seconds; 0 for a moment in the future.
     private static func age(of moment: Timestamp) -> Double {
         Double(max(0, SystemClock.now().microseconds - moment.microseconds)) / 1_000_000
+    }
+}
+
+/// The requests in flight of the organizations with the most, and of all others together.
+struct RequestReport {
+    struct Row: Equatable {
+        /// The id, or `other`.
+        let organization: String
+        let count: Int
+    }
+
+    let rows: [Row]
+
+    /// - Parameter limit: the number of organizations with a row of their own.
+    init(_ counts: [UUID: Int], limit: Int) {
+        let most = counts.sorted { ($1.value, $0.key) < ($0.value, $1.key) }
+        let rows = most.prefix(limit).map { Row(organization: $0.key.lowercased, count: $0.value) }
+        self.rows = rows + [Row(organization: "other", count: most.dropFirst(limit).reduce(0) { $0 + $1.value })]
     }
 }
 

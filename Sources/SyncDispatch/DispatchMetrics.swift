@@ -19,6 +19,10 @@ package struct DispatchMetrics: Sendable {
     package static let throttled = "sluice_upstream_throttled_total"
     /// Mutations in batches to upstreams.
     package static let batchParts = "sluice_upstream_batch_parts_total"
+    /// Of these, mutations whose outcome is not a success.
+    package static let failedBatchParts = "sluice_upstream_batch_parts_failed_total"
+    /// The number of mutations in a batch.
+    package static let batchSize = "sluice_upstream_batch_size"
     /// Batches to upstreams, by `result`.
     package static let batches = "sluice_upstream_batches_total"
 
@@ -28,6 +32,8 @@ package struct DispatchMetrics: Sendable {
     private let lost = Counter(label: Self.leasesLost)
     private let waits = Counter(label: Self.throttled)
     private let parts = Counter(label: Self.batchParts)
+    private let failedParts = Counter(label: Self.failedBatchParts)
+    private let sizes = Recorder(label: Self.batchSize)
     private let batchCounters: [BatchResult: Counter]
 
     init() {
@@ -52,7 +58,14 @@ package struct DispatchMetrics: Sendable {
 
     func batch(of count: Int, _ result: BatchResult) {
         parts.increment(by: count)
+        sizes.record(count)
         batchCounters[result]?.increment()
+    }
+
+    /// Records a batch with a response for some of its parts.
+    func batch(of count: Int, successes: Int) {
+        batch(of: count, successes == count ? .succeeded : successes == 0 ? .failed : .partial)
+        failedParts.increment(by: count - successes)
     }
 
     func throttle() { waits.increment() }

@@ -87,6 +87,9 @@ package final class Dispatcher: Service {
         }
     }
 
+    /// The number of requests in flight of each organization that has some. A batch is one request.
+    package var requestsInFlight: [UUID: Int] { inFlight.counts }
+
     /// Returns this replica's open circuits, the longest open first.
     package func openCircuits(limit: Int) -> [CircuitReport] { circuits.reports(limit: limit) }
 

@@ -250,7 +250,8 @@ extension HTTPUpstream: UpstreamReader {
             return try HTTPClient.Request(
                 url: target.url,
                 method: HTTPMethod(rawValue: request.method),
-                headers: headers.fields
+                headers: headers.fields,
+                body: request.body.map { .byteBuffer(ByteBuffer(bytes: $0)) }
             )
         } catch {
             throw RequestTarget.Unsendable.request("the URL that its path makes cannot be used")

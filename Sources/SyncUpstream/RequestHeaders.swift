@@ -57,6 +57,7 @@ struct RequestHeaders {
                 addUnlessPresent(name.string, value)
             }
         }
+        if request.body != nil { addUnlessPresent("Content-Type", "application/json") }
         addUnlessPresent("Accept", "application/json")
         // without it a server may compress, which the gateway does not undo (RFC 9110, 12.5.3)
         fields.add(name: "Accept-Encoding", value: "identity")

@@ -106,9 +106,6 @@ package struct CollectedResponse: Sendable {
 }
 
 extension UpstreamResponse {
-    private static let maximumETagBytes = 1_000
-    private static let maximumLocationBytes = 8_192
-
     /// The parts of an answer that the gateway uses.
     ///
     /// - Parameter maximumBytes: the longest body that is read.
@@ -124,7 +121,7 @@ extension UpstreamResponse {
         self.init(
             status: status,
             retryAt: headers.first(name: "Retry-After").flatMap { Timestamp(retryAfter: $0, now: now) },
-            location: location.flatMap { Self.atMost(Self.maximumLocationBytes, $0) },
+            location: location.flatMap { Self.isLocation($0) ? $0 : nil },
             etag: headers.first(name: "ETag").flatMap { Self.isTag($0) ? $0 : nil },
             json: body.json,
             unkeptJSON: body.unkeptJSON,
@@ -169,27 +166,6 @@ extension UpstreamResponse {
         private static func isSpace(_ byte: UInt8) -> Bool {
             byte == 0x20 || byte == 0x0a || byte == 0x0d || byte == 0x09
         }
-    }
-
-    /// Whether an ETag can be sent back in `If-Match` with the same meaning.
-    ///
-    /// Bytes beyond ASCII (RFC 9110, obs-text) are possibly not UTF-8. `*` would match any state. `w/"1"` is not a weak
-    /// tag, because `W/` must be in upper case (RFC 9110, 8.8.3), and would be sent as a strong tag. A list of two tags
-    /// would match either tag. A tag without quotes is accepted, because some servers send and compare such tags.
-    private static func isTag(_ text: String) -> Bool {
-        guard text.utf8.count <= maximumETagBytes, UpstreamRequest.canCarry(text),
-            text.utf8.allSatisfy({ $0 < 0x80 }), !text.hasPrefix("w/")
-        else { return false }
-        var tag = text.utf8[...]
-        if text.hasPrefix("W/") { tag = tag.dropFirst(2) }
-        let quote = UInt8(ascii: "\"")
-        guard tag.contains(quote) else { return !tag.contains { $0 == UInt8(ascii: "*") || $0 == UInt8(ascii: ",") } }
-        return tag.count >= 2 && tag.first == quote && tag.last == quote
-            && !tag.dropFirst().dropLast().contains(quote)
-    }
-
-    private static func atMost(_ bytes: Int, _ text: String) -> String? {
-        text.utf8.count <= bytes ? text : nil
     }
 
     /// The scheme of a challenge (RFC 9110, 11.6.1), without its parameters.

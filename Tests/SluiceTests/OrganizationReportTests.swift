@@ -29,6 +29,13 @@ import Testing
         #expect(rows([], limit: 2, halted: 0) == [])
     }
 
+    @Test func `names the organizations with the most requests in flight, and always the others`() {
+        let counts = stats([1, 1, 1]).map(\.organization)
+        let report = RequestReport([counts[0]: 2, counts[1]: 9, counts[2]: 2], limit: 2)
+        #expect(report.rows.map { "\($0.organization.suffix(5)) \($0.count)" } == ["00001 9", "00000 2", "other 2"])
+        #expect(RequestReport([:], limit: 2).rows.map { "\($0.organization) \($0.count)" } == ["other 0"])
+    }
+
     @Test func `reports zero ages without waiting mutations and no negative numbers`() {
         #expect(rows([nil, -5], limit: 1, halted: 0) == ["00000 0.0 1", "other 0.0 0"])
     }

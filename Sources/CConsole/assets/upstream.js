@@ -73,17 +73,18 @@ const MEANS = {
 const judge = status => status >= 200 && status < 400 ? 'good' : MEANS[status] === CREDENTIAL || !(status >= 400 && status < 500) || status === 407 ? 'bad' : ''
 
 function probe(view, address) {
-	const method = field({ label: 'Method', name: 'method', type: 'select', options: [['GET'], ['HEAD'], ['OPTIONS']] })
+	const method = field({ label: 'Method', name: 'method', type: 'select', options: [['GET'], ['HEAD'], ['OPTIONS'], ['batch', 'a batch of GET']] })
 	const target = field({ label: 'Path', name: 'path', value: '/', pointer: '/path' })
 	const result = h('div', { 'aria-live': 'polite' })
 	return section('Probe', h('p.hint', 'Sends a request with the organization’s credential and the rules of forwarding. Does not affect the circuit breaker.'),
 		filters(view, [method, target], 'Send a probe', async values => {
 			refill(result, h('p.loading', 'Asking…'))
 			try {
-				const it = await call('POST', address, values, { signal: view.signal, ...PLAIN })
+				const body = values.method === 'batch' ? { path: values.path, batch: true } : values
+				const it = await call('POST', address, body, { signal: view.signal, ...PLAIN })
 				refill(result, h('div', { class: `verdict ${judge(it.status)}` },
 					h('p.strong', it.status ? `Response ${it.status} in ${number(it.duration_ms)} ms` : 'No response'),
-					MEANS[it.status] && h('p', MEANS[it.status]), it.error && h('p', quoted(it.error, 400))),
+					it.batch ? h('p', quoted(it.batch.detail, 400)) : MEANS[it.status] && h('p', MEANS[it.status]), it.error && h('p', quoted(it.error, 400))),
 				facts([['Asked', h('code.wrap', `${it.sent?.method} `, quoted(it.sent?.url, 400))], ...Object.entries(it.headers ?? {})]),
 				it.body_excerpt && h('pre.json', { tabindex: '0', role: 'group', 'aria-label': 'Beginning of the response' }, quoted(it.body_excerpt, 2_100)))
 			} catch (problem) {

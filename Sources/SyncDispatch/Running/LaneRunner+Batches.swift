@@ -57,8 +57,7 @@ extension LaneRunner {
                 if outcome.status == .succeeded { successes += 1 }
                 finish(dispatch, .settle(dispatch, outcome))
             }
-            let isWhole = successes == dispatches.count
-            metrics.batch(of: dispatches.count, isWhole ? .succeeded : successes == 0 ? .failed : .partial)
+            metrics.batch(of: dispatches.count, successes: successes)
         case .split:
             metrics.batch(of: dispatches.count, .split)
             let middle = dispatches.count / 2
@@ -66,7 +65,7 @@ extension LaneRunner {
             await send(Array(dispatches[middle...]), in: batch, finish)
         case .unsupported(let reason):
             metrics.batch(of: dispatches.count, .refused)
-            surroundings.refusedBatches.insert(first.lane.organization)
+            surroundings.refusedBatches.insert(first.lane.organization, settingsChangedAt: settings.changedAt)
             logger.warning(
                 "Upstream refused a batch: requests are sent one by one for ten minutes",
                 metadata: metadata(first.lane, nil, ["reason": "\(reason)"])
@@ -88,26 +87,34 @@ extension UpstreamAnswer {
     }
 }
 
-/// The organizations whose upstreams refused a batch a short time ago.
+/// The upstreams that refused a batch a short time ago.
+///
+/// A refusal applies to the settings under which the batch was sent: it ends when an operator changes them.
 final class RefusedBatches: Sendable {
+    private struct Refusal {
+        let settingsChangedAt: Timestamp
+        let end: ContinuousClock.Instant
+    }
+
     private static let pause: Duration = .seconds(600)
     private static let capacity = 20_000
 
-    private let until = Mutex([UUID: ContinuousClock.Instant]())
+    private let refusals = Mutex([UUID: Refusal]())
 
-    func insert(_ organization: UUID) {
-        until.withLock { until in
-            if until.count >= Self.capacity { until.removeAll() }
-            until[organization] = .now + Self.pause
+    func insert(_ organization: UUID, settingsChangedAt: Timestamp) {
+        refusals.withLock { refusals in
+            if refusals.count >= Self.capacity { refusals.removeAll() }
+            refusals[organization] = Refusal(settingsChangedAt: settingsChangedAt, end: .now + Self.pause)
         }
     }
 
-    func contains(_ organization: UUID) -> Bool {
-        until.withLock { until in
-            guard let end = until[organization] else { return false }
-            if end > .now { return true }
-            until[organization] = nil
-            return false
+    /// When the settings were made under which an organization's upstream refused a batch; nil if it did not.
+    func refusal(of organization: UUID) -> Timestamp? {
+        refusals.withLock { refusals in
+            guard let refusal = refusals[organization] else { return nil }
+            if refusal.end > .now { return refusal.settingsChangedAt }
+            refusals[organization] = nil
+            return nil
         }
     }
 }

@@ -46,7 +46,7 @@ extension LaneRunner {
                     count += 1
                     flights[dispatch.mutation.id] = LaneFlight(of: dispatch)
                 }
-                let batch = progress.isBatching ? dispatches.first?.organization.upstream?.batch : nil
+                let batch = dispatches.first.flatMap { progress.batch(in: $0.organization) }
                 if let batch { starts = batch.maxRequests }
                 start(dispatches, by: batch, events, in: &group)
                 surroundings.shares.setFlights(flights.count, of: lane)
@@ -69,7 +69,7 @@ extension LaneRunner {
                 }
                 progress.flights = flights.values.sorted { $0.position < $1.position }
                 (progress.lanes, progress.room) = surroundings.shares.share(of: lane.organization)
-                progress.isBatching = !surroundings.refusedBatches.contains(lane.organization)
+                progress.batchRefusal = surroundings.refusedBatches.refusal(of: lane.organization)
                 let mustYield = hasUsedItsTurn(count, since: started) && surroundings.isCrowded(lane.organization)
                 do throws(Problem) {
                     let releases = surroundings.isDraining() || mustYield

@@ -57,7 +57,7 @@ struct LaneRunner: Sendable {
                 (result, known) = (action, nil)
             } else {
                 (progress.lanes, progress.room) = surroundings.shares.share(of: lane.organization)
-                progress.isBatching = !surroundings.refusedBatches.contains(lane.organization)
+                progress.batchRefusal = surroundings.refusedBatches.refusal(of: lane.organization)
                 let releases = surroundings.isDraining() || mustYield
                 do throws(Problem) {
                     guard let written = try await write(step, of: lane, releases: releases, progress) else {

@@ -69,7 +69,7 @@ public enum BatchAnswer: Sendable {
         switch response.status {
         case 200...299: self = .parts(Self.parts(of: response, batch, now))
         case 413 where batch.parts.count > 1: self = .split
-        case 400, 404, 405, 406, 410, 411, 413, 415, 422:
+        case 400, 404, 405, 406, 410, 411, 413, 415, 422, 501:
             self = .unsupported("the upstream answered \(response.status) to a batch")
         // the whole was deferred, refused for its credential, or has an unknown outcome: so has each part
         default: self = .parts(batch.parts.map { _ in answer })
@@ -81,8 +81,8 @@ public enum BatchAnswer: Sendable {
     {
         let root = (response.json ?? response.unkeptJSON).flatMap { try? JSONTree(parsing: $0, limits: .widest).root }
         guard let answers = root?.value(at: "/responses")?.elements else {
-            let what =
-                response.isCutOff ? "the answer to the batch is incomplete" : "the answer to the batch has no responses"
+            let defect = response.unusableBody?.reason ?? "has no responses"
+            let what = "the answer to the batch " + (response.isCutOff ? "is incomplete" : defect)
             return batch.parts.map { _ in .unknown(what) }
         }
         var found: [ByteExactString: JSONValue] = [:]
@@ -110,21 +110,26 @@ public enum BatchAnswer: Sendable {
         var response = UpstreamResponse(status: Int(status))
         let headers = headers(answer)
         response.retryAt = headers["retry-after"].flatMap { Timestamp(retryAfter: $0, now: now) }
-        response.location = headers["location"]
-        response.etag = headers["etag"].flatMap {
-            (1...1_000).contains($0.utf8.count) && $0.utf8.allSatisfy { (0x21...0x7e).contains($0) } ? $0 : nil
-        }
+        let location = headers["location"] ?? ((200...299).contains(status) ? headers["content-location"] : nil)
+        response.location = location.flatMap { UpstreamResponse.isLocation($0) ? $0 : nil }
+        response.etag = headers["etag"].flatMap { !$0.isEmpty && UpstreamResponse.isTag($0) ? $0 : nil }
         if let body = answer.value(at: "/body"), !body.isNull {
             if body.hasDefects { response.unkeptJSON = Array(body.raw) } else { response.json = Array(body.raw) }
         }
         return .response(response)
     }
 
+    /// The headers of a part, in lower case, without those that have two different values.
     private static func headers(_ answer: JSONValue) -> [ByteExactString: String] {
         var headers: [ByteExactString: String] = [:]
+        var ambiguous: Set<ByteExactString> = []
         answer.value(at: "/headers")?.members?.forEach { name, value in
-            if let text = value.string { headers[ByteExactString(name.string.lowercased())] = text }
+            guard let text = value.string else { return }
+            let name = ByteExactString(name.string.lowercased())
+            if let other = headers.updateValue(text, forKey: name), Array(other.utf8) != Array(text.utf8) {
+                ambiguous.insert(name)
+            }
         }
-        return headers
+        return headers.filter { !ambiguous.contains($0.key) }
     }
 }

@@ -128,16 +128,26 @@ public struct LaneProgress: Sendable {
     public var room = Int.max
     /// Whether the upstream's circuit lets one request through.
     public var isProbe = false
-    /// Whether batches are sent to upstreams that take them.
-    public var isBatching = true
+    /// When the settings were made under which the upstream refused a batch a short time ago; nil if it did not.
+    ///
+    /// Batches are sent again once an operator has changed the settings.
+    public var batchRefusal: Timestamp?
 
     public init() {}
+
+    /// How the organization's upstream takes batches; nil if mutations are sent one by one.
+    public func batch(in organization: Organization) -> UpstreamBatch? {
+        guard organization.settings.order == .dependencies, let upstream = organization.upstream,
+            upstream.changedAt != batchRefusal
+        else { return nil }
+        return upstream.batch
+    }
 
     /// The number of the lane's mutations that may be in flight after the step.
     ///
     /// A batch is one request: the next one starts when all parts of it are settled.
     func limit(in organization: Organization) -> Int {
-        if isBatching, organization.settings.order == .dependencies, let batch = organization.upstream?.batch {
+        if let batch = batch(in: organization) {
             guard flights.isEmpty else { return flights.count }
             return isProbe ? 1 : max(1, min(room, batch.maxRequests))
         }

@@ -4,7 +4,7 @@ public import FoundationEssentials
 public struct UpstreamFetch: Sendable, Hashable {
     /// `X-Sluice-Organization`.
     public var organization: UUID
-    /// `GET`, `HEAD` or `OPTIONS`.
+    /// `GET`, `HEAD` or `OPTIONS`; `POST` for a batch of these.
     @Exact public var method: String
     /// Path and query below the base URL; begins with one slash.
     @Exact public var path: String
@@ -17,6 +17,8 @@ public struct UpstreamFetch: Sendable, Hashable {
     /// The longest body that is read.
     public var maximumBytes: Int
     public var timeout: Duration
+    /// JSON; nil for none.
+    public var body: [UInt8]?
 
     public init(
         organization: UUID,

@@ -155,3 +155,28 @@ public protocol Upstream: Sendable {
     /// Never throws: each result is an answer. A cancelled task gets `unknown` soon.
     func send(_ request: UpstreamRequest, to upstream: UpstreamSettings) async -> UpstreamAnswer
 }
+
+extension UpstreamResponse {
+    private static let maximumETagBytes = 1_000
+    private static let maximumLocationBytes = 8_192
+
+    /// Whether a `Location` is short enough to be kept.
+    public static func isLocation(_ text: String) -> Bool { text.utf8.count <= maximumLocationBytes }
+
+    /// Whether an ETag can be sent back in `If-Match` with the same meaning.
+    ///
+    /// Bytes beyond ASCII (RFC 9110, obs-text) are possibly not UTF-8. `*` would match any state. `w/"1"` is not a weak
+    /// tag, because `W/` must be in upper case (RFC 9110, 8.8.3), and would be sent as a strong tag. A list of two tags
+    /// would match either tag. A tag without quotes is accepted, because some servers send and compare such tags.
+    public static func isTag(_ text: String) -> Bool {
+        guard text.utf8.count <= maximumETagBytes, UpstreamRequest.canCarry(text),
+            text.utf8.allSatisfy({ $0 < 0x80 }), !text.hasPrefix("w/")
+        else { return false }
+        var tag = text.utf8[...]
+        if text.hasPrefix("W/") { tag = tag.dropFirst(2) }
+        let quote = UInt8(ascii: "\"")
+        guard tag.contains(quote) else { return !tag.contains { $0 == UInt8(ascii: "*") || $0 == UInt8(ascii: ",") } }
+        return tag.count >= 2 && tag.first == quote && tag.last == quote
+            && !tag.dropFirst().dropLast().contains(quote)
+    }
+}

@@ -47,6 +47,8 @@ public struct UpstreamSettings: Sendable, Hashable {
     public var batch: UpstreamBatch?
     /// Set while the operator lets nothing be sent.
     public var pause: UpstreamPause?
+    /// When an operator last changed the settings.
+    public var changedAt = Timestamp(microseconds: 0)
     /// The route of the request, if an entity type's route made it.
     public var route: EntityRoute?
 

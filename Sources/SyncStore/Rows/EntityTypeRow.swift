@@ -56,7 +56,7 @@ package enum UpstreamSettingsRow {
     /// Columns of `upstreams`.
     package static let list = """
         base_url, credential, timeout_seconds, max_concurrency, id_pointer, headers, allowed_headers, erase_endpoint,
-            send_weak_etags, outcomes, is_paused, paused_until, requests_per_second, batch
+            send_weak_etags, outcomes, is_paused, paused_until, requests_per_second, batch, updated_at
         """
 
     /// Reads the columns of ``list``, unsealed.
@@ -80,6 +80,7 @@ package enum UpstreamSettingsRow {
         settings.requestsPerSecond = try row.read("requests_per_second")
         let batch: [UInt8]? = try row.read("batch")
         settings.batch = try batch.flatMap { UpstreamBatch(stored: try JSONTree(parsing: $0).root) }
+        settings.changedAt = try row.read("updated_at")
         return settings
     }
 

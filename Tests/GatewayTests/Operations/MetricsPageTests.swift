@@ -47,6 +47,9 @@ import Testing
         let oldest =
             #"sluice_organization_oldest_pending_mutation_seconds{organization="\#(organization.lowercased)"} "#
         #expect(text.contains(oldest))
+        #expect(text.contains("\nsluice_upstream_requests_in_flight "))
+        #expect(text.contains(#"sluice_organization_upstream_requests_in_flight{organization="other"} 0"#))
+        #expect(text.contains("\nsluice_upstream_batch_parts_failed_total 0\n"))
         if Promtool.path != nil { #expect(try await Promtool.remarks(on: Array(text.utf8)) == "") }
         let shown = MetricTable(page: text).families
         let documented = MetricTable(docs: try Repository.text("docs/metrics.md")).families

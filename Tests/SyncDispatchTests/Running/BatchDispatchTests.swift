@@ -53,7 +53,7 @@ import Testing
         }
     }
 
-    private static func harness(_ answer: @escaping @Sendable (UpstreamRequest) -> UpstreamAnswer?, most: Int = 100)
+    static func harness(_ answer: @escaping @Sendable (UpstreamRequest) -> UpstreamAnswer?, most: Int = 100)
         async throws -> DispatcherHarness
     {
         let upstream = FakeUpstream { request, _ in answer(request) }
@@ -123,6 +123,31 @@ import Testing
             #expect(mutation.attempts == 1)
         }
         #expect(asked.withLock { $0 } <= 1)
+    }
+
+    @Test func `a change of the settings ends the refusal of batches`() async throws {
+        let asked = Mutex(0)
+        let isFixed = Mutex(false)
+        let batches = Batches()
+        let harness = try await Self.harness { request in
+            guard request.path == "/$batch" else { return nil }
+            asked.withLock { $0 += 1 }
+            return isFixed.withLock { $0 } ? batches.answer(request) : .status(404)
+        }
+        func push() async throws {
+            let entries = (0..<20).map { _ in harness.create() }
+            try await harness.phone.push(entries)
+            for entry in entries { try await harness.mutation(entry.id, is: .succeeded) }
+        }
+        try await push()
+        let refusals = asked.withLock { $0 }
+        #expect(refusals > 0)
+        isFixed.withLock { $0 = true }
+        try await push()
+        #expect(asked.withLock { $0 } == refusals)
+        try await Self.execute("UPDATE upstreams SET updated_at = updated_at + interval '1 s'", harness)
+        try await push()
+        #expect(asked.withLock { $0 } > refusals && !batches.sizes.isEmpty)
     }
 
     @Test func `a mutation that depends on a create of a batch waits for the next one`() async throws {

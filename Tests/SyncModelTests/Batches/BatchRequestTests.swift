@@ -1,5 +1,6 @@
 import Foundation
 import JSONText
+import TestSupport
 import Testing
 
 @testable import SyncModel
@@ -124,12 +125,59 @@ import Testing
         }
     }
 
+    @Test func `headers of a part obey the rules of headers of a response`() {
+        let long = String(repeating: "x", count: 9_000)
+        let parts = Self.parts(
+            #"""
+            {"responses":[{"id":"1","status":200,"headers":{"ETag":"*","Location":"/\#(long)"}},
+             {"id":"2","status":200,"headers":{"etag":"\"1\", \"2\"","content-location":"/contacts/7"}},
+             {"id":"3","status":200,"headers":{"Location":"/contacts/1","location":"/contacts/2","etag":7}},
+             {"id":"4","status":200,"headers":[]},{"id":"5","status":200,"headers":{"eTag":"W/\"1\""}}]}
+            """#,
+            of: 5
+        )
+        let responses = parts.compactMap { if case .response(let response) = $0 { response } else { nil } }
+        #expect(responses.map(\.etag) == [nil, nil, nil, nil, #"W/"1""#])
+        #expect(responses.map(\.location) == [nil, "/contacts/7", nil, nil, nil])
+    }
+
+    @Test func `any bytes are one answer for each part`() {
+        let seed = Seed()
+        var random = seed.generator
+        let good = Array(
+            #"{"responses":[{"id":"1","status":201,"headers":{"etag":"\"1\""},"body":{"id":7}},{"id":"2","status":204},{"id":"3","status":422,"body":[]}]}"#
+                .utf8
+        )
+        for _ in 0..<3_000 {
+            var bytes = good
+            for _ in 0..<Int.random(in: 1...6, using: &random) where !bytes.isEmpty {
+                let place = bytes.indices.randomElement(using: &random) ?? 0
+                switch Int.random(in: 0..<4, using: &random) {
+                case 0: bytes[place] = .random(in: 0...255, using: &random)
+                case 1: bytes.remove(at: place)
+                case 2: bytes.insert(contentsOf: bytes[place...].prefix(20), at: place)
+                default: bytes = Array(bytes[..<place])
+                }
+            }
+            let response = UpstreamResponse(status: 200, json: bytes)
+            guard case .parts(let parts) = BatchAnswer(.response(response), to: Self.batch(3), now: Self.now) else {
+                Issue.record("\(bytes) is no answer to the parts; \(seed)")
+                continue
+            }
+            #expect(parts.count == 3, "\(seed)")
+        }
+        let deep = String(repeating: "[", count: 2_000) + String(repeating: "]", count: 2_000)
+        for json in [deep, #"{"responses":\#(deep)}"#, #"{"responses":[[],3,null,"1",{"id":{"id":"1"}}]}"#] {
+            #expect(Self.parts(json, of: 2).map(Self.line) == ["unknown", "unknown"])
+        }
+    }
+
     @Test func `a batch that is refused as a whole is split, or sent in parts`() {
         func answer(_ status: Int, _ count: Int) -> BatchAnswer {
             BatchAnswer(.status(status), to: Self.batch(count), now: Self.now)
         }
         if case .split = answer(413, 2) {} else { Issue.record("was not split") }
-        for status in [400, 404, 405, 413, 415] {
+        for status in [400, 404, 405, 413, 415, 501] {
             if case .unsupported(let reason) = answer(status, 1) {
                 #expect(reason.contains("\(status)"))
             } else {

@@ -68,7 +68,7 @@ extension UpstreamUpdate {
             BodyMember("status", .pauseStatus, into: \.isPaused)
                 .shown { $0.settings.pause == nil ? "active" : "paused" }
             BodyMember("paused_until", .pauseEnd, into: \.pausedUntil).shown(\.settings.pause?.until?.rfc3339)
-            BodyMember("updated_at", shown: \.updatedAt.rfc3339)
+            BodyMember("updated_at", shown: \.settings.changedAt.rfc3339)
         }
     }
 

@@ -43,7 +43,7 @@ extension Administration {
                 }
             }
             catalog.invalidate(organization)
-            return written.map { isNew, settings in (isNew, UpstreamRow(settings, updatedAt: moment)) }
+            return written.map { isNew, settings in (isNew, UpstreamRow(settings)) }
         } catch {
             throw failure.problem(error, doing: "write an upstream")
         }
@@ -98,7 +98,7 @@ extension Administration {
         "upstreams_get",
         ["organization"],
         """
-        SELECT \(UpstreamSettingsRow.list), updated_at FROM upstreams WHERE organization_id = :organization
+        SELECT \(UpstreamSettingsRow.list) FROM upstreams WHERE organization_id = :organization
         """
     )
 
@@ -141,17 +141,14 @@ extension Administration {
 package struct UpstreamRow: Sendable {
     /// Without a pause that is over.
     package let settings: UpstreamSettings
-    package let updatedAt: Timestamp
 
-    init(_ settings: UpstreamSettings, updatedAt: Timestamp) {
+    init(_ settings: UpstreamSettings) {
         self.settings = settings
-        self.updatedAt = updatedAt
     }
 
-    /// Reads ``UpstreamSettingsRow``, followed by the time of its last change.
+    /// Reads ``UpstreamSettingsRow``.
     init(_ row: inout RowReader, _ seal: Seal, now: Timestamp) throws {
         settings = try UpstreamSettingsRow.read(&row, seal).withoutEndedPause(at: now)
-        updatedAt = try row.read("updated_at")
     }
 }
 
@@ -198,6 +195,7 @@ package struct UpstreamUpdate: Sendable {
         requestsPerSecond.apply(to: &settings.requestsPerSecond, default: initial.requestsPerSecond)
         batch.apply(to: &settings.batch, default: initial.batch)
         settings.pause = try pause(after: settings.pause, now: now)
+        settings.changedAt = now
         if case .header(let name, _) = settings.credential { try Self.checkUnique(name, in: settings) }
         return settings
     }

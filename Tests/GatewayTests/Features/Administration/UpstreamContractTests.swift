@@ -87,6 +87,28 @@ import Testing
         #expect(reset.json?["batch"]?.isNull == true)
     }
 
+    @Test func `a probe shows whether the upstream supports batches`() async throws {
+        let (fixture, api) = (try await TwoTenantFixture(), try await DemoServer.start())
+        let path = fixture.admin + "/upstream"
+        let ordered = try await fixture.operate(.PUT, fixture.admin, #"{"settings":{"order":"dependencies"}}"#)
+        #expect(ordered.status == 200)
+        func probe(_ batch: String) async throws -> JSONValue? {
+            let settings = #"{"base_url":"\#(api.baseURL)","batch":{"path":"\#(batch)"}}"#
+            #expect([200, 201].contains(try await fixture.operate(.PUT, path, settings).status))
+            return try await fixture.operate(.POST, path + "/test", #"{"batch":true,"path":"/contacts"}"#).json
+        }
+        let taken = try await probe("/$batch")
+        #expect(taken?.value(at: "/batch/supported")?.bool == true, "\(taken?.text ?? "-")")
+        #expect(taken?.value(at: "/sent/method")?.string == "POST")
+        let refused = try await probe("/nothing/here/at/all")
+        #expect(refused?.value(at: "/batch/supported")?.bool == false, "\(refused?.text ?? "-")")
+        let status = try #require(refused?["status"]?.int64)
+        let detail = refused?.value(at: "/batch/detail")?.string ?? ""
+        #expect(detail.hasPrefix("the upstream does not support batches: it answered \(status)"))
+        let plain = try await fixture.operate(.POST, path + "/test", #"{"path":"/contacts"}"#)
+        #expect(plain.json?["batch"]?.isNull == true)
+    }
+
     @Test func `a type with routes takes mutations without an endpoint`() async throws {
         let fixture = try await TwoTenantFixture()
         _ = try await Self.upstream(fixture)

@@ -115,7 +115,7 @@ import Testing
         #expect(me.status == 200, "\(me.text)")
         #expect(
             me.json?.names == [
-                "sent", "status", "headers", "body_excerpt", "error", "outcome_rule", "outcome", "duration_ms",
+                "sent", "status", "headers", "body_excerpt", "error", "outcome_rule", "outcome", "batch", "duration_ms",
             ]
         )
         #expect(me.json?["sent"]?.text == #"{"method":"GET","url":"\#(host)/admin/me"}"#)
@@ -135,6 +135,7 @@ import Testing
         #expect(act["outcome"]?.text == #"{"status":200,"method":"GET","path":"/"}"#)
         for (body, error) in [
             (#"{"path":"livez"}"#, "/path member_range"), (#"{"path":"/../x"}"#, "/path member_range"),
+            (#"{"batch":true}"#, "/batch member_range"), (#"{"batch":1}"#, "/batch member_type"),
             (#"{"method":"DELETE"}"#, "/method member_range"), (#"{"url":"http://x"}"#, "/url member_unknown"),
         ] {
             expectProblem(try await fixture.act(.POST, path, body), .validationFailed, errors: [error])

@@ -1,0 +1,111 @@
+import FoundationEssentials
+import JSONText
+import SyncModel
+
+/// A test request to an organization's upstream, and the answer to it.
+///
+/// The request carries the credential and follows all rules of the upstream's settings. Its result does not count for
+/// the circuit breaker, and nothing of the organization changes.
+struct UpstreamProbe: Sendable {
+    /// Bytes of a response that are read.
+    private static let maximumBytes = 1_048_576
+    /// Bytes of it that are shown.
+    private static let excerptBytes = 2_048
+
+    let method: String
+    let url: String
+    let answer: FetchAnswer
+    /// The rule that would decide about the answer, if it were that to a mutation.
+    let rule: OutcomeRule?
+    /// What the answer to a batch shows; nil for a request that is no batch.
+    let batch: BatchProbe.Finding?
+    let milliseconds: Int64
+
+    /// - Throws: `validation_failed` if a batch is asked for and the upstream has no `batch`.
+    init(
+        _ request: UpstreamProbeRequest,
+        of organization: UUID,
+        to upstream: UpstreamSettings,
+        by reader: any UpstreamReader
+    ) async throws(Problem) {
+        let timeout = Duration.seconds(upstream.timeoutSeconds)
+        var fetch = UpstreamFetch(
+            organization: organization,
+            method: request.method,
+            path: request.path,
+            maximumBytes: Self.maximumBytes,
+            timeout: timeout
+        )
+        var probe: BatchProbe?
+        if request.isBatch {
+            guard let batch = upstream.batch else {
+                let detail = "the upstream has no batch; PUT its path first"
+                throw Problem(.validationFailed, pointer: "/batch", rule: Rule.range, detail)
+            }
+            let parts = BatchProbe(organization: organization, path: request.path, timeout: timeout)
+            (fetch.method, fetch.path, fetch.body) = ("POST", batch.path, parts.body)
+            probe = parts
+        }
+        let began = ContinuousClock.now
+        let answer = await reader.fetch(fetch, from: upstream)
+        let took = (ContinuousClock.now - began).components
+        milliseconds = took.seconds * 1_000 + took.attoseconds / 1_000_000_000_000_000
+        (method, url) = (fetch.method, upstream.baseURL + UpstreamRequest.encoded(path: fetch.path))
+        self.answer = answer
+        rule = probe == nil ? Self.rule(about: answer, of: upstream) : nil
+        batch = probe?.finding(of: answer)
+    }
+
+    private static func rule(about answer: FetchAnswer, of upstream: UpstreamSettings) -> OutcomeRule? {
+        guard case .response(let response) = answer else { return nil }
+        let body = response.body.flatMap { try? JSONTree(parsing: $0).root }
+        return upstream.outcomeRule(status: response.status, body: body)
+    }
+
+    func writeMembers(to writer: inout JSONWriter) {
+        writer.member("sent") { writer in
+            writer.member("method", method)
+            writer.member("url", url)
+        }
+        writeAnswer(to: &writer)
+        writer.member("outcome_rule", rule?.place)
+        writer.member("outcome", rule?.verdict.rawValue)
+        if let batch {
+            writer.member("batch") { writer in
+                writer.member("supported", batch.isSupported)
+                writer.member("detail", batch.detail)
+            }
+        } else {
+            writer.member(null: "batch")
+        }
+        writer.member("duration_ms", milliseconds)
+    }
+
+    private func writeAnswer(to writer: inout JSONWriter) {
+        switch answer {
+        case .none(let reason):
+            writer.member(null: "status")
+            writer.member("headers") { _ in }
+            writer.member(null: "body_excerpt")
+            writer.member("error", reason)
+        case .response(let response):
+            writer.member("status", response.status)
+            writer.member("headers") { writer in
+                func member(_ name: StaticString, _ value: String?) { if let value { writer.member(name, value) } }
+                member("content-type", response.contentType)
+                member("etag", response.etag)
+                member("last-modified", response.lastModified)
+                member("location", response.location.map { String($0.prefix(1_000)) })
+                member("www-authenticate", response.challenge)
+            }
+            writer.member("body_excerpt", excerpt)
+            writer.member(null: "error")
+        }
+    }
+
+    /// The beginning of the answer's body, as text; invalid UTF-8 is shown as replacement characters.
+    var excerpt: String? {
+        guard case .response(let response) = answer, let body = response.body else { return nil }
+        return String(decoding: body.prefix(Self.excerptBytes), as: UTF8.self)
+    }
+}
