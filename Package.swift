@@ -19,12 +19,14 @@ let featureTargets = features.map { Target.Dependency(stringLiteral: $0 + "Featu
 
 /// The dependencies of a feature that not all features have.
 let featureDependencies: [String: [Target.Dependency]] = [
-    "Ingest": ["StandardWebhooks", "SyncDispatch", "SyncUpstream", server("DequeModule", "swift-collections")],
+    "Ingest": [
+        "Spans", "StandardWebhooks", "SyncDispatch", "SyncUpstream", server("DequeModule", "swift-collections"),
+    ],
     "Operators": ["CConsole"],
     "Transfer": [server("NIOPosix", "swift-nio")],
     "Users": ["Tokens"],
     "Webhooks": [
-        "StandardWebhooks", "SyncDispatch", "SyncUpstream",
+        "Spans", "StandardWebhooks", "SyncDispatch", "SyncUpstream",
         server("AsyncHTTPClient", "async-http-client"),
         server("NIOCore", "swift-nio"),
         server("NIOHTTP1", "swift-nio"),
@@ -69,6 +71,7 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-argument-parser.git", from: "1.8.0"),
         .package(url: "https://github.com/apple/swift-collections.git", from: "1.6.0"),
         .package(url: "https://github.com/apple/swift-crypto.git", from: "4.5.0"),
+        .package(url: "https://github.com/apple/swift-distributed-tracing.git", from: "1.7.3"),
         .package(url: "https://github.com/apple/swift-http-types.git", from: "1.8.0"),
         .package(url: "https://github.com/apple/swift-log.git", from: "1.16.0"),
         .package(url: "https://github.com/apple/swift-metrics.git", from: "2.13.0"),
@@ -129,10 +132,32 @@ let package = Package(
             ],
             swiftSettings: settings
         ),
+        // Spans by the API of swift-distributed-tracing
+        .target(
+            name: "Spans",
+            dependencies: ["JSONText", "SyncModel", server("Tracing", "swift-distributed-tracing")],
+            swiftSettings: settings
+        ),
+        // The tracer behind that API
+        .target(
+            name: "TraceExport",
+            dependencies: [
+                "JSONText", "Spans", "SyncModel",
+                server("AsyncHTTPClient", "async-http-client"),
+                server("Logging", "swift-log"),
+                server("Metrics", "swift-metrics"),
+                server("NIOCore", "swift-nio"),
+                server("NIOHTTP1", "swift-nio"),
+                server("NIOPosix", "swift-nio"),
+                server("ServiceLifecycle", "swift-service-lifecycle"),
+                server("Tracing", "swift-distributed-tracing"),
+            ],
+            swiftSettings: settings
+        ),
         .target(
             name: "GroupCommit",
             dependencies: [
-                "SyncModel", "Postgres",
+                "Spans", "SyncModel", "Postgres",
                 server("DequeModule", "swift-collections"),
                 server("Metrics", "swift-metrics"),
                 server("ServiceLifecycle", "swift-service-lifecycle"),
@@ -142,7 +167,7 @@ let package = Package(
         .target(
             name: "SyncStore",
             dependencies: [
-                "GroupCommit", "SyncModel", "Postgres", "JSONText",
+                "GroupCommit", "Spans", "SyncModel", "Postgres", "JSONText",
                 server("DequeModule", "swift-collections"),
                 server("Logging", "swift-log"),
                 server("Metrics", "swift-metrics"),
@@ -167,7 +192,7 @@ let package = Package(
         .target(
             name: "SyncHTTP",
             dependencies: [
-                "CContract", "GroupCommit", "StandardWebhooks", "SyncModel", "SyncStore",
+                "CContract", "GroupCommit", "Spans", "StandardWebhooks", "SyncModel", "SyncStore",
                 "Tokens", "JSONText", "Telemetry",
                 server("Crypto", "swift-crypto"),
                 server("DequeModule", "swift-collections"),
@@ -187,7 +212,7 @@ let package = Package(
         .target(
             name: "SyncUpstream",
             dependencies: [
-                "SyncModel", "JSONText",
+                "Spans", "SyncModel", "JSONText",
                 server("AsyncHTTPClient", "async-http-client"),
                 server("Logging", "swift-log"),
                 server("NIOCore", "swift-nio"),
@@ -223,7 +248,7 @@ let package = Package(
             name: "Sluice",
             dependencies: featureTargets + [
                 "CMalloc", "CommandSupport", "JSONText", "Postgres", "StandardWebhooks", "SyncDispatch", "SyncHTTP",
-                "SyncModel", "SyncStore", "SyncUpstream", "Telemetry", "Tokens",
+                "SyncModel", "SyncStore", "SyncUpstream", "Telemetry", "Tokens", "TraceExport",
                 server("ArgumentParser", "swift-argument-parser"),
                 server("Logging", "swift-log"),
                 server("Metrics", "swift-metrics"),
@@ -301,6 +326,15 @@ let package = Package(
                 "Telemetry", "TestSupport",
                 server("CoreMetrics", "swift-metrics"),
                 server("Logging", "swift-log"),
+            ],
+            swiftSettings: settings
+        ),
+        .testTarget(
+            name: "TraceExportTests",
+            dependencies: [
+                "JSONText", "Spans", "SyncModel", "Telemetry", "TestSupport", "TraceExport",
+                server("Logging", "swift-log"),
+                server("Tracing", "swift-distributed-tracing"),
             ],
             swiftSettings: settings
         ),
