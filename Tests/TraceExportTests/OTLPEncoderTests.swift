@@ -1,4 +1,5 @@
 import Foundation
+import Spans
 import SyncModel
 import TestSupport
 import Testing
