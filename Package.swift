@@ -23,12 +23,14 @@ let featureTargets = features.map { Target.Dependency(stringLiteral: $0 + "Featu
 /// The dependencies of a feature that not all features have.
 let featureDependencies: [String: [Target.Dependency]] = [
     "Administration": ["SyncUpstream"],
-    "Ingest": ["StandardWebhooks", "SyncDispatch", "SyncUpstream", server("DequeModule", "swift-collections")],
+    "Ingest": [
+        "Spans", "StandardWebhooks", "SyncDispatch", "SyncUpstream", server("DequeModule", "swift-collections"),
+    ],
     "Operators": ["CConsole"],
     "Transfer": [server("NIOPosix", "swift-nio")],
     "Users": ["Tokens"],
     "Webhooks": [
-        "StandardWebhooks", "SyncDispatch", "SyncUpstream",
+        "Spans", "StandardWebhooks", "SyncDispatch", "SyncUpstream",
         server("AsyncHTTPClient", "async-http-client"),
         server("NIOCore", "swift-nio"),
         server("NIOHTTP1", "swift-nio"),
@@ -74,6 +76,7 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-argument-parser.git", exact: "1.8.2"),
         .package(url: "https://github.com/apple/swift-collections.git", exact: "1.6.0"),
         .package(url: "https://github.com/apple/swift-crypto.git", exact: "4.5.2"),
+        .package(url: "https://github.com/apple/swift-distributed-tracing.git", exact: "1.7.3"),
         .package(url: "https://github.com/apple/swift-http-types.git", exact: "1.8.0"),
         .package(url: "https://github.com/apple/swift-log.git", exact: "1.16.2"),
         .package(url: "https://github.com/apple/swift-metrics.git", exact: "2.13.0"),
@@ -136,10 +139,32 @@ let package = Package(
             ],
             swiftSettings: settings
         ),
+        // Spans by the API of swift-distributed-tracing
+        .target(
+            name: "Spans",
+            dependencies: ["JSONText", "SyncModel", server("Tracing", "swift-distributed-tracing")],
+            swiftSettings: settings
+        ),
+        // The tracer behind that API
+        .target(
+            name: "TraceExport",
+            dependencies: [
+                "JSONText", "Spans", "SyncModel",
+                server("AsyncHTTPClient", "async-http-client"),
+                server("Logging", "swift-log"),
+                server("Metrics", "swift-metrics"),
+                server("NIOCore", "swift-nio"),
+                server("NIOHTTP1", "swift-nio"),
+                server("NIOPosix", "swift-nio"),
+                server("ServiceLifecycle", "swift-service-lifecycle"),
+                server("Tracing", "swift-distributed-tracing"),
+            ],
+            swiftSettings: settings
+        ),
         .target(
             name: "GroupCommit",
             dependencies: [
-                "SyncModel", "Postgres",
+                "Spans", "SyncModel", "Postgres",
                 server("DequeModule", "swift-collections"),
                 server("Metrics", "swift-metrics"),
                 server("ServiceLifecycle", "swift-service-lifecycle"),
@@ -149,7 +174,7 @@ let package = Package(
         .target(
             name: "SyncStore",
             dependencies: [
-                "GroupCommit", "SyncModel", "Postgres", "JSONText",
+                "GroupCommit", "Spans", "SyncModel", "Postgres", "JSONText",
                 server("DequeModule", "swift-collections"),
                 server("Logging", "swift-log"),
                 server("Metrics", "swift-metrics"),
@@ -174,7 +199,7 @@ let package = Package(
         .target(
             name: "SyncHTTP",
             dependencies: [
-                "CContract", "GroupCommit", "StandardWebhooks", "SyncModel", "SyncStore",
+                "CContract", "GroupCommit", "Spans", "StandardWebhooks", "SyncModel", "SyncStore",
                 "Tokens", "JSONText", "Telemetry",
                 server("Crypto", "swift-crypto"),
                 server("DequeModule", "swift-collections"),
@@ -194,7 +219,7 @@ let package = Package(
         .target(
             name: "SyncUpstream",
             dependencies: [
-                "SyncModel", "JSONText",
+                "Spans", "SyncModel", "JSONText",
                 server("AsyncHTTPClient", "async-http-client"),
                 server("Logging", "swift-log"),
                 server("NIOCore", "swift-nio"),
@@ -231,7 +256,7 @@ let package = Package(
             name: "Sluice",
             dependencies: featureTargets + [
                 "CMalloc", "CommandSupport", "JSONText", "Postgres", "StandardWebhooks", "SyncDispatch", "SyncHTTP",
-                "SyncModel", "SyncStore", "SyncUpstream", "Telemetry", "Tokens",
+                "SyncModel", "SyncStore", "SyncUpstream", "Telemetry", "Tokens", "TraceExport",
                 server("ArgumentParser", "swift-argument-parser"),
                 server("Logging", "swift-log"),
                 server("Metrics", "swift-metrics"),
@@ -309,6 +334,15 @@ let package = Package(
                 "Telemetry", "TestSupport",
                 server("CoreMetrics", "swift-metrics"),
                 server("Logging", "swift-log"),
+            ],
+            swiftSettings: settings
+        ),
+        .testTarget(
+            name: "TraceExportTests",
+            dependencies: [
+                "JSONText", "Spans", "SyncModel", "Telemetry", "TestSupport", "TraceExport",
+                server("Logging", "swift-log"),
+                server("Tracing", "swift-distributed-tracing"),
             ],
             swiftSettings: settings
         ),

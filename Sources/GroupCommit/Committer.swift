@@ -1,5 +1,6 @@
 import FoundationEssentials
 package import Postgres
+import Spans
 import SyncModel
 import Synchronization
 
@@ -60,6 +61,7 @@ package final class Committer<Work: GroupTransaction>: Sendable {
             }
             let start = ContinuousClock.now
             let before = connection.traffic
+            let span = Spans.commit(group, of: metrics.noun)
             current.withLock { $0 = CurrentGroup(jobs: group) }
             if let routes { connection.selectServer(queue.shard(at: worker).flatMap(routes.server)) }
             await commit(group, timeoutDivisor: 1)
@@ -71,6 +73,7 @@ package final class Committer<Work: GroupTransaction>: Sendable {
                 traffic: connection.traffic - before,
                 took: took ?? .zero
             )
+            span?.end(traffic: connection.traffic - before)
         }
         connection.close()
     }

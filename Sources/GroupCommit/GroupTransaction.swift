@@ -1,4 +1,5 @@
 package import Postgres
+package import Spans
 package import SyncModel
 import Synchronization
 
@@ -40,10 +41,16 @@ package protocol GroupJob: Sendable {
     /// The number of bytes that count towards a group's limit.
     var bytes: Int { get }
     var enqueuedAt: ContinuousClock.Instant { get }
+    /// The job's span; nil if it is not recorded.
+    var span: GatewaySpan? { get }
     /// Whether the job's caller has stopped waiting.
     var isAnswered: Bool { get }
     /// Answers the caller with a problem, because the job was not done.
     func refuse(_ problem: Problem)
+}
+
+extension GroupJob {
+    package var span: GatewaySpan? { nil }
 }
 
 /// The reply to a job's caller. Only the first answer counts.

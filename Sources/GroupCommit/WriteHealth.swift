@@ -122,6 +122,8 @@ package struct CommitMetrics: Sendable {
         case tooLong = "too_long"
     }
 
+    /// The noun for the members of a group.
+    let noun: String
     private let jobs: Recorder
     private let mutations: Recorder
     private let statements: Recorder
@@ -133,6 +135,7 @@ package struct CommitMetrics: Sendable {
     ///   - prefix: the beginning of the metrics' names.
     ///   - jobs: the noun for the members of a group.
     package init(prefix: String, jobs: String) {
+        noun = jobs
         self.jobs = Recorder(label: "\(prefix)_\(jobs)")
         mutations = Recorder(label: "\(prefix)_mutations")
         statements = Recorder(label: "\(prefix)_statements")

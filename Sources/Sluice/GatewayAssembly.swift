@@ -1,5 +1,6 @@
 import CommandSupport
 import FoundationEssentials
+import JSONText
 import Logging
 import Metrics
 import Postgres
@@ -13,6 +14,7 @@ import SyncUpstream
 import Synchronization
 import Telemetry
 import Tokens
+import TraceExport
 import UnixSignals
 
 /// Creates the parts of the gateway from settings and connects them: the only place that knows all of them.
@@ -35,6 +37,36 @@ enum GatewayAssembly {
         registry.addProcessMetrics()
         registry.addBuildInformation()
         return registry
+    }
+
+    /// Sends spans of the whole process to the configured receiver. To be called before any part of the gateway is
+    /// created, and after the metrics.
+    ///
+    /// - Returns: the service that sends them; nil without a receiver.
+    static func bootstrapTraces(_ settings: Settings, _ registry: PrometheusRegistry, _ logger: Logger)
+        -> TraceExporter?
+    {
+        guard let receiver = settings.traceReceiver,
+            let sampler = TraceSampler(settings.traceSampler, ratio: settings.traceRatio)
+        else { return nil }
+        let encoder = OTLPEncoder(
+            resource: [
+                ("service.name", settings.serviceName), ("service.version", Version.current),
+                ("service.instance.id", UUID().lowercased),
+            ],
+            version: Version.current,
+            showsOrganizations: settings.metricsOrganizations > 0
+        )
+        let sender = OTLPSender(
+            endpoint: receiver,
+            headers: settings.traceHeaders,
+            version: Version.current,
+            logger: logger
+        )
+        let exporter = TraceExporter(to: sender, encoder: encoder, logger: logger)
+        registry.addTraceMetrics(of: exporter.queue)
+        exporter.bootstrap(sampler)
+        return exporter
     }
 
     /// Runs the gateway until a signal ends it: HTTP first, so that requests in progress still get committed, then the

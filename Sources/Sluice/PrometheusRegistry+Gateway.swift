@@ -8,6 +8,7 @@ import SyncStore
 import SyncUpstream
 import Telemetry
 import Tokens
+import TraceExport
 
 extension PrometheusRegistry {
     /// Describes metrics that code counts directly.
@@ -56,6 +57,9 @@ extension PrometheusRegistry {
             (DispatchMetrics.batchParts, "Mutations in batches sent to upstreams."),
             (DispatchMetrics.failedBatchParts, "Mutations in answered batches that did not succeed."),
             (DispatchMetrics.leasesLost, "Outcomes discarded because another worker had leased the lane."),
+            (TraceMetrics.exported, "Spans that the receiver of traces accepted."),
+            (TraceMetrics.dropped, "Spans that were not exported, by reason: queue_full, refused, shutdown."),
+            (TraceMetrics.failures, "Failed requests to the receiver of traces."),
             (StoreMetrics.unfinishedActs, "Operator actions whose outcome could not be written to the audit log."),
         ]
         for (name, help) in counters { describe(name, kind: .counter, help: help) }
@@ -163,6 +167,11 @@ extension PrometheusRegistry {
             registry.setGauges(inFlight, requests.rows.map { ([("organization", $0.organization)], Double($0.count)) })
             registry.setGauges(halted, report.rows.map { (labels: $0.labels, value: Double($0.halted)) })
         }
+    }
+
+    /// Adds the metric of spans that wait to be exported.
+    func addTraceMetrics(of queue: SpanQueue) {
+        addGauge("sluice_traces_queued", "Spans that wait to be exported.") { Double(queue.count) }
     }
 
     /// Adds metrics of the memory that upstreams' answers use.

@@ -37,6 +37,8 @@ package struct HTTPUpstreamConfiguration: Sendable {
         // a refused connection is an answer: the dispatcher decides when to retry
         client.connectionPool.retryConnectionEstablishment = false
         client.httpVersion = .http1Only
+        // the gateway starts the spans of its requests itself; the client's would contain paths
+        client.tracing.tracer = nil
         // the only way to get a connection's channel
         client.http1_1ConnectionDebugInitializer = { channel in
             channel.eventLoop.makeCompletedFuture {

@@ -22,7 +22,7 @@ struct RequestHeaders {
         fields.add(name: "Idempotency-Key", value: request.idempotencyKey.lowercased)
         fields.add(name: "X-Sluice-Organization", value: request.organization.lowercased)
         fields.add(name: "X-Sluice-User", value: request.user.lowercased)
-        fields.add(name: "traceparent", value: (request.trace?.child() ?? TraceContext()).traceparent)
+        fields.add(name: "traceparent", value: (request.span ?? request.trace?.child() ?? TraceContext()).traceparent)
         if let ifMatch = request.ifMatch { fields.add(name: "If-Match", value: ifMatch) }
         if let credential { addUnlessPresent(credential.name, credential.value) }
         for (name, value) in operators where request.carries(name.string, value) {

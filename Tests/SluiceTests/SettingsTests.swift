@@ -27,6 +27,7 @@ import Tokens
         #expect(settings.masterKeyFile == nil && settings.masterKeys == nil)
         #expect(settings.logLevel == .info && settings.logFormat == nil)
         #expect(settings.metricsOrganizations == 0)
+        #expect(settings.traceReceiver == nil && settings.traceHeaders.isEmpty && settings.traceRatio == 0.01)
         #expect(settings.maxMutations == 500)
         #expect(settings.maxBodyBytes == 4_194_304)
         #expect(settings.maxPayloadBytes == 262_144)
@@ -59,6 +60,8 @@ import Tokens
             "retention_succeeded_days": "2.5", "retention_days": "14",
             "retention_interval_seconds": "60", "retention_audit_days": "90",
             "log_level": "debug", "log_format": "text", "metrics_organizations": "100", "max_mutations": "10000",
+            "otel_exporter_otlp_endpoint": "http://collector:4318/", "otel_exporter_otlp_headers": "api-key=a%20b,x=y",
+            "otel_traces_sampler": "traceidratio", "otel_traces_sampler_arg": "0.5", "otel_service_name": "sync",
             "max_body_bytes": "67108864", "max_polls": "8", "direct_commits": "yes",
             "max_payload_bytes": "16777216", "max_connections": "1", "max_body_bytes_in_flight": "8589934592",
             "max_answer_bytes_in_flight": "8589934592", "max_devices_per_user": "7",
@@ -66,7 +69,7 @@ import Tokens
         // the organization has one place in a token
         let others: [Setting] = [.jwtOrganizationKeys, .jwtOrganization]
         #expect((values.keys + others.map(\.name)).sorted() == Setting.all.map(\.name).sorted())
-        let variables = Dictionary(uniqueKeysWithValues: values.map { ("SLUICE_" + $0.key.uppercased(), $0.value) })
+        let variables = Dictionary(uniqueKeysWithValues: values.map { (Setting.variable(for: $0.key), $0.value) })
         let members = values.map { name, value in
             Double(value) == nil ? #""\#(name)":"\#(value)""# : #""\#(name)":\#(value)"#
         }
@@ -112,6 +115,9 @@ import Tokens
             #expect(settings.logLevel == .debug)
             #expect(settings.logFormat == .text)
             #expect(settings.metricsOrganizations == 100)
+            #expect(settings.traceReceiver == "http://collector:4318" && settings.serviceName == "sync")
+            #expect(settings.traceHeaders.map { "\($0.name): \($0.value)" } == ["api-key: a b", "x: y"])
+            #expect(settings.traceSampler == "traceidratio" && settings.traceRatio == 0.5)
             #expect(settings.maxMutations == 10_000)
             #expect(settings.maxBodyBytes == 67_108_864)
             #expect(settings.maxPayloadBytes == 16_777_216)
@@ -244,6 +250,25 @@ import Tokens
                 "SLUICE_JWT_SECRET and SLUICE_JWT_SECRET_FILE are both set; choose one."
             ]
         )
+    }
+
+    @Test func `other variables of OpenTelemetry are no settings and cause no warning`() throws {
+        let settings = try load(["OTEL_EXPORTER_OTLP_PROTOCOL": "grpc", "OTEL_SERVICE_NAME": ""])
+        #expect(settings.warnings == [] && settings.serviceName == "sluice" && settings.traceReceiver == nil)
+        #expect(Setting.traceReceiver.variable == "OTEL_EXPORTER_OTLP_ENDPOINT")
+    }
+
+    @Test(arguments: ["collector:4318", "grpc://collector", "http://u:p@collector", "http://c/?key=1", "http://c/#a"])
+    func `rejects other URLs of a receiver of traces`(text: String) throws {
+        let found = try problems(["OTEL_EXPORTER_OTLP_ENDPOINT": text])
+        #expect(found.count == 1 && found[0].contains("must be a URL such as http://collector:4318"), "\(found)")
+    }
+
+    @Test(arguments: ["key", "=value", "a b=c", "key=%zz", "key=a%0d%0ab", ",", "key=%ff"])
+    func `rejects headers that could not be sent and does not show them`(text: String) throws {
+        let found = try problems(["OTEL_EXPORTER_OTLP_HEADERS": text])
+        #expect(found.count == 1, "\(found)")
+        #expect(found[0].hasPrefix("OTEL_EXPORTER_OTLP_HEADERS must be headers such as "), "\(found)")
     }
 
     /// The table of `docs/configuration.md` is written manually.

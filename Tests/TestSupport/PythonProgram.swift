@@ -7,6 +7,11 @@ package enum PythonProgram {
         [try WatchedServer.python(), "\(folder)/\(name)"]
     }
 
+    /// The same for a program of another folder of `Tests`.
+    package static func command(_ name: String, in other: String) throws -> [String] {
+        [try WatchedServer.python(), "\(folder)/../\(other)/\(name)"]
+    }
+
     /// The folder of the programs.
     package static var folder: String {
         URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../OpenAPI").standardized.path

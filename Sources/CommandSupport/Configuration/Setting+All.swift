@@ -155,6 +155,24 @@ extension Setting {
     package static let metricsOrganizations = Setting("metrics_organizations", .number(0...100), "0")
         .meaning("Maximum number of organizations named, by id, in metrics of waiting lanes.")
 
+    package static let traceReceiver = Setting("otel_exporter_otlp_endpoint", .receiverURL, hint: "no spans")
+        .meaning("Base URL of a receiver of OTLP over HTTP, to which spans are sent as JSON. /v1/traces is appended.")
+    static let traceHeaders = Setting("otel_exporter_otlp_headers", .headers, isSecret: true)
+        .meaning("Headers of requests to that receiver, such as a credential.")
+    static let traceSampler = Setting(
+        "otel_traces_sampler",
+        .choice([
+            "always_on", "always_off", "traceidratio", "parentbased_always_on", "parentbased_always_off",
+            "parentbased_traceidratio",
+        ]),
+        "parentbased_traceidratio"
+    )
+    .meaning("Which traces are recorded. `parentbased_` follows the client's `traceparent`, if there is one.")
+    static let traceRatio = Setting("otel_traces_sampler_arg", .decimal(0...1), "0.01")
+        .meaning("Share of traces that the samplers by ratio record.")
+    static let serviceName = Setting("otel_service_name", .text, "sluice")
+        .meaning("Name of the gateways in traces.")
+
     package static let maxMutations = Setting("max_mutations", .number(1...10_000), "500")
         .meaning("Maximum mutations in a push.")
     package static let maxBodyBytes = Setting("max_body_bytes", .number(1_024...67_108_864), "4194304")
@@ -190,6 +208,7 @@ extension Setting {
         webhookAllowedNetworks, webhookSigningKey, maxWebhooks, maxReplications, maxPolls,
         retentionSucceededDays, retentionDays, retentionAuditDays, retentionIntervalSeconds,
         logLevel, logFormat, metricsOrganizations,
+        traceReceiver, traceHeaders, traceSampler, traceRatio, serviceName,
         maxMutations, maxBodyBytes, maxPayloadBytes, maxConnections, maxBodyBytesInFlight,
         maxAnswerBytesInFlight, maxDevicesPerUser,
     ]

@@ -37,9 +37,14 @@ package struct Setting: Sendable {
         case networks
         /// A private key that signs webhooks.
         case webhookKey
+        /// `http://` or `https://`, of a program of the operator.
+        case receiverURL
+        /// `name=value`, separated by commas, as in W3C Baggage.
+        case headers
     }
 
-    /// The key in a configuration file; the variable is the same in capitals after `SLUICE_`.
+    /// The key in a configuration file; the variable is the same in capitals after `SLUICE_`, or without it for the
+    /// names of OpenTelemetry.
     package let name: String
     package let form: Form
     /// The default, as text; nil if there is no default.
@@ -72,7 +77,12 @@ package struct Setting: Sendable {
 
     package static let prefix = "SLUICE_"
 
-    package static func variable(for name: String) -> String { prefix + name.uppercased() }
+    /// The beginning of the names that OpenTelemetry defines for all programs.
+    static let sharedPrefix = "otel_"
+
+    package static func variable(for name: String) -> String {
+        (name.hasPrefix(sharedPrefix) ? "" : prefix) + name.uppercased()
+    }
 }
 
 extension Setting.Form {
@@ -105,6 +115,8 @@ extension Setting.Form {
                 + "subdomains, separated by spaces, in lower case, without a path and without the scheme's default port"
         case .networks: "networks such as 10.0.0.0/8 or fd00::/8, separated by spaces or commas"
         case .webhookKey: "whsk_ and the base64 of an Ed25519 key, as `sluice webhooks create-key` prints it"
+        case .receiverURL: "a URL such as http://collector:4318, without user, password and query"
+        case .headers: "headers such as api-key=secret, separated by commas, with other characters percent-encoded"
         }
     }
 
@@ -126,6 +138,8 @@ extension Setting.Form {
         case .origins: "origins, separated by spaces"
         case .networks: "networks, separated by spaces"
         case .webhookKey: "whsk_…"
+        case .receiverURL: "URL"
+        case .headers: "name=value, separated by commas"
         }
     }
 
@@ -146,6 +160,8 @@ extension Setting.Form {
         case .origins: AllowedOrigins(parsing: text) != nil
         case .networks: IPNetwork.list(text) != nil
         case .webhookKey: WebhookSigningKey(text) != nil
+        case .receiverURL: (try? BaseURL(text)) != nil
+        case .headers: HeaderList(text) != nil
         }
     }
 

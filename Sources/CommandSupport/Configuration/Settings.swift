@@ -192,6 +192,15 @@ extension Settings {
     package var logFormat: LogFormat? { self[.logFormat].flatMap(LogFormat.init(rawValue:)) }
     package var metricsOrganizations: Int { number(.metricsOrganizations) }
 
+    /// The receiver of spans; nil if spans are off.
+    package var traceReceiver: String? { self[.traceReceiver].flatMap { try? BaseURL($0).text } }
+    package var traceHeaders: [(name: String, value: String)] {
+        self[.traceHeaders].flatMap(HeaderList.init)?.headers ?? []
+    }
+    package var traceSampler: String { text(.traceSampler) }
+    package var traceRatio: Double { decimal(.traceRatio) }
+    package var serviceName: String { text(.serviceName) }
+
     package var maxMutations: Int { number(.maxMutations) }
     package var maxBodyBytes: Int { number(.maxBodyBytes) }
     package var maxPayloadBytes: Int { number(.maxPayloadBytes) }

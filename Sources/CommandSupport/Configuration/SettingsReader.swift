@@ -82,8 +82,11 @@ struct SettingsReader {
     }
 
     private static func refusal(of value: String, label: String, _ setting: Setting) -> String {
-        if case .keySetURL = setting.form { return "\(label) must be \(setting.form.allowed)." }
-        if setting.isSecret { return "\(label) must be \(setting.form.allowed)." }
+        switch setting.form {
+        // an invalid URL may contain a password
+        case .keySetURL, .receiverURL: return "\(label) must be \(setting.form.allowed)."
+        default: if setting.isSecret { return "\(label) must be \(setting.form.allowed)." }
+        }
         return "\(label) is \"\(TerminalText.of(value))\", but must be \(setting.form.allowed)."
     }
 
@@ -101,9 +104,13 @@ struct SettingsSource: Sendable {
     /// The file's path; nil for the environment.
     private let path: String?
 
-    /// The variables that begin with `SLUICE_` and are in capitals. An empty one counts as absent.
+    /// The variables that begin with `SLUICE_` and are in capitals, and those of OpenTelemetry that are settings. An
+    /// empty one counts as absent.
     static func environment(_ variables: [String: String]) -> SettingsSource {
         var values: [String: String?] = [:]
+        for name in Setting.knownNames where name.hasPrefix(Setting.sharedPrefix) {
+            if let value = variables[Setting.variable(for: name)], !value.isEmpty { values[name] = value }
+        }
         for (variable, value) in variables where variable.hasPrefix(Setting.prefix) && !value.isEmpty {
             guard variable == variable.uppercased() else { continue }
             values[variable.dropFirst(Setting.prefix.count).lowercased()] = value

@@ -176,6 +176,7 @@ struct DevCommand: AsyncParsableCommand {
         let signer = try await settings.requestSigner()
         let logger = GatewayAssembly.bootstrapLogging(settings)
         let registry = GatewayAssembly.bootstrapMetrics()
+        let traces = GatewayAssembly.bootstrapTraces(settings, registry, logger)
         StartReport.log(settings, to: logger)
         do {
             try await GatewayAssembly.run(
@@ -184,7 +185,7 @@ struct DevCommand: AsyncParsableCommand {
                 signer: signer,
                 registry: registry,
                 logger: logger,
-                companions: [watch] + (upstream.map { [$0] } ?? [])
+                companions: [watch] + (upstream.map { [$0] } ?? []) + (traces.map { [$0] } ?? [])
             ) { address, operations in
                 let text = DevelopmentScreen.text(
                     public: address,

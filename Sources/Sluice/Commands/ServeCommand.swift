@@ -60,6 +60,7 @@ struct ServeCommand: AsyncParsableCommand {
         let arrival = try await requireSchema(settings, logger: logger)
         try requireAddress(settings.publicAddress, .publicAddress, logger: logger)
         try requireAddress(settings.operationsAddress, .operationsAddress, logger: logger)
+        let traces = GatewayAssembly.bootstrapTraces(settings, registry, logger)
         do {
             try await GatewayAssembly.run(
                 settings,
@@ -67,6 +68,7 @@ struct ServeCommand: AsyncParsableCommand {
                 signer: signer,
                 registry: registry,
                 logger: logger,
+                companions: [traces].compactMap { $0 },
                 database: arrival
             ) {
                 logger.info("Listening", metadata: ["public": "\($0)", "operations": "\($1)"])

@@ -14,7 +14,19 @@ struct HostExamination {
             listener(settings.publicAddress, .publicAddress),
             listener(settings.operationsAddress, .operationsAddress),
             openFiles(), operatorToken(),
-        ]
+        ] + (await traceReceiver())
+    }
+
+    /// Reports a receiver of traces that does not respond. It may refuse the request, which has no spans.
+    private func traceReceiver() async -> [Diagnosis] {
+        guard let url = settings.traceReceiver else { return [] }
+        switch await reader.probe(url + "/v1/traces") {
+        case .success: return [.ok("traces", "\(url) responds")]
+        case .failure(let failure):
+            let advice =
+                "Correct \(Setting.traceReceiver.variable). Spans are dropped while the receiver is unavailable."
+            return [.warning("traces", "\(url) does not respond: \(failure.text)", advice)]
+        }
     }
 
     private func listener(_ address: ListenAddress, _ setting: Setting) -> Diagnosis {

@@ -1,6 +1,7 @@
-package import HTTPTypes
+import HTTPTypes
 import Metrics
 import NIOCore
+import Spans
 package import SyncModel
 package import SyncStore
 import Telemetry
@@ -105,16 +106,11 @@ package struct PushEndpoint: Sendable {
             organization: caller.organization,
             user: caller.user,
             isStrict: preferences.isStrict ?? false,
-            traceparent: traceparent(of: exchange.headers)
+            traceparent: RequestTrace.unrecorded(exchange.headers),
+            span: Spans.push(push, caller, within: Spans.current)
         )
         metrics.record(answer)
         return answer
-    }
-
-    /// Returns the request's trace context, if any, in the form that can be stored. Additions of later versions of the
-    /// header are left out.
-    package func traceparent(of headers: HTTPFields) -> String? {
-        headers[.traceparent].flatMap { TraceContext(traceparent: $0) }?.traceparent
     }
 
     private func waits(for answer: PushAnswer, _ preferences: Preferences) -> Bool {
@@ -233,7 +229,8 @@ extension PushEndpoint {
             organization: caller.organization,
             user: caller.user,
             isStrict: preferences.isStrict ?? false,
-            traceparent: traceparent(of: exchange.headers)
+            traceparent: RequestTrace.unrecorded(exchange.headers),
+            span: Spans.push(push, caller, within: exchange.trace)
         ) { result in
             exchange.eventLoop.execute {
                 room.release()

@@ -1,6 +1,7 @@
 import HTTPTypes
 import Metrics
 import ServiceLifecycle
+import Spans
 import SyncModel
 import SyncStore
 package import Tokens
@@ -117,10 +118,10 @@ package struct PublicServer: Service {
         routes.add(.post, "/v1/mutations/{id}/resolve", authenticator.callers(only: settling.resolve))
         routes.add(.get, "/v1/backlog", authenticator.callers(only: backlog.read))
         routes.add(.put, "/v1/devices/{device_id}", authenticator.callers(only: devices.register))
-        routes.add(.post, "/v1/devices/{device_id}/pull", authenticator.callers(only: pulls.pull))
+        routes.add(.post, "/v1/devices/{device_id}/pull", authenticator.callers(only: Spans.during("pull", pulls.pull)))
         routes.add(.get, "/v1/id-mappings", authenticator.callers(only: mappings.list))
         routes.add(.post, "/v1/id-mappings/lookup", authenticator.callers(only: mappings.lookUp))
-        routes.add(.get, "/v1/changes", authenticator.callers(only: changes.page))
+        routes.add(.get, "/v1/changes", authenticator.callers(only: Spans.during("pull", changes.page)))
         let events = EventsEndpoint(store: store, hub: hub)
         routes.add(.get, "/v1/events", answers: "text/event-stream", authenticator.callers(only: events.listen))
         let keySet = KeySetEndpoint(jwks: configuration.jwks)

@@ -58,14 +58,18 @@ struct Responder: Sendable {
         inFlight?.increment()
         defer { inFlight?.decrement() }
         let requestID = RequestID.of(request.headers)
-        return await LogContext.$current.withValue(LogContext(of: request.headers, requestID)) {
-            await respond(to: request, requestID: requestID, on: channel, since: started)
+        let trace = RequestTrace(of: request.head, requestID, isTraced: !isForOperators)
+        return await LogContext.$current.withValue(LogContext(requestID: requestID, traceID: trace.traceID)) {
+            await trace.within {
+                await respond(to: request, requestID: requestID, trace, on: channel, since: started)
+            }
         }
     }
 
     private func respond(
         to request: Request,
         requestID: String,
+        _ trace: RequestTrace,
         on channel: any Channel,
         since started: NIODeadline
     ) async -> Reply {
@@ -73,7 +77,7 @@ struct Responder: Sendable {
         var (answer, route, failure) = await answer(request, requestID: requestID, channel: channel, hold: hold)
         crossOrigin?.mark(&answer, for: request.headers)
         if isForOperators { BrowserRules.mark(&answer, at: request.uri.path) }
-        record(answer, route, failure, since: started)
+        record(answer, route, failure, trace, since: started)
         let response = answer.response(to: request.method, requestID: requestID, date: date.text(at: now()))
         if hold.resize(to: request.method == .head ? 0 : answer.body?.count ?? 0) {
             await ConnectionGuard.release(hold, behindNextResponseOn: channel)
@@ -82,8 +86,15 @@ struct Responder: Sendable {
         return .handover(response.head, to: successor)
     }
 
-    /// Counts and logs a response.
-    func record(_ answer: Answer, _ route: Route?, _ failure: (any Error)?, since started: NIODeadline) {
+    /// Counts and logs a response, and ends the request's span.
+    func record(
+        _ answer: Answer,
+        _ route: Route?,
+        _ failure: (any Error)?,
+        _ trace: RequestTrace,
+        since started: NIODeadline
+    ) {
+        trace.end(answer.status, route)
         let elapsed = (NIODeadline.now() - started).nanoseconds
         (route?.meters ?? unmatched).record(answer.status, nanoseconds: elapsed)
         let level = level(for: answer.status)
@@ -137,14 +148,5 @@ struct Responder: Sendable {
         if status.code < 500 { return .debug }
         if status.code != 503 { return .error }
         return storeWarnings.isFirst(at: now().seconds) ? .warning : .debug
-    }
-}
-
-extension LogContext {
-    init(of headers: HTTPFields, _ requestID: String) {
-        self.init(
-            requestID: requestID,
-            traceID: headers[.traceparent].flatMap { TraceContext(traceparent: $0) }?.traceIDText
-        )
     }
 }

@@ -21,7 +21,7 @@ public enum LaneStep: Sendable {
     }
 
     /// The mutation in flight when the step is made.
-    var dispatch: Dispatch? {
+    public var dispatch: Dispatch? {
         switch self {
         case .settle(let dispatch, _), .apply(let dispatch): dispatch
         case .claim, .proceed: nil

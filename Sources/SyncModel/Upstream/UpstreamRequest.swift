@@ -33,6 +33,8 @@ public struct UpstreamRequest: Sendable, Hashable {
     public var idempotencyKey: UUID
     /// The trace in which the request is a separate span; nil begins a new trace.
     public var trace: TraceContext?
+    /// The request's own span in that trace, if it is recorded; nil for a new one.
+    public var span: TraceContext?
     public var timeout: Duration
 
     public init(

@@ -1,7 +1,7 @@
 /// Rules for the names and values of headers.
 ///
 /// They include the names that only the gateway or the connection sets.
-enum HeaderField {
+package enum HeaderField {
     static let maximumValueBytes = 4_096
 
     /// Fields of one connection (RFC 9110, section 7.6.1), or of the framing of a body.
@@ -61,7 +61,7 @@ enum HeaderField {
     }
 
     /// Whether a text is a token of RFC 9110, section 5.6.2.
-    static func isName(_ text: String) -> Bool {
+    package static func isName(_ text: String) -> Bool {
         !text.isEmpty
             && text.utf8.allSatisfy { byte in
                 switch byte {

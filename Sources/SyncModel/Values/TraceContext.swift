@@ -52,8 +52,10 @@ public struct TraceContext: Sendable, Hashable {
     }
 
     /// A span of the same trace, with a random id, for a request that this span causes.
-    public func child() -> TraceContext {
-        TraceContext(traceID: traceID, spanID: Self.randomID(), isSampled: isSampled)
+    ///
+    /// - Parameter sampled: whether the span is recorded; nil if this follows its parent.
+    public func child(sampled: Bool? = nil) -> TraceContext {
+        TraceContext(traceID: traceID, spanID: Self.randomID(), isSampled: sampled ?? isSampled)
     }
 
     /// The header's value: 55 characters, version 00, with only the flag that this version defines.
@@ -72,6 +74,13 @@ public struct TraceContext: Sendable, Hashable {
     public var traceIDText: String {
         var bytes: [UInt8] = []
         Self.append(traceID, to: &bytes)
+        return String(decoding: bytes, as: UTF8.self)
+    }
+
+    /// The span id in the same form: 16 digits.
+    public var spanIDText: String {
+        var bytes: [UInt8] = []
+        Self.append(spanID, to: &bytes)
         return String(decoding: bytes, as: UTF8.self)
     }
 

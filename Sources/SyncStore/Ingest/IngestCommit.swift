@@ -4,6 +4,7 @@ import JSONText
 import Logging
 import Postgres
 import ServiceLifecycle
+import Spans
 package import SyncModel
 
 /// Writes changes that were made outside of Sluice to the feed, in groups.
@@ -101,10 +102,15 @@ package final class IngestCommit: Service {
     private func take(_ request: IngestRequest, from bearer: IngestBearer) async throws(Problem)
         -> IngestAnswer
     {
+        let span = Spans.child("ingest", of: Spans.current)
+        span?.set(organization: bearer.organization)
+        span?.set(.events, request.entries.count)
+        defer { span?.end() }
         let place = try await catalog.entry(bearer.organization).place
         return try await committers.submit(at: place) { reply in
             var job = IngestJob(organization: bearer.organization, task: .take(request, bearer), reply: reply)
             job.isHeavy = heavyLanes.contains(job.lane)
+            job.span = span
             return job
         }
     }

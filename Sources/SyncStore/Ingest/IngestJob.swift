@@ -1,5 +1,6 @@
 package import FoundationEssentials
 import GroupCommit
+import Spans
 package import SyncModel
 import Synchronization
 
@@ -16,6 +17,7 @@ struct IngestJob: GroupJob {
     let task: Task
     /// Whether the job's work is known to exceed ``IngestBounds/light``.
     var isHeavy = false
+    var span: GatewaySpan?
     let enqueuedAt = ContinuousClock.now
     let reply: JobCompletion<IngestAnswer>
 

@@ -48,16 +48,24 @@ package final class LaneStore: Service {
         releases: Bool = false,
         progress: LaneProgress? = nil
     ) async throws(Problem) -> LaneAction {
-        try await committers.submit(at: catalog.entry(lane.organization).place) { reply in
-            let request = LaneRequest(
-                lane: lane,
-                step: step,
-                worker: worker,
-                heldUntil: heldUntil,
-                releases: releases,
-                progress: progress
-            )
-            return LaneJob(request: request, reply: reply)
+        let request = LaneRequest(
+            lane: lane,
+            step: step,
+            worker: worker,
+            heldUntil: heldUntil,
+            releases: releases,
+            progress: progress
+        )
+        let span = LaneSpan(step)
+        do throws(Problem) {
+            let action = try await committers.submit(at: catalog.entry(lane.organization).place) { reply in
+                LaneJob(request: request, span: span.settling, reply: reply)
+            }
+            span.end(action)
+            return action
+        } catch {
+            span.fail(error)
+            throw error
         }
     }
 

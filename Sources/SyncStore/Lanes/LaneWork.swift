@@ -3,6 +3,7 @@ import GroupCommit
 import JSONText
 import Logging
 import Postgres
+import Spans
 import SyncModel
 
 /// Commits groups of lane steps.
@@ -135,6 +136,7 @@ struct LaneWork: GroupTransaction {
 /// A lane step on its way through a committer.
 struct LaneJob: GroupJob {
     let request: LaneRequest
+    let span: GatewaySpan?
     let enqueuedAt = ContinuousClock.now
     let reply: JobCompletion<LaneAction>
 

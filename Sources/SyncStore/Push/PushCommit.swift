@@ -2,6 +2,7 @@ package import FoundationEssentials
 import GroupCommit
 import Postgres
 import ServiceLifecycle
+package import Spans
 package import SyncModel
 import Synchronization
 
@@ -31,15 +32,19 @@ package final class PushCommit: Service {
     ///
     /// Returns once the commit is durable. A push is committed even if its client has disconnected.
     ///
-    /// - Parameter traceparent: W3C trace context of the request; it is passed to the upstream.
+    /// - Parameters:
+    ///   - traceparent: W3C trace context of the request; it is passed to the upstream.
+    ///   - span: the span of the push, if it is recorded. It ends with the commit, and replaces the trace context.
     /// - Throws: the problem that refuses the whole push; `overloaded` and `store_unavailable` with `retryAfter`.
     package func submit(
         _ push: PushRequest,
         organization: Organization,
         user: UUID,
         isStrict: Bool,
-        traceparent: String? = nil
+        traceparent: String? = nil,
+        span: GatewaySpan? = nil
     ) async throws(Problem) -> PushAnswer {
+        defer { span?.end() }
         let place = try await catalog.entry(organization.id).place
         let answer = try await committers.submit(at: place) { reply in
             PushJob(
@@ -47,8 +52,9 @@ package final class PushCommit: Service {
                 organization: organization,
                 user: user,
                 isStrict: isStrict,
-                traceparent: traceparent,
-                reply: reply
+                traceparent: span?.context.traceparent ?? traceparent,
+                reply: reply,
+                span: span
             )
         }
         return await completed(answer, of: LaneKey(organization: organization.id, user: user))
@@ -65,17 +71,22 @@ package final class PushCommit: Service {
         user: UUID,
         isStrict: Bool,
         traceparent: String?,
+        span: GatewaySpan? = nil,
         _ receiver: @escaping @Sendable (Result<PushAnswer, Problem>) -> Void
     ) -> Bool {
         guard let place = catalog.cachedEntry(organization.id)?.place else { return false }
-        let reply = JobCompletion(to: receiver)
+        let reply = JobCompletion { (answer: Result<PushAnswer, Problem>) in
+            span?.end()
+            receiver(answer)
+        }
         let job = PushJob(
             push: push,
             organization: organization,
             user: user,
             isStrict: isStrict,
-            traceparent: traceparent,
-            reply: reply
+            traceparent: span?.context.traceparent ?? traceparent,
+            reply: reply,
+            span: span
         )
         committers.submit(job, at: place, reply)
         return true
@@ -118,6 +129,7 @@ struct PushJob: GroupJob {
     let traceparent: String?
     let enqueuedAt = ContinuousClock.now
     let reply: JobCompletion<PushAnswer>
+    let span: GatewaySpan?
 
     var lane: LaneKey { LaneKey(organization: organization.id, user: user) }
     var device: DeviceKey { DeviceKey(lane: lane, id: push.deviceID) }

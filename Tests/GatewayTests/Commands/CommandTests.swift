@@ -75,8 +75,13 @@ import Testing
             "MAX_PAYLOAD_BYTES", "MAX_CONNECTIONS", "MAX_BODY_BYTES_IN_FLIGHT",
             "MAX_ANSWER_BYTES_IN_FLIGHT", "MAX_DEVICES_PER_USER",
         ]
+        let shared = [
+            "EXPORTER_OTLP_ENDPOINT", "EXPORTER_OTLP_HEADERS", "TRACES_SAMPLER", "TRACES_SAMPLER_ARG", "SERVICE_NAME",
+        ]
         for variable in variables { #expect(help.output.contains("SLUICE_\(variable)"), "\(variable)") }
-        #expect(help.output.components(separatedBy: "; default: ").count == variables.count + 1)
+        for variable in shared { #expect(help.output.contains("OTEL_\(variable)"), "\(variable)") }
+        let count = variables.count + shared.count
+        #expect(help.output.components(separatedBy: "; default: ").count == count + 1)
     }
 
     @Test func `prints the version, the commit and the release of Swift on one line`() async throws {

@@ -74,8 +74,11 @@ import Testing
         }
     }
 
-    /// Metrics of keys by URL and of a cluster's servers. Only a gateway with such a configuration has them.
+    /// Metrics of keys by URL, of a cluster's servers and of exported traces. Only a gateway with such a configuration
+    /// has them.
     private static let madeElsewhere: Set = [
+        "sluice_traces_exported_total", "sluice_traces_dropped_total", "sluice_traces_export_failures_total",
+        "sluice_traces_queued",
         "sluice_jwks_age_seconds", "sluice_jwks_missing", "sluice_jwks_refreshes_total", "sluice_cluster_server_up",
     ]
 

@@ -1,3 +1,4 @@
+import Spans
 import SyncModel
 import SyncStore
 
@@ -131,7 +132,12 @@ struct SourceIntake: Sendable {
         let entries = Array(entries)
         do throws(Problem) {
             let request = IngestRequest(entries: entries, bodyBytes: entries.reduce(0) { $0 + Self.size(of: $1) })
-            return .success(try await ingest.submit(request, from: bearer).verdicts)
+            let span = Spans.root("source batch", .internal)
+            return .success(
+                try await Spans.within(span) { () async throws(Problem) in
+                    try await ingest.submit(request, from: bearer).verdicts
+                }
+            )
         } catch {
             return .failure(error)
         }

@@ -2,6 +2,7 @@ import AsyncHTTPClient
 package import Logging
 import NIOCore
 import NIOHTTP1
+import Spans
 package import StandardWebhooks
 import SyncDispatch
 package import SyncModel
@@ -177,12 +178,16 @@ extension WebhookDispatcher.WebhookTransport {
                 let body = delivery.body(of: lease.endpoint.organization)
                 let signer = WebhookSigner(secrets: secrets, key: key)
                 do {
-                    let headers = try signer.headers(
+                    var headers = try signer.headers(
                         id: delivery.messageID,
                         timestamp: now().seconds,
                         body: body
                     )
-                    return await sender.send(body, headers: headers, on: line)
+                    let span = Spans.delivery(delivery, lease)
+                    if let span { headers.append((name: "traceparent", value: span.context.traceparent)) }
+                    let answer = await sender.send(body, headers: headers, on: line)
+                    span?.end(answer)
+                    return answer
                 } catch {
                     return .none("the message could not be signed")
                 }

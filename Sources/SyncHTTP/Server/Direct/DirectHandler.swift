@@ -125,6 +125,8 @@ package struct DirectExchange: Sendable {
     let eventLoop: any EventLoop
     /// Identifies the request in log lines.
     let context: LogContext
+    /// The request's span; nil if it is not recorded.
+    let trace: TraceContext?
     /// Receives the response, once, on the event loop, after the endpoint has returned.
     let reply: @Sendable (Result<Answer, any Error>) -> Void
 

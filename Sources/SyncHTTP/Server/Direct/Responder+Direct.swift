@@ -19,18 +19,20 @@ extension Responder {
         else { return false }
         let started = NIODeadline.now()
         let requestID = RequestID.of(head.headerFields)
-        let context = LogContext(of: head.headerFields, requestID)
+        let trace = RequestTrace(of: head, requestID, isTraced: !isForOperators)
+        let context = LogContext(requestID: requestID, traceID: trace.traceID)
         let hold = ResponseMemoryLease(budgets.answers, pages: budgets.pages)
         let exchange = DirectExchange(
             head: head,
             body: body.map { Array($0.readableBytesView) } ?? [],
             eventLoop: channel.eventLoop,
             context: context,
+            trace: trace.recorded,
             reply: { result in
                 inFlight?.decrement()
                 var (answer, failure) = Self.answer(result, requestID: requestID)
                 crossOrigin?.mark(&answer, for: head.headerFields)
-                LogContext.$current.withValue(context) { record(answer, route, failure, since: started) }
+                LogContext.$current.withValue(context) { record(answer, route, failure, trace, since: started) }
                 if hold.resize(to: answer.body?.count ?? 0) {
                     ConnectionGuard.releaseNow(hold, behindNextResponseOn: channel)
                 }

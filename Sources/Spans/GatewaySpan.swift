@@ -1,0 +1,103 @@
+package import FoundationEssentials
+import JSONText
+package import SyncModel
+import Tracing
+
+/// A span that is recorded. It has to be ended exactly once.
+package final class GatewaySpan: Sendable {
+    /// The roles of spans in OpenTelemetry that the gateway uses.
+    package enum Kind: Sendable {
+        case `internal`
+        /// The gateway answers a request.
+        case server
+        /// The gateway waits for another program.
+        case client
+
+        var kind: SpanKind {
+            switch self {
+            case .internal: .internal
+            case .server: .server
+            case .client: .client
+            }
+        }
+    }
+
+    /// The span's position, the parent of its children.
+    package let context: TraceContext
+    private let span: any Span
+
+    init(_ span: any Span, at context: TraceContext) {
+        self.span = span
+        self.context = context
+    }
+
+    package func rename(_ name: String) { span.operationName = name }
+
+    package func set(_ key: SpanKey, _ value: String) { span.attributes.set(key.name, value: .string(value)) }
+
+    package func set(_ key: SpanKey, _ value: Int) { span.attributes.set(key.name, value: .int64(Int64(value))) }
+
+    /// Names the organization. The tracer leaves this out, unless the setting for metrics allows ids.
+    package func set(organization: UUID) { set(.organization, organization.lowercased) }
+
+    /// Marks the span as failed.
+    ///
+    /// - Parameter reason: a short text without user content, such as the status code or the type of the error.
+    package func fail(_ reason: String) {
+        set(.errorType, reason)
+        span.setStatus(SpanStatus(code: .error))
+    }
+
+    package func fail(_ error: any Error) {
+        fail((error as? Problem)?.code.rawValue ?? "\(type(of: error))")
+    }
+
+    /// Names another span that this span's work concerns, without being its child.
+    package func link(to other: TraceContext) {
+        var context = InstrumentationContext.topLevel
+        context.trace = other
+        span.addLink(SpanLink(context: context, attributes: [:]))
+    }
+
+    package func end() { span.end() }
+}
+
+/// The names of attributes: those of OpenTelemetry's semantic conventions, and the gateway's own.
+///
+/// No attribute has content of users: no payload, path, query or header.
+package struct SpanKey: Sendable {
+    package let name: String
+
+    private init(_ name: String) {
+        self.name = name
+    }
+
+    package static let method = SpanKey("http.request.method")
+    package static let route = SpanKey("http.route")
+    package static let status = SpanKey("http.response.status_code")
+    package static let answerBytes = SpanKey("http.response.body.size")
+    /// The number of earlier attempts.
+    package static let resends = SpanKey("http.request.resend_count")
+    package static let serverAddress = SpanKey("server.address")
+    package static let serverPort = SpanKey("server.port")
+    package static let database = SpanKey("db.system.name")
+    package static let databaseOperation = SpanKey("db.operation.name")
+    package static let batchSize = SpanKey("db.operation.batch.size")
+    package static let errorType = SpanKey("error.type")
+
+    package static let organization = SpanKey("sluice.organization.id")
+    package static let requestID = SpanKey("sluice.request.id")
+    /// The number of mutations, of a push or of a committed group.
+    package static let mutations = SpanKey("sluice.mutations")
+    package static let mutationID = SpanKey("sluice.mutation.id")
+    package static let mutationStatus = SpanKey("sluice.mutation.status")
+    /// The number of the attempt.
+    package static let attempt = SpanKey("sluice.mutation.attempt")
+    package static let outcome = SpanKey("sluice.outcome")
+    package static let step = SpanKey("sluice.lane.step")
+    package static let entityType = SpanKey("sluice.entity.type")
+    package static let statements = SpanKey("sluice.commit.statements")
+    package static let roundTrips = SpanKey("sluice.commit.round_trips")
+    package static let events = SpanKey("sluice.events")
+    package static let webhookEvent = SpanKey("sluice.webhook.event")
+}

@@ -1,0 +1,142 @@
+import JSONText
+import Spans
+import SyncModel
+import Tracing
+
+/// Writes spans as an OTLP request in JSON.
+///
+/// OTLP/JSON is Protobuf's JSON, with two exceptions: ids are hexadecimal instead of base64, and enumerations are
+/// numbers. 64-bit numbers are strings, as in Protobuf's JSON.
+package struct OTLPEncoder: Sendable {
+    /// The maximum length of a text, in bytes. Longer texts are cut.
+    static let maximumBytes = 256
+
+    /// The program's attributes, such as `service.name`.
+    private let resource: [(key: String, value: String)]
+    private let version: String
+    private let showsOrganizations: Bool
+
+    /// - Parameter showsOrganizations: whether spans name organizations, by id.
+    package init(resource: [(key: String, value: String)], version: String, showsOrganizations: Bool = false) {
+        self.resource = resource
+        self.version = version
+        self.showsOrganizations = showsOrganizations
+    }
+
+    /// Returns the body of a request.
+    package func request(_ spans: [SpanRecord]) -> [UInt8] {
+        var writer = JSONWriter(capacity: 512 + spans.count * 768)
+        writer.beginObject()
+        writer.name("resourceSpans")
+        writer.beginArray()
+        writer.beginObject()
+        writer.name("resource")
+        writer.beginObject()
+        writer.name("attributes")
+        writer.beginArray()
+        for (key, value) in resource { write(key, .string(value), to: &writer) }
+        writer.endArray()
+        writer.endObject()
+        writer.name("scopeSpans")
+        writer.beginArray()
+        writer.beginObject()
+        writer.name("scope")
+        writer.beginObject()
+        writer.member("name", "sluice")
+        writer.member("version", version)
+        writer.endObject()
+        writer.name("spans")
+        writer.beginArray()
+        for span in spans { write(span, to: &writer) }
+        writer.endArray()
+        writer.endObject()
+        writer.endArray()
+        writer.endObject()
+        writer.endArray()
+        writer.endObject()
+        return writer.bytes
+    }
+
+    private func write(_ span: SpanRecord, to writer: inout JSONWriter) {
+        writer.beginObject()
+        writer.member("traceId", span.context.traceIDText)
+        writer.member("spanId", span.context.spanIDText)
+        if let parent = span.parent { writer.member("parentSpanId", parent.spanIDText) }
+        writer.member("flags", flags(of: span))
+        writer.member("name", cut(span.name))
+        writer.member("kind", number(of: span.kind))
+        writer.member("startTimeUnixNano", "\(span.start)")
+        writer.member("endTimeUnixNano", "\(span.end)")
+        writer.name("attributes")
+        writer.beginArray()
+        var attributes: [(key: String, value: SpanAttribute)] = []
+        span.attributes.forEach { attributes.append(($0, $1)) }
+        for (key, value) in attributes.sorted(by: { $0.key < $1.key })
+        where showsOrganizations || key != SpanKey.organization.name {
+            write(key, value, to: &writer)
+        }
+        writer.endArray()
+        if !span.links.isEmpty {
+            writer.name("links")
+            writer.beginArray()
+            for link in span.links {
+                writer.beginObject()
+                writer.member("traceId", link.traceIDText)
+                writer.member("spanId", link.spanIDText)
+                writer.endObject()
+            }
+            writer.endArray()
+            if span.droppedLinks > 0 { writer.member("droppedLinksCount", span.droppedLinks) }
+        }
+        if span.hasFailed {
+            writer.name("status")
+            writer.beginObject()
+            writer.member("code", 2)
+            writer.endObject()
+        }
+        writer.endObject()
+    }
+
+    private func write(_ key: String, _ value: SpanAttribute, to writer: inout JSONWriter) {
+        writer.beginObject()
+        writer.member("key", key)
+        writer.name("value")
+        writer.beginObject()
+        switch value {
+        case .string(let text): writer.member("stringValue", cut(text))
+        case .int64(let number): writer.member("intValue", "\(number)")
+        case .int32(let number): writer.member("intValue", "\(number)")
+        case .bool(let value): writer.member("boolValue", value)
+        // the gateway has no attributes of other types; those of libraries are shown as text
+        default: writer.member("stringValue", cut("\(value)"))
+        }
+        writer.endObject()
+        writer.endObject()
+    }
+
+    /// The text, or its beginning that ends between two characters.
+    private func cut(_ text: String) -> String {
+        guard text.utf8.count > Self.maximumBytes else { return text }
+        var end = text.utf8.index(text.startIndex, offsetBy: Self.maximumBytes)
+        while end.samePosition(in: text.unicodeScalars) == nil { text.utf8.formIndex(before: &end) }
+        return String(text[..<end])
+    }
+
+    /// The flags of `trace_flags`, and whether the parent is of another process, which only a request's parent is known
+    /// to be.
+    private func flags(of span: SpanRecord) -> Int {
+        let isKnown = 0x100
+        let isRemote = 0x200
+        return 1 | isKnown | (span.parent != nil && span.kind == .server ? isRemote : 0)
+    }
+
+    private func number(of kind: SpanKind) -> Int {
+        switch kind {
+        case .internal: 1
+        case .server: 2
+        case .client: 3
+        case .producer: 4
+        case .consumer: 5
+        }
+    }
+}
