@@ -35,6 +35,12 @@ public final class SluiceClient: Sendable {
         /// The time for which ended writes are kept. It must reach as far back as a backup that an operator may
         /// restore.
         public var keep: Duration = .seconds(7 * 86_400)
+        /// A text that differs on each phone and is not part of its backups, such as the vendor's identifier of the
+        /// device. By default it is the number of the database's file in its file system.
+        ///
+        /// If the database was last used with another text, it is a copy: it was restored from a backup, perhaps while
+        /// the first phone remains in use. The copy then gets a new device id.
+        public var installation: String?
         /// Whether to listen to the gateway's events while resumed, so that others' changes arrive within a second. Off
         /// on Linux, where `URLSession` keeps a core busy for as long as a response is open.
         public var usesEvents = Configuration.listens
@@ -125,7 +131,7 @@ public final class SluiceClient: Sendable {
         captured = CapturedRows(map, configuration)
         try captured.begin(database, now: configuration.now())
         try MappedColumns(map).adopt(database, now: configuration.now())
-        let device = try database.read { try Device.known($0) } ?? database.write { try Device.id($0) }
+        let device = try Installation(map, configuration, database.path).claim(database)
         self.database = database
         self.map = map
         self.configuration = configuration

@@ -46,6 +46,32 @@ struct DeviceNumbers {
         }
     }
 
+    /// Records that the gateway may have other numbers for rows of this phone than their keys.
+    static func noteOthers(_ db: Database) throws {
+        try db.execute(sql: "UPDATE sluice_device SET has_other_numbers = 1")
+    }
+
+    static func areOthers(_ db: Database) throws -> Bool {
+        try Bool.fetchOne(db, sql: "SELECT has_other_numbers FROM sluice_device") ?? false
+    }
+
+    /// Whether a copy of another phone's database still needs its own numbers for entities whose server ids are
+    /// integers: only numbers can name them. The pull from the beginning brings the numbers.
+    func areMissing() throws -> Bool {
+        guard try Self.areOthers(db), try Feed.read(db).isSnapshot else { return false }
+        return try entities.contains { entity in
+            try Bool.fetchOne(
+                db,
+                sql: """
+                    SELECT EXISTS (
+                        SELECT 1 FROM sluice_id_mappings
+                        WHERE entity_type = ? AND status = 'resolved' AND NOT \(NumberReplacement.isReplaceable))
+                    """,
+                arguments: [entity.entityType]
+            ) ?? false
+        }
+    }
+
     /// Returns rows created after a phone was restored from a backup, under numbers that it had assigned before the
     /// restore.
     ///
@@ -89,7 +115,8 @@ struct DeviceNumbers {
         let highest = try Int64.fetchOne(
             db,
             sql: """
-                SELECT max(CAST(i.key AS INTEGER)) FROM sluice_id_mappings i
+                SELECT max(max(CAST(i.key AS INTEGER), coalesce(CAST(i.client_id AS INTEGER), 0)))
+                FROM sluice_id_mappings i
                 WHERE i.entity_type = ?1 AND NOT EXISTS (
                     SELECT 1 FROM sluice_mutations m
                     WHERE m.entity_type = ?1 AND m.key = i.key AND m.operation = 'create' AND m.status = 'queued')

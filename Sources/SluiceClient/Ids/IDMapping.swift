@@ -44,6 +44,11 @@ struct IDMapping: Sendable {
         self.status = status
     }
 
+    /// Returns the mapping of a row of a type with device ids with another number; nil if the gateway may not have any.
+    func numbered(_ number: JSON?) -> IDMapping {
+        IDMapping(entityType: entityType, key: key, clientID: number, serverID: serverID, status: status)
+    }
+
     fileprivate init(_ row: Row) throws {
         entityType = row["entity_type"]
         key = row["key"]
@@ -97,8 +102,9 @@ extension IDMapping {
     }
 
     /// Whether the library has only references to the entity, and no data of it.
-    func isNameOnly(_ db: Database) throws -> Bool {
-        guard clientID == nil else { return false }
+    func isNameOnly(_ db: Database) throws -> Bool { try clientID == nil && isWithoutData(db) }
+
+    func isWithoutData(_ db: Database) throws -> Bool {
         let statement = try db.cachedStatement(
             sql: """
                 SELECT EXISTS (SELECT 1 FROM sluice_base WHERE entity_type = ?1 AND key = ?2)
@@ -106,6 +112,19 @@ extension IDMapping {
                 """
         )
         return try Bool.fetchOne(statement, arguments: [entityType, key]) == false
+    }
+
+    /// Whether the create of the entity was never sent.
+    func isUnsent(_ db: Database) throws -> Bool {
+        guard status == .pending else { return false }
+        let statement = try db.cachedStatement(
+            sql: """
+                SELECT EXISTS (
+                    SELECT 1 FROM sluice_mutations
+                    WHERE entity_type = ? AND key = ? AND operation = 'create' AND status = 'queued')
+                """
+        )
+        return try Bool.fetchOne(statement, arguments: [entityType, key]) ?? false
     }
 
     /// Writes the mapping. It replaces an older mapping of the same key.

@@ -13,6 +13,8 @@ final class Identities {
     private let isReading: Bool
     private var known: [EntityName: IDMapping] = [:]
     private var keys: [ServerName: String] = [:]
+    /// Whether rows may have other numbers at the gateway than their keys; nil until it is read.
+    private var areOtherNumbers: Bool?
 
     private struct ServerName: Hashable {
         let entityType: String
@@ -93,9 +95,122 @@ final class Identities {
             guard target.idSpace == .device else {
                 return target.key.json(of: try key(of: target, serverID: id))
             }
-            if numbers == .device { return id }
-            return try IDMapping.of(type, serverID: id, db).map { target.key.json(of: $0.key) } ?? .null
+            if numbers == .device, id.int64 != nil { return try key(of: target, number: id) }
+            let known = try IDMapping.of(type, serverID: id, db).map { target.key.json(of: $0.key) }
+            return known ?? (numbers == .device ? id : .null)
         }
+    }
+
+    /// Returns the key of an entity by the device's number for it. Most rows have their number as key.
+    private func key(of entity: EntitySync, number: JSON) throws -> JSON {
+        guard try areOthers() else { return number }
+        if let known = try IDMapping.of(entity.entityType, clientID: number, db) {
+            return entity.key.json(of: known.key)
+        }
+        let key = number.text
+        if !isReading, try IDMapping.of(entity.entityType, key: key, db) == nil {
+            // the entity may be known under another key, which its own change shows later
+            try save(
+                IDMapping(entityType: entity.entityType, key: key, clientID: number, serverID: nil, status: .pending)
+            )
+        }
+        return number
+    }
+
+    private func areOthers() throws -> Bool {
+        if let areOtherNumbers { return areOtherNumbers }
+        let areOthers = try DeviceNumbers.areOthers(db)
+        areOtherNumbers = areOthers
+        return areOthers
+    }
+
+    /// Returns the key of an entity that a page names by server id and by the device's number.
+    func key(of entity: EntitySync, serverID: JSON, number: Int64) throws -> String {
+        let (type, clientID) = (entity.entityType, JSON.integer(number))
+        var own = try IDMapping.of(type, key: String(number), db)
+        if let unsent = own, try unsent.isUnsent(db) {
+            // another phone uses the same device id; its row is no row of this phone
+            try DeviceNumbers(map, db).renumber(EntityName(type, unsent.key))
+            forget()
+            own = nil
+        }
+        if let own, own.serverID?.id == serverID.id, own.clientID?.id == clientID.id { return own.key }
+        if let known = try IDMapping.of(type, serverID: serverID, db) {
+            return try renumber(known, to: clientID, entity)
+        }
+        if let known = try IDMapping.of(type, clientID: clientID, db) {
+            try resolve(known, serverID: serverID)
+            return known.key
+        }
+        let key = try own == nil ? number : DeviceNumbers(map, db).next()[type] ?? number
+        if key != number { try noteOtherNumbers() }
+        try save(
+            IDMapping(entityType: type, key: String(key), clientID: clientID, serverID: serverID, status: .resolved)
+        )
+        return String(key)
+    }
+
+    /// Records the device's number for an entity that has another key on the phone.
+    private func renumber(_ known: IDMapping, to number: JSON, _ entity: EntitySync) throws -> String {
+        let type = entity.entityType
+        if let other = try IDMapping.of(type, clientID: number, db), other.key != known.key {
+            if try other.isWithoutData(db) {
+                // rows that named the entity by its number, before its own change arrived
+                guard try KeyRewriter(map, db).merge(other, into: known, entity) == known.key else { return known.key }
+                forget()
+            } else if other.status == .pending {
+                return try unite(known, with: other, entity) ? other.key : known.key
+            } else {
+                // a restored gateway has given the number to another entity
+                try save(other.numbered(nil))
+            }
+        }
+        if let old = known.clientID, old.id != number.id {
+            try KeyRewriter(map, db).renameQueued(entity, old, to: number)
+        }
+        try save(known.numbered(number))
+        try noteOtherNumbers()
+        return known.key
+    }
+
+    /// Makes one row of a row that the phone created and another that a page showed before the create was answered. The
+    /// first keeps its key.
+    ///
+    /// - Returns: false if one of the app's constraints prevents it.
+    func unite(_ shown: IDMapping, with own: IDMapping, _ entity: EntitySync) throws -> Bool {
+        guard try KeyRewriter(map, db).merge(shown, into: own, entity) == own.key else { return false }
+        forget()
+        let united = IDMapping(
+            entityType: entity.entityType,
+            key: own.key,
+            clientID: own.clientID,
+            serverID: shown.serverID,
+            status: .resolved
+        )
+        try save(united)
+        if let number = shown.clientID {
+            if let old = own.clientID { try KeyRewriter(map, db).renameQueued(entity, old, to: number) }
+            try save(united.numbered(number))
+        } else {
+            try forgetNumber(own.clientID, of: EntityName(entity.entityType, own.key))
+        }
+        try noteOtherNumbers()
+        return true
+    }
+
+    /// Names an entity by its server id, although the phone has created it: the gateway may have no number of this
+    /// device for it, because another device has sent the create.
+    func forgetNumber(_ number: JSON?, of name: EntityName) throws {
+        guard let number, let known = try mapping(name), known.clientID?.id == number.id, known.serverID?.string != nil
+        else { return }
+        try NumberReplacement(map, db).replaceInQueued(naming: ClientName(name.entityType, number))
+        try save(known.numbered(nil))
+        try noteOtherNumbers()
+    }
+
+    private func noteOtherNumbers() throws {
+        try DeviceNumbers.noteOthers(db)
+        areOtherNumbers = true
     }
 
     /// Returns the key of an entity by the gateway's id, which may be a client id of this user.

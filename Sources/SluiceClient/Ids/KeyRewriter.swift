@@ -250,7 +250,7 @@ struct KeyRewriter {
 
 extension KeyRewriter {
     /// Replaces a number of the device in mutations that were never sent.
-    private func renameQueued(_ entity: EntitySync, _ old: JSON, to new: JSON) throws {
+    func renameQueued(_ entity: EntitySync, _ old: JSON, to new: JSON) throws {
         try db.execute(
             sql: """
                 UPDATE sluice_mutations SET local_id = ?3

@@ -135,25 +135,7 @@ struct PageApplication {
         guard let number = change["local_id"]?.int64 else {
             throw SluiceError.invalid("a change of '\(entity.entityType)' without the device's number")
         }
-        let (key, clientID) = (String(number), JSON.integer(number))
-        let known = try IDMapping.of(entity.entityType, key: key, db)
-        if known?.serverID?.id != id.id {
-            // a restored gateway lacks the number that the device has for the entity, and assigns another
-            if known == nil, let old = try IDMapping.of(entity.entityType, serverID: id, db), old.clientID != nil {
-                try KeyRewriter(map, db).rename(old, entity, to: number)
-                identities.forget()
-            }
-            try identities.save(
-                IDMapping(
-                    entityType: entity.entityType,
-                    key: key,
-                    clientID: clientID,
-                    serverID: id,
-                    status: .resolved
-                )
-            )
-        }
-        return key
+        return try identities.key(of: entity, serverID: id, number: number)
     }
 
     /// Hides the edits that the base already contains.

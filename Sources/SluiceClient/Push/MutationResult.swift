@@ -26,6 +26,8 @@ struct MutationResult: Sendable {
     let revision: Int64?
     let attemptCount: Int64?
     let nextRetryAt: String?
+    /// Whether the gateway had accepted the mutation before this push, perhaps from another device.
+    let isReplay: Bool
     /// Whether the error was too long for the response.
     private let omitsError: Bool
 
@@ -49,6 +51,7 @@ struct MutationResult: Sendable {
         revision = member("revision")?.int64
         attemptCount = member("attempt_count")?.int64
         nextRetryAt = member("next_retry_at")?.string
+        isReplay = json["replayed"]?.bool ?? false
         omitsError = member("omitted")?.array?.contains("error") ?? false
     }
 

@@ -22,9 +22,18 @@ struct PushAnswer {
         guard entries.map(\.id) == batch.rows.map(\.id), let accepted = answer.acceptedSequence else { return false }
         for result in entries { try results.apply(result) }
         for mapping in answer["id_mappings"]?.array ?? [] { try results.note(mapping) }
+        for result in entries where result.status == .rejected { try nameByServer(result.id) }
         try Outbox.note(accepted: accepted, db)
         try db.execute(sql: "UPDATE sluice_device SET pushed_at = ?", arguments: [now.rfc3339])
         return true
+    }
+
+    /// Sends a rejected write again, if it named an entity by a number that the gateway does not have for this device.
+    private func nameByServer(_ id: UUID) throws {
+        guard map.hasDeviceIDs, try DeviceNumbers.areOthers(db),
+            try NumberReplacement(map, db).replaceUnknown(in: id)
+        else { return }
+        _ = try Settling(map, db, now: now).resubmitUndecided(id)
     }
 
     /// Assigns new numbers to writes that were rejected because another phone has used their numbers. That phone was

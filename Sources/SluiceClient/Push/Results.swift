@@ -142,7 +142,13 @@ final class Results {
     {
         let name = EntityName(entity.entityType, key)
         guard isCreate, entity.idSpace != .shared, let mapping = try identities.mapping(name) else { return key }
-        if let serverID = result.serverID { return try resolve(mapping, entity, serverID) }
+        if let serverID = result.serverID {
+            let resolved = try resolve(mapping, entity, serverID)
+            if entity.idSpace == .device, mapping.status == .pending, result.isReplay {
+                try identities.forgetNumber(mapping.clientID, of: EntityName(entity.entityType, resolved))
+            }
+            return resolved
+        }
         if result.status == .discarded { try identities.fail(mapping) }
         return key
     }
@@ -153,6 +159,11 @@ final class Results {
         let rewriter = KeyRewriter(map, db)
         // a create whose entity was pulled before: both ids identify this entity from now on
         if let other = try IDMapping.of(entity.entityType, serverID: serverID, db), other.key != mapping.key {
+            if entity.idSpace == .device {
+                guard try identities.unite(other, with: mapping, entity) else { return mapping.key }
+                try rows.refresh(entity, mapping.key)
+                return mapping.key
+            }
             guard try identities.give(other, to: mapping, entity) else {
                 let key = try rewriter.merge(mapping, into: other, entity)
                 identities.forget()

@@ -31,6 +31,12 @@ extension DatabaseMigrator {
             try db.execute(sql: "CREATE TABLE sluice_captured (\(CaptureTriggers.columns))")
             try db.execute(sql: "CREATE INDEX sluice_captured_by_row ON sluice_captured (entity_type, key)")
         }
+        registerMigration("sluice 4: installations") { db in
+            // the installation that the device id belongs to: a copy of the file on another phone is another one
+            try db.execute(sql: "ALTER TABLE sluice_device ADD COLUMN installation TEXT")
+            // whether the gateway may have other numbers for rows of types with device ids than the phone
+            try db.execute(sql: "ALTER TABLE sluice_device ADD COLUMN has_other_numbers INTEGER NOT NULL DEFAULT 0")
+        }
     }
 
     /// Copies of writes that other devices of the user left, and that need a decision.

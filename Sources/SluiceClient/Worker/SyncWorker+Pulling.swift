@@ -42,8 +42,8 @@ extension SyncWorker {
                         try OtherWrite.findKeys(map, db)
                         return try Intent.next(db) != nil
                     }
-                    // the pull has returned an entity whose edits had failed without it
-                    if isAnyDecided { bell.ring() }
+                    // the pull has returned an entity whose edits had failed without it, or numbers that writes need
+                    if isAnyDecided || feed.isSnapshot { bell.ring() }
                     notePulled()
                     return
                 }
@@ -60,7 +60,11 @@ extension SyncWorker {
                 if hasLost || hasLostMore { try await push() }
                 // data on the phone stays until the new pull has ended; this follows the push, because the pull has no
                 // tombstone of an entity that the push created and deleted
-                try await write { db, now in try Feed.startOver(types, db, now: now) }
+                try await write { [map] db, now in
+                    // a restored gateway may assign other numbers to the rows
+                    if map.hasDeviceIDs { try DeviceNumbers.noteOthers(db) }
+                    try Feed.startOver(types, db, now: now)
+                }
             case .refused(let problem): throw Stop.blocked(.refused(problem))
             }
         }
@@ -94,9 +98,9 @@ extension SyncWorker {
                 let counters = DeviceNumbers(map, db)
                 // rows created since the request have taken numbers that the page assigns to other rows
                 guard try counters.next() == numbers else { return false }
-                guard try PageApplication(map, db, now: now).apply(page, after: feed.cursor) else { return false }
+                // first, so that a row that gets another number gets none of the page's
                 try counters.raise(to: page.nextLocalIDs)
-                return true
+                return try PageApplication(map, db, now: now).apply(page, after: feed.cursor)
             }
         } catch let error as DatabaseError where error.isAboutRow {
             // a constraint that is checked on commit, or a trigger that ends the transaction
@@ -113,10 +117,9 @@ extension SyncWorker {
         let names = try await write { [map] db, now -> [EntityName]? in
             let counters = DeviceNumbers(map, db)
             guard try counters.next() == numbers else { return nil }
-            let names = try PageApplication(map, db, now: now)
+            try counters.raise(to: page.nextLocalIDs)
+            return try PageApplication(map, db, now: now)
                 .apply(page, after: feed.cursor, holdingRowsFor: "the row has not been written yet")
-            if names != nil { try counters.raise(to: page.nextLocalIDs) }
-            return names
         }
         guard let names else { return false }
         for name in names {

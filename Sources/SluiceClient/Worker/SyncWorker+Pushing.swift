@@ -86,6 +86,7 @@ extension SyncWorker {
 
     /// Pushes all waiting mutations.
     func push() async throws {
+        if map.hasDeviceIDs, try await write({ [map] db, _ in try DeviceNumbers(map, db).areMissing() }) { return }
         while let batch = try await write({ [limits, map] db, now in
             try PushBatch.next(limits, db, Projection(map, db, now: now))
         }) {
