@@ -37,6 +37,7 @@ extension PrometheusRegistry {
                 "Checks whether blocked mutations are settled, by result: complete, cut, failed."
             ),
             (DevicePuller.assigned, "Local ids that pulls assigned to entities new to a device."),
+            (ChannelFeedReader.grantPages, "Pages that listed a channel which their user gained or lost."),
             (StoreMetrics.unreadableValues, "Encrypted values that could not be decrypted when their rows were read."),
             (
                 StoreMetrics.identityLookups,

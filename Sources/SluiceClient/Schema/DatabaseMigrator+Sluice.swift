@@ -31,6 +31,10 @@ extension DatabaseMigrator {
             try db.execute(sql: "CREATE TABLE sluice_captured (\(CaptureTriggers.columns))")
             try db.execute(sql: "CREATE INDEX sluice_captured_by_row ON sluice_captured (entity_type, key)")
         }
+        registerMigration("sluice 4: subscriptions") { db in
+            // the channels that pulls are restricted to: JSON, or NULL for no restriction
+            try db.execute(sql: "ALTER TABLE sluice_device ADD COLUMN subscriptions TEXT")
+        }
     }
 
     /// Copies of writes that other devices of the user left, and that need a decision.

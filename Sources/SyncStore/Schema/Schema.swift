@@ -81,6 +81,7 @@ package enum Schema {
             name: "0033_upstream_contract",
             sql: String(decoding: PackageResources._033_upstream_contract_sql, as: UTF8.self)
         ),
+        Migration(name: "0035_channels", sql: String(decoding: PackageResources._035_channels_sql, as: UTF8.self)),
     ]
 
     /// The name of the newest migration.

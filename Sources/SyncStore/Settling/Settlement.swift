@@ -363,9 +363,10 @@ package struct Settlement: Sendable {
         if let (key, stored, isNewer) = try await entity(of: subject, idPointer, reader) {
             state = stored
             if let next = planner.adoption(of: stored, isNewer: isNewer, user: reader.lane.user) {
-                state = next
+                let placed = next.placed(by: subject.type.channelRules, key)
+                state = placed
                 let writer = SettleWriter(lane: reader.lane, now: now(), seal: reader.seal)
-                queries = try writer.queries(key, next)
+                queries = try writer.queries(key, placed)
             }
         }
         planner.plan(

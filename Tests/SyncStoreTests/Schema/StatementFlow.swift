@@ -50,8 +50,9 @@ struct StatementFlow {
             "pull",
             PullStatements.all,
             DeviceRegistry.statements,
-            [PendingFeedChanges.statement, FeedReader.statement]
+            [PendingFeedChanges.statement, PendingFeedChanges.readersStatement, FeedReader.statement]
         ),
+        Self("channels", ChannelStatements.all, ChannelFeedReader.statements, ChannelEvaluation.statements),
         Self("events", EventReader.statements, ChangeNotifier.statements, ReplicaHints.statements),
         Self(
             "reading",
@@ -97,6 +98,7 @@ struct StatementFlow {
             Administration.typeStatements,
             Administration.readerStatements,
             Administration.externalIDStatements,
+            Administration.channelStatements,
             Administration.upstreamStatements,
             [Administration.closeStatement]
         ),
@@ -127,7 +129,7 @@ struct StatementFlow {
             MutationHistoryStatements.all,
             LaneListing.statements,
             StoppedLanes.statements,
-            [UserExplainer.isKnownStatement]
+            [UserExplainer.isKnownStatement, UserExplainer.heldStatement]
         ),
         Self("operations", [OperationDisplay.statement], OperationStatements.all),
         Self(

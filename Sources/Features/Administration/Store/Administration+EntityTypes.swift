@@ -34,22 +34,36 @@ extension Administration {
     package func putEntityType(
         _ name: String,
         in organization: UUID,
-        _ update: EntityTypeUpdate
+        _ update: EntityTypeUpdate,
+        by actor: String = "operator"
     ) async throws(Problem) -> (isNew: Bool, value: EntityType)? {
         guard EntityType.isValidName(name) else {
             let detail = "an entity type's name matches [a-z][a-z0-9_-]{0,63}"
             throw Problem(.validationFailed, pointer: "", rule: Rule.entityType, detail)
         }
         guard try await self.organization(organization) != nil else { return nil }
+        let moment = now()
         do {
             let results = try await pool.transaction { connection in
-                let hasUpstream = try await Self.hasUpstream(organization, on: connection)
-                if update.isForwarded == true, !hasUpstream { throw Self.noUpstream }
-                return try await connection.run([
-                    Query(Self.makeTypeStatement, update.making(name, in: organization, hasUpstream: hasUpstream)),
-                    Query(Self.changeTypeStatement, update.changing(name, in: organization)),
-                    Query(Self.getTypeStatement, Self.key(name, in: organization)),
-                ])
+                let (known, next, hasUpstream) = try await Self.change(update, name, in: organization, on: connection)
+                let evaluation =
+                    known?.needsEvaluation(as: next) ?? false
+                    ? [
+                        ChannelStatements.startEvaluation(
+                            organization: organization,
+                            type: name,
+                            actor: actor,
+                            now: moment,
+                            due_at: moment.adding(seconds: Self.settingsSeconds)
+                        )
+                    ] : []
+                return try await connection.run(
+                    [
+                        Query(Self.makeTypeStatement, update.making(name, in: organization, hasUpstream: hasUpstream)),
+                        Query(Self.changeTypeStatement, update.changing(name, in: organization)),
+                        Query(Self.getTypeStatement, Self.key(name, in: organization)),
+                    ] + evaluation
+                )
             }
             catalog.invalidate(organization)
             if let changed = try results[1].read(EntityTypeRow.read).first {
@@ -59,6 +73,40 @@ extension Administration {
         } catch {
             throw failure.problem(error, doing: "write an entity type")
         }
+    }
+
+    /// The settings of a type after an update, which is not written. Nil if there is no such organization.
+    ///
+    /// - Throws: what ``putEntityType(_:in:_:by:)`` throws, except for types in use.
+    package func entityType(
+        _ name: String,
+        in organization: UUID,
+        after update: EntityTypeUpdate
+    ) async throws(Problem) -> EntityType? {
+        guard try await self.organization(organization) != nil else { return nil }
+        do {
+            return try await pool.transaction { connection in
+                try await Self.change(update, name, in: organization, on: connection).next
+            }
+        } catch {
+            throw failure.problem(error, doing: "validate an entity type")
+        }
+    }
+
+    /// Locks a type, and checks an update of it.
+    private static func change(
+        _ update: EntityTypeUpdate,
+        _ name: String,
+        in organization: UUID,
+        on connection: Connection
+    ) async throws -> (known: EntityType?, next: EntityType, hasUpstream: Bool) {
+        let hasUpstream = try await hasUpstream(organization, on: connection)
+        if update.isForwarded == true, !hasUpstream { throw noUpstream }
+        let known = try await connection.run(Query(lockTypeStatement, key(name, in: organization)))
+            .read(EntityTypeRow.read).first
+        let next = update.applied(to: known, name, hasUpstream: hasUpstream)
+        if let problem = next.channelProblem { throw Problem(.validationFailed, problem.detail, errors: [problem]) }
+        return (known, next, hasUpstream)
     }
 
     private static func key(_ name: String, in organization: UUID) -> Parameters {
@@ -98,14 +146,15 @@ extension Administration {
         "entity_types_make",
         [
             "organization", "name", "id_space", "visibility", "default_priority", "is_forwarded", "relations",
-            "on_delete", "on_erase", "routes",
+            "on_delete", "on_erase", "routes", "channels", "grants",
         ],
         """
         INSERT INTO entity_types AS t (
             organization_id, name, id_space, visibility, default_priority, is_forwarded, relations, on_delete, on_erase,
-            routes)
+            routes, channels, grants)
         VALUES (:organization, :name, :id_space, :visibility, :default_priority, :is_forwarded, coalesce(:relations::jsonb, '{}'),
-            coalesce(:on_delete::jsonb, '{}'), coalesce(:on_erase, 'delete'), :routes)
+            coalesce(:on_delete::jsonb, '{}'), coalesce(:on_erase, 'delete'), :routes,
+            coalesce(:channels::jsonb, '[]'), coalesce(:grants::jsonb, '[]'))
         ON CONFLICT (organization_id, name) DO NOTHING
         """
     )
@@ -116,11 +165,15 @@ extension Administration {
         "entity_types_change",
         [
             "organization", "name", "id_space", "visibility", "default_priority", "is_forwarded", "relations",
-            "on_delete", "on_erase", "changes_routes", "routes",
+            "on_delete", "on_erase", "changes_routes", "routes", "channels", "grants",
         ],
         """
         UPDATE entity_types AS t
         SET id_space = coalesce(:id_space, t.id_space), visibility = coalesce(:visibility, t.visibility),
+            channels = coalesce(:channels::jsonb, t.channels), grants = coalesce(:grants::jsonb, t.grants),
+            -- its readers are told of entities that leave it
+            former_visibility = CASE
+                WHEN :visibility = 'channels' AND t.visibility <> 'channels' THEN t.visibility ELSE t.former_visibility END,
             default_priority = coalesce(:default_priority, t.default_priority), is_forwarded = coalesce(:is_forwarded, t.is_forwarded),
             relations = coalesce(:relations::jsonb, t.relations), on_delete = coalesce(:on_delete::jsonb, t.on_delete),
             on_erase = coalesce(:on_erase, t.on_erase),
@@ -132,7 +185,24 @@ extension Administration {
         """
     )
 
-    static let typeStatements = [getTypeStatement, listTypesStatement, makeTypeStatement, changeTypeStatement]
+    /// Locks a type, so that its visibility and its channels are judged together.
+    static let lockTypeStatement = Statement(
+        "entity_types_lock",
+        ["organization", "name"],
+        """
+        SELECT \(EntityTypeRow.list) FROM entity_types t WHERE t.organization_id = :organization AND t.name = :name
+        FOR UPDATE
+        """
+    )
+
+    static let typeStatements = [
+        lockTypeStatement, getTypeStatement, listTypesStatement, makeTypeStatement, changeTypeStatement,
+    ]
+}
+
+extension Administration {
+    /// The time after which all gateways have a type's new settings, in seconds.
+    private static let settingsSeconds: Double = 6
 }
 
 extension EntityTypeUpdate {
@@ -149,7 +219,9 @@ extension EntityTypeUpdate {
             PostgresJSONB(relations),
             PostgresJSONB(onDelete),
             onErase?.rawValue,
-            PostgresJSONB(routes.value)
+            PostgresJSONB(routes.value),
+            PostgresJSONB(storedChannels),
+            PostgresJSONB(storedGrants)
         )
         return parameters
     }
@@ -167,9 +239,40 @@ extension EntityTypeUpdate {
             PostgresJSONB(onDelete),
             onErase?.rawValue,
             routes.changes,
-            PostgresJSONB(routes.value)
+            PostgresJSONB(routes.value),
+            PostgresJSONB(storedChannels),
+            PostgresJSONB(storedGrants)
         )
         return parameters
+    }
+
+    /// The type as the update leaves it, as far as its channels are concerned.
+    fileprivate func applied(to known: EntityType?, _ name: String, hasUpstream: Bool) -> EntityType {
+        var type = known ?? EntityType(firstUseOf: name, hasUpstream: isForwarded ?? hasUpstream)
+        if let visibility { type.visibility = visibility }
+        if let isForwarded { type.isForwarded = isForwarded }
+        if let channels { type.channels.channels = channels }
+        if let grants { type.channels.grants = grants }
+        if visibility == .channels, let known, known.visibility != .channels {
+            type.formerVisibility = known.visibility
+        }
+        return type
+    }
+
+    private var storedChannels: [UInt8]? {
+        channels.map { channels in
+            var writer = JSONWriter()
+            channels.write(to: &writer)
+            return writer.bytes
+        }
+    }
+
+    private var storedGrants: [UInt8]? {
+        grants.map { grants in
+            var writer = JSONWriter()
+            grants.write(to: &writer)
+            return writer.bytes
+        }
     }
 
     /// Why a type in use was not changed.
@@ -208,6 +311,9 @@ package struct EntityTypeUpdate: Sendable {
     package var onErase: OnErase?
     /// All routes as JSON text.
     package var routes: Change<[UInt8]> = .keep
+    /// All templates.
+    package var channels: [ChannelTemplate]?
+    package var grants: [ContentGrant]?
 
     package init() {}
 }
