@@ -59,6 +59,12 @@ import Testing
         let counts = dry.json?["channels"]
         #expect(counts?["entities"]?.int64 == 2 && counts?["examined"]?.int64 == 2, "\(dry.text)")
         #expect(counts?["changed"]?.int64 == 2 && counts?["without_channels"]?.int64 == 0, "\(dry.text)")
+        #expect(dry.json?["entity_type"]?["channels"]?.text == #"["user/{/assignee}"]"#, "\(dry.text)")
+        let members = #"{"default_priority":7,"relations":{"to":"task"},"on_delete":{"to":"ignore"}}"#
+        let others = try await put(members, "?validate=true").json?["entity_type"]
+        #expect(others?["default_priority"]?.int64 == 7 && others?["on_delete"]?["to"]?.string == "ignore")
+        #expect(others?["visibility"]?.string == "organization" && others?["relations"]?["to"]?.string == "task")
+        expectProblem(try await put(#"{"id_space":"shared"}"#, "?validate=true"), .idSpaceIsImmutable)
         #expect(try await fixture.operate(.GET, type).json?["visibility"]?.string == "organization")
 
         #expect(try await put(change).status == 200)

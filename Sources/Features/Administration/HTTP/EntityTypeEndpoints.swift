@@ -26,12 +26,13 @@ struct EntityTypeEndpoints: Sendable {
     }
 
     func read(_ exchange: Exchange) async throws -> Answer {
+        _ = try URLQuery(of: exchange)
         let (organization, name) = try place(exchange)
         return try .found(await store.administration.entityType(name, in: organization))
     }
 
     func write(_ exchange: Exchange) async throws -> Answer {
-        let (organization, name) = try place(exchange, allowing: ["validate"])
+        let (organization, name) = try place(exchange)
         let isDryRun = try URLQuery(of: exchange, allowing: ["validate"]).flag("validate")
         if isDryRun { exchange.act?.markDryRun() }
         return try await bodies.withBody(of: exchange) { body in
@@ -62,8 +63,7 @@ struct EntityTypeEndpoints: Sendable {
     }
 
     /// The organization and the type's name; not found for an invalid name.
-    private func place(_ exchange: Exchange, allowing names: Set<String> = []) throws -> (UUID, String) {
-        _ = try URLQuery(of: exchange, allowing: names)
+    private func place(_ exchange: Exchange) throws -> (UUID, String) {
         let name = String(exchange.parameters[1])
         guard EntityType.isValidName(name) else { throw Refusal.notFound }
         return (try exchange.uuid(at: 0), name)

@@ -69,7 +69,9 @@ extension Administration {
             if let changed = try results[1].read(EntityTypeRow.read).first {
                 return (results[0].affected > 0, changed)
             }
-            throw try update.refusal(of: results[2].read(EntityTypeRow.read).first)
+            // without an obstacle now, a concurrent change of the type has removed it
+            let refusal = try results[2].read(EntityTypeRow.read).first.flatMap { try update.refusal(of: $0) }
+            throw refusal ?? Problem.overloaded("the entity type is being changed by another request")
         } catch {
             throw failure.problem(error, doing: "write an entity type")
         }
@@ -77,7 +79,7 @@ extension Administration {
 
     /// The settings of a type after an update, which is not written. Nil if there is no such organization.
     ///
-    /// - Throws: what ``putEntityType(_:in:_:by:)`` throws, except for types in use.
+    /// - Throws: what ``putEntityType(_:in:_:by:)`` throws.
     package func entityType(
         _ name: String,
         in organization: UUID,
@@ -86,7 +88,11 @@ extension Administration {
         guard try await self.organization(organization) != nil else { return nil }
         do {
             return try await pool.transaction { connection in
-                try await Self.change(update, name, in: organization, on: connection).next
+                let change = try await Self.change(update, name, in: organization, on: connection)
+                if let known = change.known, known.isInUse, let refusal = try update.refusal(of: known) {
+                    throw refusal
+                }
+                return change.next
             }
         } catch {
             throw failure.problem(error, doing: "validate an entity type")
@@ -104,7 +110,7 @@ extension Administration {
         if update.isForwarded == true, !hasUpstream { throw noUpstream }
         let known = try await connection.run(Query(lockTypeStatement, key(name, in: organization)))
             .read(EntityTypeRow.read).first
-        let next = update.applied(to: known, name, hasUpstream: hasUpstream)
+        let next = try update.applied(to: known, name, hasUpstream: hasUpstream)
         if let problem = next.channelProblem { throw Problem(.validationFailed, problem.detail, errors: [problem]) }
         return (known, next, hasUpstream)
     }
@@ -171,7 +177,7 @@ extension Administration {
         UPDATE entity_types AS t
         SET id_space = coalesce(:id_space, t.id_space), visibility = coalesce(:visibility, t.visibility),
             channels = coalesce(:channels::jsonb, t.channels), grants = coalesce(:grants::jsonb, t.grants),
-            -- its readers are told of entities that leave it
+            -- its readers receive `removed` for entities that leave it
             former_visibility = CASE
                 WHEN :visibility = 'channels' AND t.visibility <> 'channels' THEN t.visibility ELSE t.former_visibility END,
             default_priority = coalesce(:default_priority, t.default_priority), is_forwarded = coalesce(:is_forwarded, t.is_forwarded),
@@ -246,9 +252,27 @@ extension EntityTypeUpdate {
         return parameters
     }
 
-    /// The type as the update leaves it, as far as its channels are concerned.
-    fileprivate func applied(to known: EntityType?, _ name: String, hasUpstream: Bool) -> EntityType {
+    /// The type as the update leaves it.
+    fileprivate func applied(to known: EntityType?, _ name: String, hasUpstream: Bool) throws -> EntityType {
         var type = known ?? EntityType(firstUseOf: name, hasUpstream: isForwarded ?? hasUpstream)
+        if let idSpace { type.idSpace = idSpace }
+        let rules = try onDelete.map { try JSONTree(parsing: $0).root }
+        if relations != nil || rules != nil {
+            let json = try JSONTree(parsing: relations ?? type.storedRelations).root
+            let before = type.relations
+            type.relations = EntityType.relations(stored: json, rules: rules)
+            if rules == nil {
+                for (index, relation) in type.relations.enumerated() {
+                    guard let same = before.first(where: { $0.member == relation.member }) else { continue }
+                    type.relations[index].onDelete = same.onDelete
+                }
+            }
+        }
+        if let defaultPriority { type.defaultPriority = defaultPriority }
+        if let onErase { type.onErase = onErase }
+        if routes.changes {
+            type.routes = try routes.value.map { EntityRoutes(stored: try JSONTree(parsing: $0).root) }
+        }
         if let visibility { type.visibility = visibility }
         if let isForwarded { type.isForwarded = isForwarded }
         if let channels { type.channels.channels = channels }
@@ -275,20 +299,18 @@ extension EntityTypeUpdate {
         }
     }
 
-    /// Why a type in use was not changed.
-    fileprivate func refusal(of type: EntityType?) throws -> Problem {
-        // a concurrent change of the type has removed the obstacle
-        let overtaken = Problem.overloaded("the entity type is being changed by another request")
-        guard let type else { return overtaken }
+    /// Why a type in use cannot be changed; nil if it can.
+    fileprivate func refusal(of type: EntityType) throws -> Problem? {
         if let idSpace, idSpace != type.idSpace {
             let detail = "'\(type.name)' has mutations or entities, so its id space is fixed; use another type"
             return Problem(.idSpaceIsImmutable, pointer: "/id_space", rule: "id_space_is_immutable", detail)
         }
-        let wanted = try relations.map { EntityType.relations(stored: try JSONTree(parsing: $0).root) } ?? []
+        guard let relations else { return nil }
+        let wanted = EntityType.relations(stored: try JSONTree(parsing: relations).root)
         func isKept(_ relation: Relation) -> Bool {
             wanted.contains { $0.member == relation.member && $0.entityType == relation.entityType }
         }
-        guard let lost = type.relations.first(where: { !isKept($0) }) else { return overtaken }
+        guard let lost = type.relations.first(where: { !isKept($0) }) else { return nil }
         let detail =
             "'\(type.name)' has mutations or entities, whose '\(lost.member)' contains ids of '\(lost.entityType)': "
             + "keep the relation, and use another member for another purpose"
