@@ -23,7 +23,7 @@ export async function user(view) {
 	const asked = { mutation: view.asked('mutation'), device: view.asked('device'), entity_type: view.asked('entity_type'), entity_id: view.asked('entity_id') }
 	const channels = h('div')
 	const loadChannels = load(view, channels, () => view.get(`${base}/channels`), ({ own_channel: own, grants = [] }) => table('Channels', [
-		['channel', row => h('span.strong', quoted(row.channel, 80))], ['role', row => row.role], ['source', row => quoted(row.source, 80), 'wide'],
+		['channel', row => link(query(organizationPath(organization, 'channel'), { channel: row.channel }), quoted(row.channel, 80))], ['role', row => row.role], ['source', row => quoted(row.source, 80), 'wide'],
 	], [{ channel: own, role: 'write', source: 'every user' }, ...grants]).element)
 	const explain = load(view, why, () => view.get(query(`${base}/explain`, asked)), ({ findings = [] }) =>
 		h('ul.findings', findings.map(each => h('li', { class: `finding is-${each.severity}` },
