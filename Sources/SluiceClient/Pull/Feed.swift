@@ -13,7 +13,7 @@ struct Feed: Sendable {
     var filter: Filter
 
     /// The restriction of a pull.
-    struct Filter: Sendable, Hashable {
+    struct Filter: Sendable, Equatable {
         /// Sorted, with commas between them.
         var types: String
         /// Sorted; empty for no restriction.
@@ -30,6 +30,9 @@ struct Feed: Sendable {
         }
 
         var text: String { ([types] + channels).joined(separator: "\n") }
+
+        /// The gateway compares names by their bytes.
+        static func == (left: Filter, right: Filter) -> Bool { left.text.utf8.elementsEqual(right.text.utf8) }
     }
 }
 

@@ -43,8 +43,8 @@ import Testing
         }
         if step["subscribe"] != nil || step["unsubscribe"] != nil {
             let client = try phone.client
-            try await client.subscribe(to: Set(try step.list("subscribe").compactMap(\.string)))
-            try await client.unsubscribe(from: Set(try step.list("unsubscribe").compactMap(\.string)))
+            try await client.subscribe(to: step.list("subscribe").compactMap(\.string))
+            try await client.unsubscribe(from: step.list("unsubscribe").compactMap(\.string))
         }
         if let decision = step["decide"] { try await decide(try script.filled(decision), phone) }
         if step["sync"] != nil {
