@@ -93,6 +93,8 @@ import Testing
         #expect(Set(try await pull(bob, &bobs)) == Set(ids.map { "-" + $0 }))
         var others: String?
         #expect(try await pull(fixture.eve, &others) == [])
+        let metric = #"sluice_channel_grants_changed_total{source="operator"} 3"#
+        #expect(try await fixture.metrics().contains(metric))
     }
 
     @Test func `a pull of one channel is a separate feed`() async throws {
@@ -126,6 +128,35 @@ import Testing
         #expect(try await pull(bob, &bobs) == ["+" + id])
         #expect(try await ada.push([ada.change("delete", "membership", server: id)]).statuses == ["succeeded"])
         #expect(try await pull(bob, &bobs).contains("-" + id), "the grant has ended with the entity")
+    }
+
+    @Test(arguments: [("cascade", "x"), ("set_null", "-")])
+    func `the deletion of an entity reaches those who see what refers to it`(_ rule: String, _ mark: String)
+        async throws
+    {
+        let (ada, bob) = (fixture.ada, fixture.bob)
+        let cases = #"{"visibility":"channels","channels":["office"]}"#
+        let contacts =
+            #"{"visibility":"channels","channels":["case/{/caseId}"],"relations":{"caseId":"case"},"#
+            + #""on_delete":{"caseId":"\#(rule)"}}"#
+        for (name, type) in [("case", cases), ("contact", contacts)] {
+            let made = try await fixture.operate(.PUT, fixture.admin + "/entity-types/\(name)", type)
+            #expect(made.status == 201, "\(made.text)")
+        }
+        try await grant("office", "write", to: ada)
+        let lead = try await ada.push([ada.create("case", "{}")])
+        let id = try #require(lead.results[0]["server_id"]?.string, "\(lead.text)")
+        for worker in [ada, bob] {
+            try await grant("case/\(id)", worker.user == ada.user ? "write" : "read", to: worker)
+        }
+        let made = try await ada.push([ada.create("contact", #"{"caseId":"\#(id)"}"#)])
+        let contact = try #require(made.results[0]["server_id"]?.string, "\(made.text)")
+        try await revoke("case/\(id)", from: ada)
+        var bobs: String?
+        #expect(try await pull(bob, &bobs) == ["+" + contact])
+        let deletion = try await ada.push([ada.change("delete", "case", server: id)])
+        #expect(deletion.statuses == ["succeeded"], "\(deletion.text)")
+        #expect(try await pull(bob, &bobs) == [mark + contact])
     }
 
     @Test func `settings of channels are checked`() async throws {

@@ -57,6 +57,11 @@ struct Guess: Sendable {
             let reply = try await worker.post("/v1/devices/\(worker.device.lowercased)/pull", body)
             return Reply(status: reply.status, headers: reply.headers, body: Array("\(reply.changes)".utf8))
         },
+        Guess("POST /v1/devices/{device_id}/pull#/received", [.feed, .pull]) { worker, name in
+            let body = #"{"channels":["a"],"received":"\#(name)"}"#
+            let reply = try await worker.post("/v1/devices/\(worker.device.lowercased)/pull", body)
+            return Reply(status: reply.status, headers: reply.headers, body: Array("\(reply.changes)".utf8))
+        },
         Guess("GET /v1/changes#since", [.feed]) { try await $0.get("/v1/changes?since=\($1)") },
         Guess("POST /v1/devices/{device_id}/pull#/since", [.feed, .pull]) { worker, name in
             try await worker.post("/v1/devices/\(worker.device.lowercased)/pull", #"{"since":"\#(name)"}"#)

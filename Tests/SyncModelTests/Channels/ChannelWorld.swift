@@ -2,7 +2,7 @@ import Foundation
 
 @testable import SyncModel
 
-/// An organization with channels in memory: what the tables have, and beside it plain sets for the oracle.
+/// An organization with channels in memory: the content of the tables, and plain sets for the oracle.
 ///
 /// The feed is read from stays and grants, as the store does. The oracle uses neither: it has each entity's channels
 /// and each user's sources, and evaluates them for all users and entities after each step.
@@ -116,7 +116,7 @@ struct ChannelWorld {
         observe()
     }
 
-    /// - Parameter before: the channels that the entity was in, or what stands for its visibility without channels.
+    /// - Parameter before: the channels that the entity was in, or the one for its visibility without channels.
     private mutating func moveStays(
         of id: Int,
         _ old: Entity?,
