@@ -63,7 +63,14 @@ extension Store {
 
     /// Evaluates the templates of types that got channels.
     package var channelEvaluation: ChannelEvaluation {
-        ChannelEvaluation(pool: pool, catalog: catalog, notifier: notifier, now: now, failure: failure)
+        ChannelEvaluation(
+            pool: pool,
+            catalog: catalog,
+            notifier: notifier,
+            metrics: channelMetrics,
+            now: now,
+            failure: failure
+        )
     }
 
     /// Reads the changes of a user's mutations and ids.
@@ -77,6 +84,7 @@ extension Store {
             notifier: notifier,
             now: now,
             failure: failure,
+            metrics: channelMetrics,
             writeTimeout: configuration.timeouts.settlement
         )
     }

@@ -63,6 +63,18 @@ CREATE INDEX channel_grants_by_source ON channel_grants (organization_id, source
 CREATE INDEX channel_grants_ended ON channel_grants (organization_id, until) WHERE until IS NOT NULL;
 CREATE INDEX channel_grants_by_channel ON channel_grants (organization_id, channel, user_id) WHERE until IS NULL;
 
+-- The newest token with channels of each user and issuer: an older token does not bring its channels back.
+CREATE TABLE token_channels (
+    organization_id  uuid NOT NULL,
+    user_id          uuid NOT NULL,
+    source           text NOT NULL COLLATE "C" CHECK (octet_length(source) <= 2200),
+    -- in seconds since 1970
+    issued_at        bigint NOT NULL,
+    -- identifies the channels and the role
+    digest           uuid NOT NULL,
+    PRIMARY KEY (organization_id, user_id, source)
+) PARTITION BY HASH (organization_id);
+
 -- Operations that evaluate the channels of a type's entities, with the last entity that was evaluated.
 ALTER TABLE operations DROP CONSTRAINT operations_kind_check;
 ALTER TABLE operations ADD CONSTRAINT operations_kind_check CHECK (kind IN ('retry', 'discard', 'resolve', 'evaluate'));
@@ -72,7 +84,7 @@ DO $$
 DECLARE
     parent text;
 BEGIN
-    FOREACH parent IN ARRAY ARRAY['entity_channels', 'ended_stays', 'channel_grants'] LOOP
+    FOREACH parent IN ARRAY ARRAY['entity_channels', 'ended_stays', 'channel_grants', 'token_channels'] LOOP
         FOR number IN 0 .. :partitions - 1 LOOP
             EXECUTE format(
                 'CREATE TABLE %1$s_p%2$s PARTITION OF %1$s FOR VALUES WITH (MODULUS :partitions, REMAINDER %2$s) WITH (fillfactor = 90, autovacuum_vacuum_scale_factor = 0.05)',

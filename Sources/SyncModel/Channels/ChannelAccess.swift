@@ -37,8 +37,8 @@ public enum GrantSource: Sendable, Hashable {
     case `operator`
     /// A user who was joined into this one.
     case user(UUID)
-    /// The claim of an issuer's tokens.
-    case issuer(ByteExactString)
+    /// The claim of an issuer's tokens, and the user whom the tokens name, who may have been joined into another.
+    case issuer(ByteExactString, of: UUID)
     case entity(EntityKey)
 
     /// The stored form.
@@ -46,7 +46,7 @@ public enum GrantSource: Sendable, Hashable {
         switch self {
         case .operator: "operator"
         case .user(let user): "user " + user.lowercased
-        case .issuer(let issuer): "issuer " + issuer.string
+        case .issuer(let issuer, let user): "issuer " + user.lowercased + " " + issuer.string
         // no type has a space in its name
         case .entity(let key): "entity " + key.type + " " + key.id
         }
@@ -61,7 +61,10 @@ public enum GrantSource: Sendable, Hashable {
         case "user":
             guard let user = UUID(parsing: String(rest)) else { return nil }
             self = .user(user)
-        case "issuer": self = .issuer(ByteExactString(rest))
+        case "issuer":
+            let names = rest.split(separator: " ", maxSplits: 1, omittingEmptySubsequences: false)
+            guard names.count == 2, let user = UUID(parsing: String(names[0])) else { return nil }
+            self = .issuer(ByteExactString(names[1]), of: user)
         case "entity":
             let names = rest.split(separator: " ", maxSplits: 1, omittingEmptySubsequences: false)
             guard names.count == 2 else { return nil }

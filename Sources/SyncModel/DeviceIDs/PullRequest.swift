@@ -21,7 +21,7 @@ public struct PullRequest: Sendable {
     public private(set) var channels: [String]?
     /// Whether a pull restricted to channels includes the entities outside channels, and those of the user's own channel.
     public private(set) var includesOthers = false
-    /// `next` of the newest page that the device has, from whatever filter; nil if that is ``since``.
+    /// `next` of the newest page that the device has, of any filter; nil if that is ``since``.
     ///
     /// Pages number entities one after another, so a device with several cursors confirms the newest page, not the one
     /// behind which it pulls.

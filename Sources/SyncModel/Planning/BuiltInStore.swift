@@ -325,7 +325,7 @@ extension BuiltInStore {
 }
 
 extension BuiltInStore.Write {
-    /// Why a write of a type with channels is refused, whatever the entity's version (product rule 27).
+    /// Why a write of a type with channels is refused regardless of the entity's version (product rule 27).
     ///
     /// - Returns: nil where it is allowed, or does not get to the entity.
     fileprivate func refusal(

@@ -38,6 +38,7 @@ package struct ChannelEvaluation: Sendable {
     let pool: Pool
     let catalog: Catalog
     let notifier: ChangeNotifier
+    let metrics: ChannelMetrics
     let now: TimeSource
     let failure: StoreFailure
 
@@ -98,9 +99,8 @@ package struct ChannelEvaluation: Sendable {
             step.written = writes.count
             if !writes.isEmpty {
                 let changes: [EntityRows.Writes] = [(organization, writes)]
-                _ = try await connection.run(
-                    [EntityRows.raiseFeeds(changes)] + (try EntityRows.write(changes, now: moment, seals))
-                )
+                let queries = [EntityRows.raiseFeeds(changes)] + (try EntityRows.write(changes, now: moment, seals))
+                metrics.count(queries, try await connection.run(queries))
             }
             return step
         }

@@ -11,6 +11,16 @@ package enum ChannelStatements {
         "(SELECT f.last_position FROM feeds f WHERE f.organization_id = \(row).organization_id) - \(row).before_end"
     }
 
+    /// SQL: the end of the feed of `:organization`, behind ``raiseFeed``.
+    package static let feedEnd = "(SELECT f.last_position FROM feeds f WHERE f.organization_id = :organization)"
+
+    /// Raises a feed by one position, for a change of grants. It also locks the feed until the commit.
+    package static let raiseFeed = Statement(
+        "channels_raise_feed",
+        ["organization"],
+        "UPDATE feeds AS f SET last_position = f.last_position + 1 WHERE f.organization_id = :organization"
+    )
+
     /// SQL: whether the user `:user` of `:organization` holds one of the channels in an array.
     static func holdsOne(of channels: String) -> String {
         """
@@ -272,7 +282,8 @@ package enum ChannelStatements {
     )
 
     static let all = [
-        moveStays, beginStays, recordEnds, endStays, follow, endGrants, beginGrants, endGrantsOfDeleted, access,
+        raiseFeed, moveStays, beginStays, recordEnds, endStays, follow, endGrants, beginGrants, endGrantsOfDeleted,
+        access,
         history, startEvaluation, pruneStays, pruneGrants,
     ]
 }

@@ -208,6 +208,10 @@ extension StoredTable {
             )
             .plain("changed_at")
             .aging(.steps([.tombstones])),
+        StoredTable("token_channels", key: ["user_id", "source"])
+            // a source names its user, so those of two users never collide
+            .owned(by: "user_id", erase: .delete, merge: .rename(.dependent))
+            .plain("issued_at", "digest"),
         StoredTable("entity_channels", key: ["channel", "changed_at"]).plain("joined_at"),
         StoredTable("ended_stays", key: ["channel", "left_at"])
             .plain("joined_at", "entity_type", "id", "id_is_integer")

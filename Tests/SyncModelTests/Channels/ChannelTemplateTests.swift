@@ -63,7 +63,7 @@ import Testing
 
     @Test func `sources are stored and read back`() {
         let sources: [GrantSource] = [
-            .operator, .user(Self.owner), .issuer("https://a.example/x y"),
+            .operator, .user(Self.owner), .issuer("https://a.example/x y", of: Self.owner),
             .entity(EntityKey(type: "visit", id: "a b")),
         ]
         for source in sources { #expect(GrantSource(source.text) == source) }

@@ -52,7 +52,13 @@ struct StatementFlow {
             DeviceRegistry.statements,
             [PendingFeedChanges.statement, PendingFeedChanges.readersStatement, FeedReader.statement]
         ),
-        Self("channels", ChannelStatements.all, ChannelFeedReader.statements, ChannelEvaluation.statements),
+        Self(
+            "channels",
+            ChannelStatements.all,
+            ChannelFeedStatements.all,
+            ChannelEvaluation.statements,
+            TokenGrants.statements
+        ),
         Self("events", EventReader.statements, ChangeNotifier.statements, ReplicaHints.statements),
         Self(
             "reading",

@@ -57,7 +57,7 @@ extension Administration {
                     throw Problem(.validationFailed, pointer: "/channel", rule: Rule.channelLimit, detail)
                 }
                 _ = try await connection.run([
-                    Self.raiseFeedStatement(organization: organization),
+                    ChannelStatements.raiseFeed(organization: organization),
                     Self.revokeStatement(
                         organization: organization,
                         user: user,
@@ -73,7 +73,10 @@ extension Administration {
                 ])
                 return true
             }
-            if isChanged { store.notifier.changed([LaneKey(organization: organization, user: user)]) }
+            if isChanged {
+                store.channelMetrics.countChange(byOperator: 1)
+                store.notifier.changed([LaneKey(organization: organization, user: user)])
+            }
             return isChanged
         } catch {
             throw failure.problem(error, doing: "grant a channel")
@@ -93,7 +96,7 @@ extension Administration {
         do {
             let results = try await pool.transaction { connection in
                 try await connection.run([
-                    Self.raiseFeedStatement(organization: organization),
+                    ChannelStatements.raiseFeed(organization: organization),
                     Self.revokeStatement(
                         organization: organization,
                         user: user,
@@ -101,8 +104,10 @@ extension Administration {
                     ),
                 ])
             }
+            guard results[1].affected > 0 else { return false }
+            store.channelMetrics.countChange(byOperator: 1)
             store.notifier.changed([LaneKey(organization: organization, user: user)])
-            return results[1].affected > 0
+            return true
         } catch {
             throw failure.problem(error, doing: "revoke a channel")
         }
@@ -156,18 +161,12 @@ extension Administration {
 
     // MARK: - Statements
 
-    private static let position = "(SELECT f.last_position FROM feeds f WHERE f.organization_id = :organization)"
+    private static let position = ChannelStatements.feedEnd
 
     private static let lockFeedStatement = Statement(
         "channels_lock_feed",
         ["organization"],
         "SELECT f.last_position FROM feeds f WHERE f.organization_id = :organization FOR UPDATE"
-    )
-
-    private static let raiseFeedStatement = Statement(
-        "channels_raise_feed",
-        ["organization"],
-        "UPDATE feeds AS f SET last_position = f.last_position + 1 WHERE f.organization_id = :organization"
     )
 
     private static let heldStatement = Statement(
@@ -234,7 +233,7 @@ extension Administration {
     )
 
     static let channelStatements = [
-        lockFeedStatement, raiseFeedStatement, heldStatement, grantStatement, revokeStatement, ofUserStatement,
+        lockFeedStatement, heldStatement, grantStatement, revokeStatement, ofUserStatement,
         ofChannelStatement, countStatement,
     ]
 }

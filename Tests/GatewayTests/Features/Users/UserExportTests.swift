@@ -286,6 +286,7 @@ import Testing
         "mutations.error_code", "mutations.error_status", "mutations.stuck_at",
         "mutations.fingerprint", "mutations.fingerprint_places", "mutations.held_since", "mutations.hold_count",
         "mutations.is_outcome_unknown", "mutations.reference_types", "mutations.server_id_is_integer",
+        "token_channels.digest", "token_channels.issued_at", "token_channels.source",
         "user_joins.closed_until", "user_joins.feed_end",
         "user_keys.created_at", "user_keys.made_for", "user_keys.master_key", "user_keys.wrapped_key",
     ]
