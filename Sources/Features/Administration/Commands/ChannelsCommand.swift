@@ -61,7 +61,8 @@ struct GrantChannelCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "grant",
         abstract: "Grant a channel to a user.",
-        usage: "sluice channels grant <channel> --user <user> --organization <organization> [<options>]",
+        usage:
+            "sluice channels grant <channel> --user <user> --organization <organization> [--role <role>] [<options>]",
         discussion: """
             EXAMPLES
               sluice channels grant project/42 --user 0192f0c2-2345-7abc-8def-0123456789ab --organization \
