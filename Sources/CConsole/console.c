@@ -26,6 +26,9 @@ static const uint8_t app_js[] = {
 static const uint8_t audit_js[] = {
 #embed "assets/audit.js"
 };
+static const uint8_t channel_js[] = {
+#embed "assets/channel.js"
+};
 static const uint8_t dom_js[] = {
 #embed "assets/dom.js"
 };
@@ -106,6 +109,7 @@ static const struct console_asset assets[] = {
     ASSET("api.js", api_js),
     ASSET("app.js", app_js),
     ASSET("audit.js", audit_js),
+    ASSET("channel.js", channel_js),
     ASSET("dom.js", dom_js),
     ASSET("failures.js", failures_js),
     ASSET("forms.js", forms_js),

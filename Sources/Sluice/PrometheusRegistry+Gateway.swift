@@ -39,6 +39,8 @@ extension PrometheusRegistry {
                 "Checks whether blocked mutations are settled, by result: complete, cut, failed."
             ),
             (DevicePuller.assigned, "Local ids that pulls assigned to entities new to a device."),
+            (ChannelMetrics.changedGrants, "Grants that began or ended, by source: entity, operator, token."),
+            (ChannelFeedReader.grantPages, "Pages that listed a channel which their user gained or lost."),
             (StoreMetrics.unreadableValues, "Encrypted values that could not be decrypted when their rows were read."),
             (
                 StoreMetrics.identityLookups,

@@ -45,16 +45,32 @@ extension Store {
         DeviceRegistry(pool: pool, catalog: catalog, now: now, failure: failure, limit: configuration.devicesPerUser)
     }
 
-    private var feed: FeedReader { FeedReader(pool: pool, notifier: notifier, failure: failure) }
+    private var feed: FeedReader {
+        FeedReader(pool: pool, notifier: notifier, channels: shared { ChannelFeedReader(pool: pool) }, failure: failure)
+    }
 
     /// Reads the feed in permanent ids.
     package var changes: ChangeReader { ChangeReader(feed: feed, catalog: catalog, failure: failure) }
 
     /// Reads the feed in a device's local ids. Its parts share a cache.
     package var pulls: DevicePuller {
-        shared {
+        // the lock of shared parts is not taken twice
+        let feed = feed
+        return shared {
             DevicePuller(feed: feed, devices: devices, pool: pool, catalog: catalog, now: now, failure: failure)
         }
+    }
+
+    /// Evaluates the templates of types that got channels.
+    package var channelEvaluation: ChannelEvaluation {
+        ChannelEvaluation(
+            pool: pool,
+            catalog: catalog,
+            notifier: notifier,
+            metrics: channelMetrics,
+            now: now,
+            failure: failure
+        )
     }
 
     /// Reads the changes of a user's mutations and ids.
@@ -68,6 +84,7 @@ extension Store {
             notifier: notifier,
             now: now,
             failure: failure,
+            metrics: channelMetrics,
             writeTimeout: configuration.timeouts.settlement
         )
     }

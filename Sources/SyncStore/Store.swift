@@ -9,6 +9,9 @@ package final class Store: Sendable {
     package let catalog: Catalog
     /// Resolves issuers' names of users and organizations.
     package let identities: Identities
+    package let channelMetrics = ChannelMetrics()
+    /// Grants users the channels that their tokens name.
+    package let tokenGrants: TokenGrants
     /// Accepts pushes; a service to run.
     package let pushes: PushCommit
     /// Admits requests of organizations that have a quota; a service to run.
@@ -58,7 +61,6 @@ package final class Store: Sendable {
         catalog = Catalog(pool: pool, cluster: cluster, masterKeys: masterKeys, now: now, failure: failure)
         keyCheck = MasterKeyCheck(pool: pool, cluster: cluster, masterKeys: masterKeys)
         identities = Identities(pool: pool, now: now, failure: failure)
-        catalog.onRecreated { [identities] in identities.invalidate() }
         stuckMutations = FailureSearcher(pool: pool, failure: failure)
         quotas = RequestQuotas(pool: pool, cluster: cluster, now: now, failure: failure)
         clusterStats = ClusterStatsCollector(pooled, cluster: cluster, logger: logger)
@@ -73,6 +75,11 @@ package final class Store: Sendable {
             return listening
         }
         notifier = ChangeNotifier(pool: pool, hints: hints, calmInterval: configuration.pollInterval)
+        tokenGrants = TokenGrants(pool: pool, notifier: notifier, metrics: channelMetrics, failure: failure)
+        catalog.onRecreated { [identities, tokenGrants] in
+            identities.invalidate()
+            tokenGrants.invalidate()
+        }
         let committing = Committing(
             configuration: configuration,
             database: CommitterDatabase(

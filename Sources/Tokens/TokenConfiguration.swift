@@ -99,6 +99,7 @@ struct TokenRules: Sendable {
     let audience: ByteExactString?
     let audienceClaim: ClaimPlace
     let places: IdentityPlaces
+    let channels: ChannelClaim?
     let namespace: ByteExactString
     let organizations: TrustedIssuer.Organizations
     let leewaySeconds: Int64
@@ -114,6 +115,7 @@ struct TokenRules: Sendable {
         self.audience = issuer.audience
         self.audienceClaim = issuer.audienceClaim
         self.places = issuer.places
+        self.channels = issuer.channels
         self.namespace = issuer.rememberedAs
         self.organizations = issuer.organizations
         self.leewaySeconds = leewaySeconds
@@ -135,13 +137,19 @@ struct TokenRules: Sendable {
         let organization = try payload.organization(places.organization, places.organizationForm)
         let user = try payload.user(places.user, places.userForm)
         if case .id(let id) = organization, !organizations.covers(id) { throw .organizationNotCovered }
+        var granted: TokenChannels?
+        if let channels {
+            // a token without a time of its creation: a later one expires later
+            granted = try payload.channels(channels, issuedAt: payload.seconds("iat") ?? expiresAt)
+        }
         return TokenClaims(
             issuer: issuer,
             namespace: namespace,
             organization: organization,
             user: user,
             covered: organizations,
-            expiresAt: expiresAt
+            expiresAt: expiresAt,
+            channels: granted
         )
     }
 }

@@ -98,6 +98,23 @@ extension TokenPayload {
         return found
     }
 
+    /// Reads the channels that the token grants: a text or a number, or a list of these.
+    ///
+    /// A missing claim grants none.
+    func channels(_ claim: ChannelClaim, issuedAt: Int64) throws(TokenError) -> TokenChannels {
+        var names: [String] = []
+        if let value = claims.value(at: claim.place.query), value.kind != .null {
+            for name in value.elements.map(Array.init) ?? [value] {
+                if let id = ServerID(json: name) {
+                    names.append(claim.prefix + id.text)
+                } else if name.string == nil {
+                    throw .malformedClaim(claim.place.description, mustBe: "a text, or a list of texts")
+                }
+            }
+        }
+        return TokenChannels(names, claim.role, issuedAt: issuedAt)
+    }
+
     private func name(_ value: JSONValue, _ place: ClaimPlace) throws(TokenError) -> ByteExactString {
         guard let name = value.string, ExternalName.isValid(name) else {
             throw .malformedClaim(place.description, mustBe: Self.nameForm)
@@ -142,6 +159,8 @@ package struct TokenClaims: Sendable, Hashable {
     ///
     /// It is refused from this time plus the configured leeway.
     package let expiresAt: Int64
+    /// The channels that the token grants; nil if the issuer's tokens do not decide about channels.
+    package var channels: TokenChannels?
 }
 
 /// A token's header or payload: a JSON object with only one interpretation.

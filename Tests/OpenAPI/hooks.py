@@ -79,12 +79,28 @@ REASONS = [
     ("getUserLane", "invalid_request", "parameter_invalid", "the query parameter 'cursor' is invalid"),
     ("listOperations", "invalid_request", "parameter_invalid", "the query parameter 'cursor' is invalid"),
     ("listOperationsOfOrganization", "invalid_request", "parameter_invalid", "the query parameter 'cursor' is invalid"),
+    # the syntax of templates and JSON Pointers, the bytes of a channel's name, and how visibility and channels depend on
+    # each other
+    ("putEntityType", "validation_failed", "channel_name", ""),
+    ("putEntityType", "validation_failed", "member_range", "user must be a JSON Pointer"),
+    ("putEntityType", "validation_failed", "member_range", "channels are used only with"),
+    ("putEntityType", "validation_failed", "member_range", "grants need visibility"),
+    ("putEntityType", "validation_failed", "member_required", "visibility is channels"),
+    ("grantChannel", "validation_failed", "member_range", "channel must be a text"),
+    ("revokeChannel", "invalid_request", "parameter_invalid", "the query parameter 'channel' must have"),
+    ("getChannel", "invalid_request", "parameter_invalid", "the query parameter 'channel' must have"),
+    ("listChanges", "invalid_request", "parameter_invalid", "the query parameter 'channel' must be"),
     # the number of running operations is not in the request
     ("startOperation", "validation_failed", "member_range", "20 operations"),
     ("listChanges", "invalid_request", "parameter_invalid", "since"),
     ("listChanges", "cursor_expired", None, ""),
     ("listMappings", "invalid_request", "parameter_invalid", "since"),
     ("pullChanges", "invalid_request", "parameter_invalid", "since"),
+    ("pullChanges", "invalid_request", "parameter_invalid", "received"),
+    # the bytes of a channel's name, and the dependency of two members
+    ("pullChanges", "invalid_request", "member_range", "channels must be"),
+    ("pullChanges", "invalid_request", "member_required", "received is required"),
+    ("explainUser", "invalid_request", "parameter_invalid", "'entity_type' and 'entity_id'"),
     ("pullChanges", "cursor_expired", None, ""),
     # the schema does not express which types have device ids, and which numbers are left
     ("pullChanges", "invalid_request", "entity_type_valid_enum", "'"),

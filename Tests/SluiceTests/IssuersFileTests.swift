@@ -65,7 +65,8 @@ import Tokens
             {"issuers": [
               {"issuer": "https://a", \(key): "any"},
               {"issuer": "https://b", \(key): "any", "user_claim": "$.oid", "organization_keys": "$.organization",
-               "user_ids": "mapped", "organization_ids": "external", "audience_claim": "azp", "namespace": "b"},
+               "user_ids": "mapped", "organization_ids": "external", "audience_claim": "azp", "namespace": "b",
+               "channel_claim": "$.groups", "channel_role": "write"},
               {"issuer": "https://c", "jwks_url": "https://a/keys", "organization": "\(Self.id)"},
               {"issuer": "https://d", \(key): ["\(Self.id)"], "organization": "\(Self.id)", "organization_ids": "uuid"}
             ]}
@@ -79,6 +80,8 @@ import Tokens
         #expect(found[2].places.organization == .fixed(id) && found[3].places.organization == .fixed(id))
         #expect(found.map(\.places.userForm) == [.uuid, .mapped, .uuid, .uuid])
         #expect(found.map(\.places.organizationForm) == [.either, .external, .either, .uuid])
+        #expect(found.map(\.channels?.place.description) == [nil, "$.groups", nil, nil])
+        #expect(found.map(\.channels?.role) == [nil, .write, nil, nil])
         #expect(found.map(\.audienceClaim.description) == ["aud", "azp", "aud", "aud"])
         #expect(found.map(\.rememberedAs) == ["https://a", "b", "https://c", "https://d"])
         #expect(found.map(\.organizations) == [.any, .any, .only([id]), .only([id])])
@@ -173,6 +176,9 @@ import Tokens
         ("/organization_keys", #""organization_keys":"$""#, "is neither a name nor a path of names and indices: it"),
         ("/user_ids", #""user_ids":"external""#, "must be one of either, uuid, mapped"),
         ("/organization_ids", #""organization_ids":"mapped""#, "must be one of either, uuid, external"),
+        ("", #""channel_prefix":"team/""#, "must have channel_claim as well"),
+        ("/channel_claim", #""channel_claim":"$""#, "is neither a name nor a path of names and indices: it"),
+        ("/channel_role", #""channel_claim":"groups","channel_role":"admin""#, "must be one of read, write"),
         ("/namespace", #""namespace":"""#, "must be a text of 1 to 255 bytes"),
         ("/namespace", #""namespace":"a\u0085b""#, "must be a text of 1 to 255 bytes without control characters"),
         ("/audience", #""audience":"a\nb""#, "must be a text of 1 to 1000 bytes without control characters"),

@@ -51,7 +51,8 @@ import Tokens
             "jwt_issuer": "https://i", "jwt_audience": "a",
             "jwt_audience_claim": "client_id", "jwt_exclusive_keys": "yes", "jwt_user_claim": "$.u.id",
             "jwt_user_ids": "mapped", "jwt_organization_ids": "external",
-            "jwt_organization_claim": "o", "jwt_leeway_seconds": "60", "operator_token": "abcdefghijklmnop",
+            "jwt_organization_claim": "o", "jwt_channel_claim": "$.groups", "jwt_channel_prefix": "team/",
+            "jwt_channel_role": "write", "jwt_leeway_seconds": "60", "operator_token": "abcdefghijklmnop",
             "signing_key_file": "/key", "master_key_file": keys.path, "retry_base_seconds": "0.5",
             "retry_cap_seconds": "60", "lease_seconds": "30",
             "max_lanes": "7", "max_upstream_requests": "70", "webhook_allowed_networks": "127.0.0.0/8, fd00::/8",
@@ -101,6 +102,8 @@ import Tokens
             #expect(settings.identityPlaces.organization == .claim(ClaimPlace(named: "o")))
             #expect(settings.identityPlaces.userForm == .mapped)
             #expect(settings.identityPlaces.organizationForm == .external)
+            let channels = ChannelClaim(try ClaimPlace(parsing: "$.groups"), prefix: "team/", role: .write)
+            #expect(settings.channelClaim == channels)
             #expect(settings.jwtLeewaySeconds == 60)
             #expect(settings.operatorTokens == OperatorTokens(parsing: "abcdefghijklmnop"))
             #expect(settings.signingKeyFile == "/key")

@@ -11,6 +11,7 @@ import { lanes } from './lanes.js'
 import { user } from './user.js'
 import { organizations } from './organizations.js'
 import { organization } from './organization.js'
+import { channel } from './channel.js'
 import { operations } from './operations.js'
 import { operation } from './operation.js'
 import { audit } from './audit.js'
@@ -19,6 +20,7 @@ import { audit } from './audit.js'
 const ROUTES = Object.entries({
 	'': now, failures, mutations, lanes, operations, audit, organizations,
 	'organizations/:organization': organization,
+	'organizations/:organization/channel': channel,
 	'organizations/:organization/operations/:operation': operation,
 	'organizations/:organization/users/:user': user,
 	'organizations/:organization/users/:user/mutations/:mutation': mutation,

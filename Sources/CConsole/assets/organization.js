@@ -24,7 +24,7 @@ async function overview(view, place, it) {
 	place.append(section('State', facts([
 		['Failed', countLink(counts.failed, stuck({ status: 'failed' }))], ['Conflicts', countLink(counts.conflict, stuck({ status: 'conflict' }))],
 		['Halted lanes', countLink(counts.halted_lanes, query('/console/lanes', { organization_id: it.id }))],
-		['Operations', link(query('/console/operations', { organization_id: it.id }), 'see them')], ['What operators did', link(query('/console/audit', { organization_id: it.id }), 'see the audit')],
+		['Operations', link(query('/console/operations', { organization_id: it.id }), 'see them')], ['Channels', link(organizationPath(it.id, 'channel'), 'find one')], ['What operators did', link(query('/console/audit', { organization_id: it.id }), 'see the audit')],
 	])), section('Quotas', facts([
 		['Requests a second', it.settings.requests_per_second === null ? 'any number' : number(it.settings.requests_per_second)],
 		['Mutations per day and user', it.settings.mutations_per_day_per_user === null ? 'any number' : number(it.settings.mutations_per_day_per_user)],
@@ -90,7 +90,8 @@ function settings(view, place, it) {
 const TYPE = [
 	['id_space', 'Ids', [['mapped', 'mapped: the phone’s UUIDs to the server’s ids'], ['device', 'device: each device counts its own'], ['shared', 'shared: used as they are']]],
 	['upstream', 'Where mutations go', [['true', 'to the upstream'], ['false', 'into the built-in store']]],
-	['visibility', 'Who sees entities', [['organization', 'all users of the organization'], ['user', 'only their creator']]],
+	['visibility', 'Who sees entities', [['organization', 'all users of the organization'], ['user', 'only their creator'], ['channels', 'the users who hold their channels']]],
+	['channels', 'Channels of an entity', 'lines', 'One template a line, such as project/{/project_id}. Only for users who hold channels.'],
 	['on_erase', 'When their owner is erased', [['delete', 'they are deleted'], ['blank_owner', 'they are kept without an owner']]],
 	['default_priority', 'Priority', 'whole', '0 to 1,000'],
 	['relations', 'Relations', 'pairs', 'One a line: member, a space, entity type.'],
@@ -100,7 +101,7 @@ const TYPE = [
 async function types(view, place, it) {
 	const list = pages(view, 'Entity types', [
 		['type', row => h('code', row.name)], ['ids', row => row.id_space], ['goes to', row => row.upstream ? 'the upstream' : 'the built-in store'],
-		['seen by', row => row.visibility === 'user' ? 'its creator' : 'everybody'], ['priority', row => number(row.default_priority), 'n'], ['in use', row => row.in_use ? 'yes' : 'no'],
+		['seen by', row => ({ user: 'its creator', channels: 'holders of its channels' })[row.visibility] ?? 'everybody'], ['priority', row => number(row.default_priority), 'n'], ['in use', row => row.in_use ? 'yes' : 'no'],
 		['relations', row => quoted(Object.entries(row.relations ?? {}).map(([key, value]) => `${key} → ${value}`).join(', '), 80), 'wide'],
 		['', row => may('admin') && button('Change…', () => change(row), 'small'), 'act'],
 	], [of(it.id, 'entity-types'), {}, 'entity_types'], empty('No entity type yet', 'Types are registered on first use, or here.'))

@@ -20,7 +20,11 @@ export async function user(view) {
 				['Joined into', it.into && link(organizationPath(organization, 'users', it.into), shortId(it.into))],
 			])]
 	})
-	const asked = { mutation: view.asked('mutation'), device: view.asked('device') }
+	const asked = { mutation: view.asked('mutation'), device: view.asked('device'), entity_type: view.asked('entity_type'), entity_id: view.asked('entity_id') }
+	const channels = h('div')
+	const loadChannels = load(view, channels, () => view.get(`${base}/channels`), ({ own_channel: own, grants = [] }) => table('Channels', [
+		['channel', row => link(query(organizationPath(organization, 'channel'), { channel: row.channel }), quoted(row.channel, 80))], ['role', row => row.role], ['source', row => quoted(row.source, 80), 'wide'],
+	], [{ channel: own, role: 'write', source: 'every user' }, ...grants]).element)
 	const explain = load(view, why, () => view.get(query(`${base}/explain`, asked)), ({ findings = [] }) =>
 		h('ul.findings', findings.map(each => h('li', { class: `finding is-${each.severity}` },
 			h('p.strong', h('span.unheard', `${each.severity}: `), quoted(each.sentence, 600)),
@@ -46,7 +50,7 @@ export async function user(view) {
 		['device', row => link(query(location.pathname, { device: row.device_id }), shortId(row.device_id))], ['watermark', row => number(row.accepted_sequence), 'n'], ['last seen', row => ago(row.last_seen_at)],
 		['not settled', row => Object.entries(row.counts).filter(([, value]) => value).map(([name, value]) => [pill(name, `${value} ${name.replace('_', ' ')}`), ' '])],
 	], rows).element : h('p.muted', 'No device has pushed or registered.'))
-	view.put(top, section('Why something has not arrived', view.query.size > 0 && h('p', 'About ', h('code', asked.mutation || asked.device), ' · ', link(location.pathname, 'About all')), why), section('Lane', held, list.element), section('Devices', devices))
+	view.put(top, section('Why something has not arrived', view.query.size > 0 && h('p', 'About ', h('code', asked.mutation || asked.device || `${asked.entity_type} ${asked.entity_id}`), ' · ', link(location.pathname, 'About all')), why), section('Lane', held, list.element), section('Devices', devices), section('Channels', channels))
 	keepFresh(view, { element: list.element, again: () => { list.again(); explain() } }, organization)
-	await Promise.all([loadTop(), explain()])
+	await Promise.all([loadTop(), explain(), loadChannels()])
 }

@@ -5,7 +5,7 @@ import Tokens
 
 /// The file of issuers: `{"issuers": [{"issuer", "jwks_url" | "keys_file" | "secret_file", "audience"?, "user_claim"?,
 /// "organization_claim" | "organization_keys" | "organization"?, "user_ids"?, "organization_ids"?, "audience_claim"?,
-/// "namespace"?, "exclusive_keys"?, "organizations": [UUID…] | "any"}]}`. Each mistake is reported with its
+/// "channel_claim"?, "channel_prefix"?, "channel_role"?, "namespace"?, "exclusive_keys"?, "organizations": [UUID…] | "any"}]}`. Each mistake is reported with its
 /// place, and without the value, which may be a secret that got into the wrong line.
 struct IssuersFile {
     static let maximumIssuers = 100
@@ -16,7 +16,8 @@ struct IssuersFile {
 
     private static let members = [
         "issuer", "jwks_url", "keys_file", "secret_file", "audience", "audience_claim", "exclusive_keys", "user_claim",
-        "user_ids", "organization_claim", "organization_keys", "organization", "organization_ids", "namespace",
+        "user_ids", "organization_claim", "organization_keys", "organization", "organization_ids", "channel_claim",
+        "channel_prefix", "channel_role", "namespace",
         "organizations",
     ]
 
@@ -84,6 +85,7 @@ struct IssuersFile {
             organizations: .any
         )
         issuer.audienceClaim = audienceClaim
+        issuer.channels = try channels(of: value, at: place)
         issuer.organizations = try organizations(value, issuer.places.organization, at: place)
         let url = try text("jwks_url", of: value, at: place)
         let keysFile = try text("keys_file", of: value, at: place)
@@ -137,6 +139,20 @@ struct IssuersFile {
         places.userForm = try choice("user_ids", of: value, at: place) ?? places.userForm
         places.organizationForm = try choice("organization_ids", of: value, at: place) ?? places.organizationForm
         return places
+    }
+
+    /// Returns the claim with the channels of a token's user; an issuer without `channel_claim` has that of the settings.
+    private func channels(of value: JSONValue, at place: String) throws(ConfigurationError) -> ChannelClaim? {
+        let claim = try claim("channel_claim", of: value, at: place)
+        let prefix = try text("channel_prefix", of: value, at: place, most: ChannelName.maximumBytes)
+        let role: ChannelRole? = try choice("channel_role", of: value, at: place)
+        guard var channels = claim.map({ ChannelClaim($0) }) ?? defaults.channels else {
+            guard prefix == nil, role == nil else { throw problem(place, "must have channel_claim as well") }
+            return nil
+        }
+        if let prefix { channels.prefix = prefix }
+        if let role { channels.role = role }
+        return channels
     }
 
     private func claim(_ name: String, of value: JSONValue, at place: String) throws(ConfigurationError) -> ClaimPlace?

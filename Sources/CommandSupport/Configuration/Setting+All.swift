@@ -1,4 +1,5 @@
 import Logging
+import SyncModel
 import Telemetry
 import Tokens
 
@@ -91,6 +92,16 @@ extension Setting {
         "Form of the organization claim: the UUID (`uuid`), one of the `external_ids` (`external`), or both "
             + "(`either`)."
     )
+    package static let jwtChannelClaim = Setting("jwt_channel_claim", .claimPlace)
+        .meaning("Claim with the channels that the token's user holds: a name or a path to a text or a list of texts.")
+    package static let jwtChannelPrefix = Setting("jwt_channel_prefix", .text)
+        .meaning("Text before each name of the channel claim, such as `team/`.")
+    package static let jwtChannelRole = Setting(
+        "jwt_channel_role",
+        .choice(ChannelRole.allCases.map(\.rawValue)),
+        "read"
+    )
+    .meaning("Role with which users hold the channels of the claim.")
     package static let jwtLeewaySeconds = Setting("jwt_leeway_seconds", .number(0...600), "0")
         .meaning("Tolerated clock difference to the issuer of tokens.")
     package static let operatorToken = Setting("operator_token", .operatorTokens, hint: "/admin is off", isSecret: true)
@@ -202,7 +213,8 @@ extension Setting {
         publicAddress, operationsAddress, corsOrigins,
         jwtSecret, jwtKeysFile, jwtJWKSURL, jwtIssuersFile,
         jwtIssuer, jwtAudience, jwtAudienceClaim, jwtExclusiveKeys, jwtUserClaim, jwtUserIDs,
-        jwtOrganizationClaim, jwtOrganizationKeys, jwtOrganization, jwtOrganizationIDs, jwtLeewaySeconds,
+        jwtOrganizationClaim, jwtOrganizationKeys, jwtOrganization, jwtOrganizationIDs,
+        jwtChannelClaim, jwtChannelPrefix, jwtChannelRole, jwtLeewaySeconds,
         operatorToken, signingKeyFile, masterKeyFile,
         retryBaseSeconds, retryCapSeconds, leaseSeconds, maxLanes, maxUpstreamRequests,
         webhookAllowedNetworks, webhookSigningKey, maxWebhooks, maxReplications, maxPolls,

@@ -24,6 +24,7 @@ extension Settings {
             places: identityPlaces
         )
         configuration.own.audienceClaim = jwtAudienceClaim
+        configuration.own.channels = channelClaim
         configuration.leewaySeconds = Int64(jwtLeewaySeconds)
         if case .fixed(let organization) = identityPlaces.organization {
             configuration.own.organizations = .only([organization])

@@ -160,6 +160,13 @@ extension Settings {
             self[.jwtOrganizationIDs].flatMap(IdentityPlaces.OrganizationForm.init(rawValue:)) ?? .either
         return places
     }
+    /// The claim of a token with the channels of its user; nil if tokens grant none.
+    var channelClaim: ChannelClaim? {
+        place(.jwtChannelClaim).map {
+            let role = self[.jwtChannelRole].flatMap(ChannelRole.init(rawValue:)) ?? .read
+            return ChannelClaim($0, prefix: self[.jwtChannelPrefix] ?? "", role: role)
+        }
+    }
     package var jwtLeewaySeconds: Int { number(.jwtLeewaySeconds) }
     package var operatorTokens: OperatorTokens? { self[.operatorToken].flatMap(OperatorTokens.init(parsing:)) }
     var signingKeyFile: String? { self[.signingKeyFile] }

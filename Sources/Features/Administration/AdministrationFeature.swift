@@ -14,7 +14,7 @@ package struct AdministrationFeature: GatewayFeature {
     ]
 
     package static let commands: [any ParsableCommand.Type] = [
-        OrganizationsCommand.self, UpstreamCommand.self, AfterRestoreCommand.self,
+        OrganizationsCommand.self, UpstreamCommand.self, ChannelsCommand.self, AfterRestoreCommand.self,
     ]
 
     package init(_ gateway: GatewayContext) { self.gateway = gateway }
@@ -32,6 +32,12 @@ package struct AdministrationFeature: GatewayFeature {
         let type = organization + "/entity-types/{name}"
         routes.read(at: type, types.read)
         routes.write("putEntityType", .put, type, types.write)
+        let channels = ChannelEndpoints(store: store, bodies: context.bodies)
+        routes.read(at: organization + "/channels", channels.read)
+        let ofUser = organization + "/users/{user}/channels"
+        routes.read(at: ofUser, channels.list)
+        routes.write("grantChannel", .put, ofUser, channels.grant)
+        routes.write("revokeChannel", .delete, ofUser, channels.revoke)
         let rules = UpstreamRules(canSign: http.canSign, leaseSeconds: http.leaseSeconds)
         let upstreams = UpstreamEndpoints(store: store, bodies: context.bodies, rules: rules)
         let upstream = organization + "/upstream"

@@ -30,7 +30,8 @@ struct SluiceCommand: AsyncParsableCommand {
     /// The commands of the gateway and of its features, in the order of the help text.
     private static let subcommands: [any ParsableCommand.Type] = {
         let order = [
-            "serve", "dev", "migrate", "organizations", "upstream", "users", "import", "export", "tokens", "sources",
+            "serve", "dev", "migrate", "organizations", "upstream", "users", "channels", "import", "export", "tokens",
+            "sources",
             "keys",
             "token", "webhooks", "retention", "audit", "after-restore", "doctor", "healthcheck",
         ]

@@ -118,7 +118,8 @@ enum DevelopmentSettings {
     private static let own: [Setting] = [
         .databaseURL, .publicAddress, .operationsAddress, .jwtSecret, .jwtKeysFile, .jwtJWKSURL, .jwtIssuersFile,
         .jwtIssuer, .jwtAudience, .jwtAudienceClaim, .jwtExclusiveKeys, .jwtUserClaim, .jwtUserIDs,
-        .jwtOrganizationClaim, .jwtOrganizationKeys, .jwtOrganization, .jwtOrganizationIDs, .operatorToken,
+        .jwtOrganizationClaim, .jwtOrganizationKeys, .jwtOrganization, .jwtOrganizationIDs,
+        .jwtChannelClaim, .jwtChannelPrefix, .jwtChannelRole, .operatorToken,
     ]
 
     /// Variables of the environment that have no effect in `sluice dev`.

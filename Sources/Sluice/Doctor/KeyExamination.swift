@@ -205,6 +205,7 @@ struct IssuerSettings {
     var organizationClaim: String { setting(.jwtOrganizationClaim, "organization_claim") }
     var organizationKeys: String { setting(.jwtOrganizationKeys, "organization_keys") }
     var organizationIDs: String { setting(.jwtOrganizationIDs, "organization_ids") }
+    var channelClaim: String { setting(.jwtChannelClaim, "channel_claim") }
     var jwksURL: String { setting(.jwtJWKSURL, "jwks_url") }
     var keysFile: String { setting(.jwtKeysFile, "keys_file") }
     var secret: String { setting(.jwtSecret, "secret_file") }

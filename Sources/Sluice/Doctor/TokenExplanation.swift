@@ -216,6 +216,8 @@ struct TokenExplanation {
             return .failed("user", finding, advice(forUserOf: settings))
         case issuer.places.organization.place?.description:
             return .failed("organization", finding, advice(forOrganizationOf: settings))
+        case issuer.channels?.place.description:
+            return .failed("channels", finding, "Set \(settings.channelClaim) to a claim with names of channels.")
         default: return .failed("claims", finding, "Configure the issuer to add it.")
         }
     }

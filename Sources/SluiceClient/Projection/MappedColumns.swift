@@ -55,7 +55,7 @@ struct MappedColumns {
                     }
                     try rows.refresh(entity, key, keeping: before == nil ? [] : added)
                 }
-                if !isTranslated { try Feed.startOver("", db, now: now) }
+                if !isTranslated { try Feed.startOver(Feed.Filter(""), db, now: now) }
             }
             try db.execute(sql: "UPDATE sluice_device SET mapped_columns = ?", arguments: [current.text])
         }

@@ -9,8 +9,31 @@ struct Feed: Sendable {
     var isSnapshot: Bool
     /// The number of changes that this pull has returned so far.
     var snapshotRows: Int64
-    /// The entity types for which the cursor is valid.
-    var types: String
+    /// The entity types and channels for which the cursor is valid.
+    var filter: Filter
+
+    /// The restriction of a pull.
+    struct Filter: Sendable, Equatable {
+        /// Sorted, with commas between them.
+        var types: String
+        /// Sorted; empty for no restriction.
+        var channels: [String]
+
+        init(types: String, channels: [String]) {
+            (self.types, self.channels) = (types, channels)
+        }
+
+        /// Reads ``text``. No name has a line feed.
+        init(_ text: String) {
+            let lines = text.split(separator: "\n", omittingEmptySubsequences: false).map(String.init)
+            self.init(types: lines.first ?? "", channels: Array(lines.dropFirst()))
+        }
+
+        var text: String { ([types] + channels).joined(separator: "\n") }
+
+        /// The gateway compares names by their bytes.
+        static func == (left: Filter, right: Filter) -> Bool { left.text.utf8.elementsEqual(right.text.utf8) }
+    }
 }
 
 extension Feed {
@@ -26,12 +49,12 @@ extension Feed {
             generation: row["generation"],
             isSnapshot: row["is_snapshot"],
             snapshotRows: row["snapshot_rows"],
-            types: row["pulled_types"]
+            filter: Filter(row["pulled_types"])
         )
     }
 
     /// Starts again. Entities that are missing in the new snapshot are removed at its end, not before.
-    static func startOver(_ types: String, _ db: Database, now: Date) throws {
+    static func startOver(_ filter: Filter, _ db: Database, now: Date) throws {
         _ = try Device.id(db)
         try db.execute(
             sql: """
@@ -39,7 +62,7 @@ extension Feed {
                 SET cursor = NULL, generation = generation + 1, is_snapshot = 1, snapshot_rows = 0, pulled_types = ?,
                     snapshot_began_at = ?
                 """,
-            arguments: [types, now.rfc3339]
+            arguments: [filter.text, now.rfc3339]
         )
     }
 

@@ -80,10 +80,12 @@ struct PageApplication {
     ) throws -> EntityName? {
         guard let entity = change["entity_type"]?.string.flatMap({ map[$0] }), let id = change["id"] else { return nil }
         let name = EntityName(entity.entityType, try key(of: change, id, entity))
+        // an entity that the user no longer sees is removed as a deleted one, and stays under pending edits as such
+        let isRemoved = change["removed"]?.bool ?? false
         var base = ServerSnapshot(
             version: change["version"]?.int64,
             etag: change["etag"]?.string,
-            isDeleted: change["deleted"]?.bool ?? false,
+            isDeleted: isRemoved || change["deleted"]?.bool ?? false,
             document: nil
         )
         if change["unreadable"]?.array?.contains("document") ?? false {
@@ -95,7 +97,7 @@ struct PageApplication {
         }
         // an edit that took effect and was not pulled yet is part of the last document, on which other edits may build
         if base.isDeleted, hasEdits { base.document = try rows.document(entity, name.key, of: .succeeded) }
-        let hasEdits = try hasEdits && release(name, base)
+        let hasEdits = try hasEdits && release(name, upTo: isRemoved ? .max : base.version)
         if base.isDeleted, try !isInOutbox(name) {
             try ServerSnapshot.delete(name, db)
         } else {
@@ -141,14 +143,14 @@ struct PageApplication {
     /// Hides the edits that the base already contains.
     ///
     /// - Returns: whether other edits build on it.
-    private func release(_ name: EntityName, _ base: ServerSnapshot) throws -> Bool {
+    private func release(_ name: EntityName, upTo version: Int64?) throws -> Bool {
         let hiding = try db.cachedStatement(
             sql: """
                 UPDATE sluice_mutations SET is_shown = 0
                 WHERE entity_type = ? AND key = ? AND is_shown AND status = 'succeeded' AND version <= ?
                 """
         )
-        try hiding.execute(arguments: [name.entityType, name.key, base.version])
+        try hiding.execute(arguments: [name.entityType, name.key, version])
         let rest = try db.cachedStatement(
             sql: "SELECT EXISTS (SELECT 1 FROM sluice_mutations WHERE entity_type = ? AND key = ? AND is_shown)"
         )

@@ -37,6 +37,10 @@ extension DatabaseMigrator {
             // whether the gateway may have other numbers for rows of types with device ids than the phone
             try db.execute(sql: "ALTER TABLE sluice_device ADD COLUMN has_other_numbers INTEGER NOT NULL DEFAULT 0")
         }
+        registerMigration("sluice 5: subscriptions") { db in
+            // the channels that pulls are restricted to: JSON, or NULL for no restriction
+            try db.execute(sql: "ALTER TABLE sluice_device ADD COLUMN subscriptions TEXT")
+        }
     }
 
     /// Copies of writes that other devices of the user left, and that need a decision.

@@ -18,8 +18,10 @@ extension SyncWorker {
         var (hasStartedOver, isFirst) = (false, true)
         while true {
             let (feed, device, numbers) = try await write { [map, isFirst] db, now in
-                // if the app synchronizes other types than before, it pulls everything again, and keeps its data
-                if try Feed.read(db).types != types { try Feed.startOver(types, db, now: now) }
+                // if the app synchronizes other types or channels than before, it pulls everything again, and keeps its
+                // data
+                let filter = Feed.Filter(types: types, channels: try Subscriptions.channels(db))
+                if try Feed.read(db).filter != filter { try Feed.startOver(filter, db, now: now) }
                 let feed = try Feed.read(db)
                 if isFirst || feed.cursor == nil { try Feed.markOutdated(db) }
                 return (feed, try Device.id(db), try DeviceNumbers(map, db).next())
@@ -63,7 +65,7 @@ extension SyncWorker {
                 try await write { [map] db, now in
                     // a restored gateway may assign other numbers to the rows
                     if map.hasDeviceIDs { try DeviceNumbers.noteOthers(db) }
-                    try Feed.startOver(types, db, now: now)
+                    try Feed.startOver(feed.filter, db, now: now)
                 }
             case .refused(let problem): throw Stop.blocked(.refused(problem))
             }
@@ -75,19 +77,26 @@ extension SyncWorker {
             var request = GatewayRequest(path: "/v1/changes")
             request.query = [
                 URLQueryItem(name: "limit", value: String(configuration.pageLimit)),
-                URLQueryItem(name: "entity_type", value: feed.types),
+                URLQueryItem(name: "entity_type", value: feed.filter.types),
             ]
+            if !feed.filter.channels.isEmpty {
+                request.query += feed.filter.channels.map { URLQueryItem(name: "channel", value: $0) }
+                request.query.append(URLQueryItem(name: "others", value: "true"))
+            }
             if let cursor = feed.cursor { request.query.append(URLQueryItem(name: "since", value: cursor)) }
             return request
         }
-        return GatewayRequest(
-            method: "POST",
-            path: "/v1/devices/\(device.wire)/pull",
-            body: [
-                "since": feed.cursor.map(JSON.string) ?? .null, "limit": .integer(Int64(configuration.pageLimit)),
-                "next_local_ids": .object(numbers.mapValues(JSON.integer)),
-            ]
-        )
+        let cursor = feed.cursor.map(JSON.string) ?? .null
+        var body: JSON = [
+            "since": cursor, "limit": .integer(Int64(configuration.pageLimit)),
+            "next_local_ids": .object(numbers.mapValues(JSON.integer)),
+        ]
+        if !feed.filter.channels.isEmpty {
+            body["channels"] = .array(feed.filter.channels.map(JSON.string))
+            body["others"] = .bool(true)
+            body["received"] = cursor
+        }
+        return GatewayRequest(method: "POST", path: "/v1/devices/\(device.wire)/pull", body: body)
     }
 
     /// - Parameter numbers: the counters with which the page was requested.

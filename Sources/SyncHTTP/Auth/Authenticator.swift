@@ -9,6 +9,7 @@ package struct Authenticator: Sendable {
     package let verifier: TokenVerifier
     package let catalog: Catalog
     package let identities: Identities
+    package let tokenGrants: TokenGrants
     package let quotas: QuotaGate
     package let now: TimeSource
     /// The interval at which the caller of a waiting request is checked again.
@@ -19,7 +20,12 @@ package struct Authenticator: Sendable {
         let claims = try await claims(BearerToken.of(headers))
         let (id, name) = try await self.organization(of: claims, headers)
         let organization = try await activeOrganization(id)
-        let user = try await owner(of: user(of: claims, in: organization), in: organization)
+        let named = try await self.user(of: claims, in: organization)
+        let user = try await owner(of: named, in: organization)
+        if let channels = claims.channels {
+            let lane = LaneKey(organization: id, user: user)
+            try await tokenGrants.apply(channels, to: lane, from: .issuer(claims.namespace, of: named))
+        }
         let tokenContext = Caller.TokenContext(claims, name: name)
         return Caller(organization: organization, user: user, expiresAt: claims.expiresAt, tokenContext: tokenContext)
     }
@@ -35,6 +41,12 @@ package struct Authenticator: Sendable {
         else { return nil }
         if organization.settings.provisioning == .explicit {
             guard catalog.isUserCached(LaneKey(organization: organization.id, user: user)) else { return nil }
+        }
+        if let channels = claims.channels {
+            let lane = LaneKey(organization: id, user: user)
+            guard tokenGrants.isApplied(channels, to: lane, from: .issuer(claims.namespace, of: named)) else {
+                return nil
+            }
         }
         let tokenContext = Caller.TokenContext(claims, name: name)
         return Caller(organization: organization, user: user, expiresAt: claims.expiresAt, tokenContext: tokenContext)

@@ -56,6 +56,7 @@ package struct AuthorizationDryRun: Sendable {
             verifier: verifier,
             catalog: store.catalog,
             identities: store.identities,
+            tokenGrants: store.tokenGrants,
             quotas: QuotaGate(quotas: store.quotas, logger: logger),
             now: now,
             checkInterval: .zero

@@ -13,10 +13,13 @@ struct ChangesEndpoint: Sendable {
 
     /// Responds with a page; with `wait` an empty one is held until there is a change or the time is over.
     func page(_ exchange: Exchange, _ caller: Caller) async throws -> Answer {
-        let query = try URLQuery(of: exchange, allowing: ["since", "limit", "entity_type", "wait"])
+        let names: Set = ["since", "limit", "entity_type", "channel", "others", "wait"]
+        let query = try URLQuery(of: exchange, allowing: names)
         let since = try query.text("since")
         let limit = try query.limit(default: Self.defaultLimit)
         let types = try query.entityTypes("entity_type")
+        let channels = try query.channels("channel")
+        let others = try query.flag("others")
         let wait = try query.wait(upTo: longestWait)
         let json = try await ClientPresence.reading(on: exchange, wait: wait) { wait in
             try await BlockingWork.run {
@@ -24,6 +27,8 @@ struct ChangesEndpoint: Sendable {
                     since: since,
                     limit: limit,
                     entityTypes: types,
+                    channels: channels,
+                    others: others,
                     organization: caller.organization,
                     user: caller.user,
                     wait: wait,
@@ -53,6 +58,7 @@ extension FeedChange: AnswerBody {
         } else if let clientID {
             writer.member("client_id", clientID)
         }
+        if isRemoved { return writer.member("removed", true) }
         writer.member("version", version)
         writer.member("etag", etag)
         writer.member("deleted", isDeleted)

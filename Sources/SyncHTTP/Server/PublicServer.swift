@@ -30,6 +30,7 @@ package struct PublicServer: Service {
             verifier: verifier,
             catalog: store.catalog,
             identities: store.identities,
+            tokenGrants: store.tokenGrants,
             quotas: QuotaGate(quotas: store.quotas, logger: logger),
             now: configuration.now,
             checkInterval: configuration.checkInterval

@@ -17,6 +17,15 @@ public struct PullRequest: Sendable {
     public private(set) var limit = Self.defaultLimit
     /// Seconds to wait for a change to show.
     public private(set) var wait = 0
+    /// The channels to which the pull is restricted; nil for all that the user sees.
+    public private(set) var channels: [String]?
+    /// Whether a pull restricted to channels includes the entities outside channels, and those of the user's own channel.
+    public private(set) var includesOthers = false
+    /// `next` of the newest page that the device has, of any filter; nil if that is ``since``.
+    ///
+    /// Pages number entities one after another, so a device with several cursors confirms the newest page, not the one
+    /// behind which it pulls.
+    public private(set) var received: String?
     /// The number that the device would assign to its next new entity, by entity type.
     ///
     /// Nil if the device does not have this number, or has no number left.
@@ -28,21 +37,46 @@ public struct PullRequest: Sendable {
     public init(body: [UInt8], limit: Int) throws(Problem) {
         if body.isEmpty { return }
         let (tree, members) = try JSONTree.object(in: body, limit: limit)
+        var hasReceived = false
         if let defect = tree.defects.first { throw Problem(defect) }
         for (name, value) in members {
             if name.equals("since") {
-                since = try Self.since(value)
+                since = try Self.cursor(value, "since")
             } else if name.equals("limit") {
                 self.limit = try Self.integer(value, "limit", in: 1...1_000)
             } else if name.equals("wait") {
                 wait = try Self.integer(value, "wait", in: 0...Self.longestWait)
             } else if name.equals("next_local_ids") {
                 nextLocalIDs = try Self.nextLocalIDs(value)
+            } else if name.equals("channels") {
+                channels = try Self.channels(value)
+            } else if name.equals("others") {
+                guard let flag = value.bool else {
+                    throw Self.problem("others", Rule.memberType, "others must be true or false")
+                }
+                includesOthers = flag
+            } else if name.equals("received") {
+                received = try Self.cursor(value, "received")
+                hasReceived = true
             } else {
-                let detail = UnknownMember.detail(name.string, of: "a pull: since, limit, wait, next_local_ids")
-                throw Self.problem(name.string, Rule.unknownMember, detail)
+                let members = "a pull: since, limit, wait, next_local_ids, channels, others, received"
+                throw Self.problem(name.string, Rule.unknownMember, UnknownMember.detail(name.string, of: members))
             }
         }
+        if channels != nil, !hasReceived {
+            let detail = "received is required with channels: next of the newest page that the device has, or null"
+            throw Self.problem("received", Rule.required, detail)
+        }
+    }
+
+    private static func channels(_ value: JSONValue) throws(Problem) -> [String] {
+        let names = value.elements?.prefix(ChannelName.limitOfRequest + 1).map(\.string) ?? []
+        let valid = names.compactMap(\.self).filter(ChannelName.isValid)
+        guard valid.count == names.count, (1...ChannelName.limitOfRequest).contains(valid.count) else {
+            let detail = "channels must be an array of 1 to \(ChannelName.limitOfRequest) names of channels"
+            throw problem("channels", Rule.range, detail)
+        }
+        return valid
     }
 
     /// The place of a type's counter in the body (RFC 6901).
@@ -50,10 +84,10 @@ public struct PullRequest: Sendable {
         JSONPointer("/next_local_ids").appending(member: type).text
     }
 
-    private static func since(_ value: JSONValue) throws(Problem) -> String? {
+    private static func cursor(_ value: JSONValue, _ name: String) throws(Problem) -> String? {
         if value.isNull { return nil }
         guard let text = value.string else {
-            throw problem("since", Rule.memberType, "since must be a cursor (a string) or null")
+            throw problem(name, Rule.memberType, "\(name) must be a cursor (a string) or null")
         }
         return text
     }

@@ -60,6 +60,8 @@ extension DispatchPlanner {
         /// Used for the `base_version` check. Nil when the entity is not in the feed. The document may be missing where
         /// the mutation was made on exactly this version.
         public var entity: EntityState?
+        /// The channels that the lane's user holds.
+        public var access = ChannelAccess()
 
         public init(
             lane: LaneKey,
@@ -83,7 +85,7 @@ extension DispatchPlanner {
         ///
         /// The gateway sends nothing of another user's private entity.
         var visibleEntity: EntityState? {
-            entity.flatMap { $0.isVisible(to: lane.user, type.visibility) ? $0 : nil }
+            entity.flatMap { $0.isVisible(to: lane.user, type.visibility, access) ? $0 : nil }
         }
 
         /// The permanent id of a mutation's entity.

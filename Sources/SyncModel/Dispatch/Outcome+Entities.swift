@@ -64,7 +64,7 @@ extension Outcome {
         guard let key = entityKey(of: dispatch), let id = serverID else { return nil }
         let stored = entities[key]
         // another user must not read what one user's token shows, and this user must not learn that the entity exists
-        if let stored, !stored.isVisible(to: dispatch.lane.user, dispatch.type.visibility) {
+        if let stored, !stored.isVisible(to: dispatch.lane.user, dispatch.type.visibility, entities.access) {
             return versionAsIfNew(id, dispatch)
         }
         let version = write(key, id, over: stored, dispatch, &entities)
@@ -96,7 +96,7 @@ extension Outcome {
         _ dispatch: Dispatch,
         _ entities: inout EntityTable
     ) -> Int64? {
-        guard mayChange(stored, dispatch) else {
+        guard mayChange(stored, dispatch, entities.access) else {
             // the mutation's result is an earlier deletion or creation
             return evidence == .missing && stored?.isDeleted == false ? nil : stored?.version
         }
@@ -133,7 +133,7 @@ extension Outcome {
     }
 
     /// Whether the outcome's ground permits a change of the stored state.
-    private func mayChange(_ stored: EntityState?, _ dispatch: Dispatch) -> Bool {
+    private func mayChange(_ stored: EntityState?, _ dispatch: Dispatch, _ access: ChannelAccess) -> Bool {
         let isCreate = dispatch.mutation.operation == .create
         let isPrivate = dispatch.type.visibility == .user
         guard let stored else {
@@ -149,7 +149,8 @@ extension Outcome {
             return UpstreamStateAdoption(
                 user: dispatch.lane.user,
                 visibility: dispatch.type.visibility,
-                isCreate: isCreate
+                isCreate: isCreate,
+                access: access
             )
             .isPossible(over: stored, isNewer: !isCreate && stored.version != dispatch.entityVersion)
         }

@@ -27,7 +27,7 @@ struct IngestEventPlanner {
         }
         if event.isPrivate, type.visibility != .user {
             let detail =
-                "entities of '\(type.name)' are visible to the whole organization: set its visibility to user first"
+                "entities of '\(type.name)' are visible to other users, too: set its visibility to user first"
             throw Problem(.validationFailed, pointer: pointer + "/private", rule: Rule.entityType, detail)
         }
         if let detail = Self.sizeProblem(event, type) {
@@ -94,6 +94,7 @@ struct IngestEventPlanner {
         if let origin = event.originKey { state.settle(origin) }
         stored = state.entities[key]
         let next = try self.next(after: stored, state)
+        try checkChannels(next)
         var content: ContentHash?
         if isCompared {
             content = ContentHash(of: next)
@@ -242,6 +243,16 @@ struct IngestEventPlanner {
                 + "user's entity"
             throw refused("/owner", Rule.entityReference, detail)
         }
+    }
+
+    private func checkChannels(_ next: EntityState) throws(Problem) {
+        guard let rules = type.channelRules, let document = next.document else { return }
+        guard rules.names(document: document, id: event.entityID, owner: next.owner).count > ChannelName.limitOfEntity
+        else {
+            return
+        }
+        let detail = "the document puts the entity in more than \(ChannelName.limitOfEntity) channels"
+        throw refused("/document", Rule.channelLimit, detail)
     }
 
     private static func ownerErased(at pointer: String) -> Problem {

@@ -253,7 +253,10 @@ public final class LanePlan {
                 entity: entity
             )
             if surroundings.mustWait(head, for: waiting) { return release(at: now.adding(seconds: Self.parkedPause)) }
-            if let locked = entities[organization.id] { surroundings.refreshEntity(of: head, from: locked) }
+            if let locked = entities[organization.id] {
+                surroundings.access = locked.access
+                surroundings.refreshEntity(of: head, from: locked)
+            }
             return turn(of: head, planner.decide(head, surroundings, now: now, heldUntil: request.heldUntil), now)
         }
     }

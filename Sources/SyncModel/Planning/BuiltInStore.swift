@@ -36,11 +36,28 @@ enum BuiltInStore {
         case conflict(current: EntityState?)
         /// The write was refused permanently, with the status that a REST API would return.
         case refused(status: Int, String)
+        /// The user has no right to write.
+        case forbidden(String)
     }
 
-    static func decide(_ write: Write, on stored: EntityState?) -> Outcome {
-        // to this user, another user's private entity does not exist, except that its id is taken
-        let state = stored.flatMap { $0.isVisible(to: write.writer.user, write.type.visibility) ? $0 : nil }
+    /// - Parameter access: the channels that the writer holds.
+    static func decide(
+        _ write: Write,
+        on stored: EntityState?,
+        _ access: ChannelAccess = ChannelAccess()
+    ) -> Outcome {
+        let outcome = decideByVersion(write, on: stored, access)
+        guard write.type.visibility == .channels else { return outcome }
+        return write.refusal(of: outcome, on: stored, access) ?? outcome
+    }
+
+    private static func decideByVersion(
+        _ write: Write,
+        on stored: EntityState?,
+        _ access: ChannelAccess
+    ) -> Outcome {
+        // an entity that this user cannot see does not exist for this user, except that its id is taken
+        let state = stored.flatMap { $0.isVisible(to: write.writer.user, write.type.visibility, access) ? $0 : nil }
         switch write.operation {
         case .create:
             guard stored == nil else { return settleCreate(write, current: state) }
@@ -222,30 +239,43 @@ extension BuiltInStore {
                 lastError: broken?.detail ?? detail(of: write, current)
             )
         case .refused(let status, let detail):
-            var problem = Problem(.upstreamRejected, detail)
-            if let index {
-                problem.errors = [ProblemDetail(pointer: "/mutations/\(index)", rule: "http_\(status)", detail: detail)]
-            }
-            return Result(
-                status: .failed,
-                serverID: write.operation == .create && write.type.idSpace.isServerGiven ? nil : write.id,
-                responseStatus: Int16(status),
-                error: problem.json,
-                lastError: detail
-            )
+            let rule = "http_\(status)"
+            return failed(write, Problem(.upstreamRejected, detail), rule: rule, status: Int16(status), index)
+        case .forbidden(let detail):
+            return failed(write, Problem(.forbidden, detail), rule: Rule.channelRole, status: 403, index)
         }
+    }
+
+    private static func failed(
+        _ write: Write,
+        _ problem: Problem,
+        rule: String,
+        status: Int16,
+        _ index: Int?
+    ) -> Result {
+        var problem = problem
+        if let index {
+            problem.errors = [ProblemDetail(pointer: "/mutations/\(index)", rule: rule, detail: problem.detail)]
+        }
+        return Result(
+            status: .failed,
+            serverID: write.operation == .create && write.type.idSpace.isServerGiven ? nil : write.id,
+            responseStatus: status,
+            error: problem.json,
+            lastError: problem.detail
+        )
     }
 
     /// The outcome of a write, and the writes of other entities that go before it.
     ///
-    /// No strategy overrides a relation (product rule 19): the write is a conflict, or gives way by `server_wins`.
+    /// No strategy overrides a relation (product rule 24): the write is a conflict, or gives way by `server_wins`.
     private static func decideWithRelations(
         _ write: Write,
         _ key: EntityKey,
         _ entities: EntityTable
     ) -> (Outcome, effects: [(key: EntityKey, state: EntityState)], BrokenRelation?) {
         let stored = entities[key]
-        let outcome = decide(write, on: stored)
+        let outcome = decide(write, on: stored, entities.access)
         guard !entities.relations.isEmpty, case .applied = outcome else { return (outcome, [], nil) }
         do throws(BrokenRelation) {
             guard write.operation != .delete else {
@@ -291,5 +321,38 @@ extension BuiltInStore {
         guard let current else { return "another writer changed the entity" }
         guard let base = write.baseVersion else { return "another writer changed the entity" }
         return current.run.conflictDescription(on: base)
+    }
+}
+
+extension BuiltInStore.Write {
+    /// Why a write of a type with channels is refused regardless of the entity's version (product rule 27).
+    ///
+    /// - Returns: nil where it is allowed, or does not get to the entity.
+    fileprivate func refusal(
+        of outcome: BuiltInStore.Outcome,
+        on stored: EntityState?,
+        _ access: ChannelAccess
+    ) -> BuiltInStore.Outcome? {
+        if operation == .create {
+            let names = type.channelRules?.names(document: payload, id: id, owner: stored?.owner ?? writer.user) ?? []
+            guard names.count <= ChannelName.limitOfEntity else { return Self.tooManyChannels }
+            guard access.role(of: writer.user, on: names.map(ChannelID.init(named:))) == .write else {
+                return .forbidden("you may not write to any channel of the new entity")
+            }
+        }
+        if let stored, let role = access.role(of: writer.user, on: stored.channels ?? []), role != .write {
+            if case .unchanged = outcome { return nil }
+            if operation == .create, !stored.isDeleted { return nil }
+            return .forbidden("you may read the entity, and not write it")
+        }
+        guard case .applied(let next, _, _) = outcome, let document = next.document, operation != .create else {
+            return nil
+        }
+        let names = type.channelRules?.names(document: document, id: id, owner: next.owner) ?? []
+        return names.count > ChannelName.limitOfEntity ? Self.tooManyChannels : nil
+    }
+
+    private static var tooManyChannels: BuiltInStore.Outcome {
+        .refused(status: 422, "\(Rule.channelLimit): an entity may be in at most \(ChannelName.limitOfEntity) channels")
     }
 }

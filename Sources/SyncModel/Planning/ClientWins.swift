@@ -63,6 +63,8 @@ struct UpstreamStateAdoption {
     let user: UUID
     let visibility: Visibility
     let isCreate: Bool
+    /// The channels that the user holds.
+    var access = ChannelAccess()
 
     /// - Parameters:
     ///   - stored: the current entity.
@@ -71,7 +73,7 @@ struct UpstreamStateAdoption {
     func isPossible(over stored: EntityState?, isNewer: Bool) -> Bool {
         // a private entity belongs to its creator
         guard let stored else { return isCreate || visibility == .organization }
-        guard stored.isVisible(to: user, visibility), !isNewer else { return false }
+        guard stored.isVisible(to: user, visibility, access), !isNewer else { return false }
         return !isCreate || stored.mayBeMade(by: user)
     }
 }

@@ -42,6 +42,14 @@ public struct EntityState: Sendable {
     public fileprivate(set) var references: Set<EntityReference>?
     /// Whether other references may be stored.
     public fileprivate(set) var replacesReferences = false
+    /// The channels of a type with ``ChannelRules``; nil for other types.
+    public var channels: [ChannelID]?
+    /// The grants that the entity makes from its next write on; nil for a type that makes none.
+    public var grants: [GrantedChannel]?
+    /// What the database has of its channels; nil for a new entity.
+    public var stored: StoredPlace?
+    /// What the write of this state changes in the entity's channels.
+    public var stays = StayChanges()
 
     public init(
         isIntegerID: Bool,
@@ -73,13 +81,19 @@ public struct EntityState: Sendable {
 
     /// Whether a user may know of the entity.
     ///
-    /// A private entity exists only for its creator.
-    func isVisible(to user: UUID, _ visibility: Visibility) -> Bool {
-        visibility == .organization || owner == user
+    /// A private entity exists only for its creator, an entity in channels only for users who hold one of them.
+    func isVisible(to user: UUID, _ visibility: Visibility, _ access: ChannelAccess = ChannelAccess()) -> Bool {
+        switch visibility {
+        case .organization: true
+        case .user: owner == user
+        case .channels: access.role(of: user, on: channels ?? []) != nil
+        }
     }
 
-    /// Whether a user may see the entity; a private entity exists only for its creator.
-    public func mayBeSeen(by user: UUID, _ visibility: Visibility) -> Bool { isVisible(to: user, visibility) }
+    /// Whether a user may see the entity.
+    public func mayBeSeen(by user: UUID, _ visibility: Visibility, _ access: ChannelAccess = ChannelAccess()) -> Bool {
+        isVisible(to: user, visibility, access)
+    }
 
     /// The state after one more write.
     func written(_ document: [UInt8]?, isDeleted: Bool, by writer: Writer) -> EntityState {
@@ -124,8 +138,15 @@ public struct EntityTable: Sendable {
     private var storedReferrers: [EntityKey: FoundReferrers] = [:]
     /// Entities that refer to others since the table was read.
     private var newReferrers: [EntityKey: Set<EntityKey>] = [:]
+    /// How entities of types with channels are in them, by type.
+    private let rules: [ByteExactString: ChannelRules]
+    /// The channels that the users of the group hold, as the plans leave them.
+    public var access = ChannelAccess()
 
-    public init() {}
+    public init(_ rules: [ByteExactString: ChannelRules] = [:]) { self.rules = rules }
+
+    /// An empty table by the same rules.
+    var emptied: EntityTable { EntityTable(rules) }
 
     /// Reserves capacity for additional entities.
     mutating func reserve(_ more: Int) { places.reserveCapacity(places.count + more) }
@@ -137,12 +158,19 @@ public struct EntityTable: Sendable {
     public mutating func load(_ key: EntityKey, _ state: EntityState) {
         largestDocument = max(largestDocument, state.documentBytes)
         if state.unreadBytes > 0 { hasUnread = true }
+        var state = state
+        // templates that were not evaluated yet
+        if state.channels == nil, !rules.isEmpty, let rules = rules[key.type] { state = state.placed(by: rules, key) }
         set(key, state, lastWrite: nil)
     }
 
     public mutating func write(_ key: EntityKey, _ state: EntityState) {
         writeCount += 1
-        set(key, withReferences(state, of: key), lastWrite: writeCount)
+        let referring = withReferences(state, of: key)
+        guard !rules.isEmpty || state.channels != nil else { return set(key, referring, lastWrite: writeCount) }
+        let placed = referring.placed(by: rules[key.type], key)
+        if let grants = placed.grants { access.replace(grants, of: key) }
+        set(key, placed, lastWrite: writeCount)
     }
 
     /// Replaces the text of an entity's document. This alone does not count as a write.
@@ -150,7 +178,9 @@ public struct EntityTable: Sendable {
         guard let place = places[key] else { return }
         var state = slots[place].state
         state.document = document
-        slots[place].state = withReferences(state, of: key)
+        state = withReferences(state, of: key)
+        if let rules = rules[key.type] { state = state.placed(by: rules, key) }
+        slots[place].state = state
     }
 
     private mutating func set(_ key: EntityKey, _ state: EntityState, lastWrite: Int?) {

@@ -77,7 +77,7 @@ public struct PushPlanner {
         try checkPatchSize(validator.accepted, entities, context, by: Writer(user: context.user, device: push.deviceID))
         var planner = PushPlanner(push, snapshot, context, entities)
         // only one variable owns the table at a time: a table with two owners is copied at its next write
-        entities = EntityTable()
+        entities = entities.emptied
         planner.entities.reserve(validator.accepted.count)
         for accepted in validator.accepted { planner.run(accepted) }
         entities = planner.entities

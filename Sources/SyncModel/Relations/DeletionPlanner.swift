@@ -1,6 +1,6 @@
 import JSONText
 
-/// Why a write would break a relation (product rule 19).
+/// Why a write would break a relation (product rule 24).
 struct BrokenRelation: Error {
     let rule: String
     let detail: String
@@ -107,7 +107,7 @@ struct DeletionPlanner {
 
     private func shown(_ key: EntityKey) -> EntityKey? {
         let visibility = entities.relations.visibility(of: key.type)
-        return entities[key].flatMap { $0.isVisible(to: writer.user, visibility) ? key : nil }
+        return entities[key].flatMap { $0.isVisible(to: writer.user, visibility, entities.access) ? key : nil }
     }
 }
 
@@ -122,7 +122,7 @@ extension EntityTable {
         for value in root.values(in: own).prefix(EntityRelations.referenceLimit) {
             guard let reference = EntityReference(value), reference.target != key,
                 let state = self[reference.target], state.isDeleted,
-                state.isVisible(to: write.writer.user, relations.visibility(of: reference.target.type)),
+                state.isVisible(to: write.writer.user, relations.visibility(of: reference.target.type), access),
                 !known.contains(reference)
             else { continue }
             throw .toDeleted(value, reference.target)

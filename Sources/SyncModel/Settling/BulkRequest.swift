@@ -106,6 +106,11 @@ public struct FailureFilter: Sendable, Hashable {
         ])
     }
 
+    /// Whether nothing but the entity type is filtered.
+    public var isOfTypeOnly: Bool {
+        statuses.isEmpty && errorCode == nil && responseStatus == nil && user == nil
+    }
+
     /// The failure group that the filter names; nil if it does not name a whole group.
     public var group: FailureGroup.Key? {
         guard let entityType, let errorCode, let responseStatus else { return nil }

@@ -70,7 +70,7 @@ extension SettleSubject {
     ///   - stored: the current entity; an entity that the user must not see is treated as missing.
     ///   - user: the mutation's user.
     public func isOvertaken(by stored: EntityState, for user: UUID) -> Bool? {
-        guard stored.isVisible(to: user, type.visibility) else { return false }
+        guard stored.isVisible(to: user, type.visibility, access) else { return false }
         return ConflictState(error: record.error)?.feedVersion.map { $0 != stored.version }
     }
 }

@@ -46,7 +46,8 @@ public struct ServerWinsPlanner {
             UpstreamStateAdoption(
                 user: user,
                 visibility: subject.type.visibility,
-                isCreate: subject.record.operation == .create
+                isCreate: subject.record.operation == .create,
+                access: subject.access
             )
             .isPossible(over: stored, isNewer: isNewer)
         else { return nil }
@@ -84,7 +85,7 @@ public struct ServerWinsPlanner {
     ) -> (version: Int64?, current: [UInt8]?) {
         let type = subject.record.entity.type
         guard let serverID, let state else { return (nil, nil) }
-        if state.isVisible(to: user, subject.type.visibility) {
+        if state.isVisible(to: user, subject.type.visibility, subject.access) {
             return (state.version, state.json(type: type, id: serverID, isOutline: isOutline))
         }
         // the answer is the same as if no other user had an entity with this id
@@ -110,7 +111,7 @@ public struct ServerWinsPlanner {
         into plan: inout SettlePlan
     ) {
         let record = subject.record
-        let isVisible = state?.isVisible(to: user, subject.type.visibility) ?? false
+        let isVisible = state?.isVisible(to: user, subject.type.visibility, subject.access) ?? false
         let isOutline = isOneOfMany && isVisible && state?.isLarge ?? false
         let (version, current) = told(of: state, user, isOutline: isOutline)
         var discard = MutationDiscard(

@@ -82,6 +82,8 @@ public struct SettleSubject: Sendable {
     public let type: EntityType
     /// Client ids in the mutation's content.
     public let references: References
+    /// The channels that the mutation's user holds; read only for types with channels.
+    public var access = ChannelAccess()
 
     public init(
         record: MutationRecord,

@@ -22,6 +22,10 @@ public struct EntityType: Sendable, Hashable {
     public var onErase: OnErase
     /// The requests of mutations that have no endpoint.
     public var routes: EntityRoutes?
+    /// How its entities are in channels, and grant them; used only with `visibility: "channels"`.
+    public var channels = ChannelRules()
+    /// The visibility before the type got channels.
+    public var formerVisibility: Visibility?
 
     public init(
         name: String,
@@ -41,6 +45,14 @@ public struct EntityType: Sendable, Hashable {
         self.isForwarded = isForwarded
         self.isInUse = isInUse
         self.onErase = onErase
+    }
+
+    /// The rules of a type with channels; nil for others.
+    public var channelRules: ChannelRules? {
+        guard visibility == .channels else { return nil }
+        var rules = channels
+        rules.former = formerVisibility
+        return rules
     }
 
     /// Creates an unknown type at its first use (product rule 16).
@@ -110,6 +122,8 @@ public enum Visibility: String, Sendable, Hashable, CaseIterable {
     case organization
     /// Only the creator; to other users the entity does not exist.
     case user
+    /// Those who hold one of the entity's channels.
+    case channels
 }
 
 /// The effect on a lane when one of its mutations fails or conflicts.

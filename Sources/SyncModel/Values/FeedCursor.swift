@@ -1,6 +1,7 @@
 /// A position in an organization's feed, opaque to clients.
 ///
-/// It contains the feed's epoch, the reached position, the head at which a first pull began, and the pull's filter.
+/// It contains the feed's epoch, the reached position, the head at which a first pull began, and the pull's filter. For a
+/// user of channels it also contains how far the changes of the user's grants are applied.
 public struct FeedCursor: Sendable, Hashable {
     /// The feed's epoch, which a purge or a restore changes.
     public var epoch: Int64
@@ -8,52 +9,114 @@ public struct FeedCursor: Sendable, Hashable {
     public var position: Int64
     /// During a first pull, the feed's end when the pull began; otherwise the position.
     public var head: Int64
-    /// A hash of the requested entity types; 0 for all.
+    /// A hash of the requested entity types and channels; 0 for all.
     public var filter: UInt64
     /// The number of the page that a device pulled.
     ///
     /// 0 unless that page or an earlier one assigned ids.
     public var page: Int64
+    /// The changes of the user's grants are applied up to here; not before the position.
+    public var grants: Int64
+    /// The change of grants that is being applied.
+    public var application: Application?
+    /// A hash of the user whose grants were applied; 0 where none were.
+    ///
+    /// A user who was joined into another has other grants from then on, and starts over.
+    public var reader: UInt64
 
-    public init(epoch: Int64, position: Int64, head: Int64, filter: UInt64 = 0, page: Int64 = 0) {
+    /// A channel that the user lost or gained, while its entities are listed.
+    public struct Application: Sendable, Hashable {
+        /// The position whose grants are being applied.
+        public var target: Int64
+        public var isGain: Bool
+        public var channel: ChannelID
+        /// The channel is listed up to here, in the order of its entities' changes.
+        public var position: Int64
+
+        public init(target: Int64, isGain: Bool, channel: ChannelID, position: Int64) {
+            self.target = target
+            self.isGain = isGain
+            self.channel = channel
+            self.position = position
+        }
+    }
+
+    /// - Parameter grants: nil for the position.
+    public init(
+        epoch: Int64,
+        position: Int64,
+        head: Int64,
+        filter: UInt64 = 0,
+        page: Int64 = 0,
+        grants: Int64? = nil,
+        application: Application? = nil,
+        reader: UInt64 = 0
+    ) {
         self.epoch = epoch
         self.position = position
         self.head = head
         self.filter = filter
         self.page = page
+        self.grants = grants ?? position
+        self.application = application
+        self.reader = reader
     }
 
     /// Reads a cursor; nil for an invalid one.
     public init?(_ text: String) {
         let parts = text.split(separator: "-", omittingEmptySubsequences: false)
-        guard text.utf8.count <= 80, (5...6).contains(parts.count), parts[0] == "f1",
+        guard text.utf8.count <= 200, let form = parts.first,
+            form == "f1" ? (5...6).contains(parts.count) : form == "f2" && [8, 12].contains(parts.count),
             let epoch = Int64(parts[1], radix: 36), let position = Int64(parts[2], radix: 36), position >= 0,
             let head = Int64(parts[3], radix: 36), head >= 0, let filter = UInt64(parts[4], radix: 36)
         else { return nil }
-        var page: Int64 = 0
-        if parts.count == 6 {
-            guard let number = Int64(parts[5], radix: 36), number >= 1 else { return nil }
+        self.init(epoch: epoch, position: position, head: head, filter: filter)
+        if parts.count >= 6 {
+            guard let number = Int64(parts[5], radix: 36), number >= (form == "f1" ? 1 : 0) else { return nil }
             page = number
         }
-        self.init(epoch: epoch, position: position, head: head, filter: filter, page: page)
+        if parts.count >= 8 {
+            guard let number = Int64(parts[6], radix: 36), number >= position, let hash = UInt64(parts[7], radix: 36)
+            else { return nil }
+            (grants, reader) = (number, hash)
+        }
+        if parts.count == 12 {
+            guard let target = Int64(parts[8], radix: 36), target > grants, ["g", "l"].contains(parts[9]),
+                let channel = ChannelID(hex: parts[10]), let listed = Int64(parts[11], radix: 36), listed >= 0
+            else { return nil }
+            application = Application(target: target, isGain: parts[9] == "g", channel: channel, position: listed)
+        }
     }
 
     public var text: String {
-        let numbers = [String(epoch, radix: 36), String(position, radix: 36), String(head, radix: 36)]
-        let text = "f1-" + numbers.joined(separator: "-") + "-" + String(filter, radix: 36)
-        return page > 0 ? text + "-" + String(page, radix: 36) : text
+        var parts = [epoch, position, head].map { String($0, radix: 36) } + [String(filter, radix: 36)]
+        guard grants != position || application != nil || reader != 0 else {
+            if page > 0 { parts.append(String(page, radix: 36)) }
+            return "f1-" + parts.joined(separator: "-")
+        }
+        parts += [page, grants].map { String($0, radix: 36) } + [String(reader, radix: 36)]
+        if let application {
+            parts += [String(application.target, radix: 36), application.isGain ? "g" : "l", application.channel.hex]
+            parts.append(String(application.position, radix: 36))
+        }
+        return "f2-" + parts.joined(separator: "-")
     }
 
     /// The position up to which the reader needs no tombstones.
     public var reach: Int64 { max(position, head) }
 
     /// FNV-1a over the sorted names; 0 for no filter.
-    public static func filter(_ entityTypes: [String]) -> UInt64 {
-        guard !entityTypes.isEmpty else { return 0 }
+    public static func filter(_ entityTypes: [String], channels: [String] = []) -> UInt64 {
+        guard !entityTypes.isEmpty || !channels.isEmpty else { return 0 }
         var hash: UInt64 = 0xcbf2_9ce4_8422_2325
-        for byte in Set(entityTypes).sorted().joined(separator: ",").utf8 {
-            hash = (hash ^ UInt64(byte)) &* 0x100_0000_01b3
+        func add(_ names: [String], _ separator: String) {
+            for byte in Set(names).sorted().joined(separator: separator).utf8 {
+                hash = (hash ^ UInt64(byte)) &* 0x100_0000_01b3
+            }
         }
+        add(entityTypes, ",")
+        // no name has control characters
+        if !channels.isEmpty { add([""] + channels, "\u{1}") }
         return max(1, hash)
     }
 }

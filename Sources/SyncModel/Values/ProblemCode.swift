@@ -146,12 +146,18 @@ public enum Rule {
     public static let header = "header_not_allowed"
     /// An entity that no client created, or two names that do not refer to the same entity.
     public static let entityReference = "entity_reference_must_exist"
-    /// A reference to an entity that was deleted (product rule 19).
+    /// A reference to an entity that was deleted (product rule 24).
     public static let deletedTarget = "entity_reference_must_not_be_deleted"
     /// A deletion of an entity to which others refer.
     public static let referredTo = "entity_must_not_be_referred_to"
     /// Users have their own data keys, but there is no master key.
     public static let needsMasterKey = "master_key_required"
+    /// A write without a grant of the role `write`.
+    public static let channelRole = "channel_role_must_be_write"
+    /// More channels than an entity may be in, or a user may hold.
+    public static let channelLimit = "channel_limit"
+    /// A text that is no template or no channel.
+    public static let channelName = "channel_name"
     /// A user who was erased.
     public static let owner = "owner_must_not_be_erased"
 }

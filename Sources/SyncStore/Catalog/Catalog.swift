@@ -28,9 +28,11 @@ package final class Catalog: Sendable {
         /// Nil when there is no such organization. That is cached, too, so that a stranger's token costs no query each
         /// time.
         package var organization: Organization?
-        var types: [ByteExactString: EntityType]
+        package var types: [ByteExactString: EntityType]
         /// The enforced relations of the organization's types.
         var relations = EntityRelations()
+        /// The rules of types with channels.
+        var channelRules: [ByteExactString: ChannelRules] { ChannelRules.byType(types) }
         /// The place of the organization's rows.
         var place: Placement
         /// Seals and opens the organization's stored values.

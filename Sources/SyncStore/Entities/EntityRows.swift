@@ -1,4 +1,5 @@
 package import FoundationEssentials
+import JSONText
 package import Postgres
 package import SyncModel
 
@@ -15,7 +16,7 @@ package enum EntityRows {
     package static func list(of table: String, document: String? = nil) -> String {
         let names = [
             "organization_id", "entity_type", "id", "id_is_integer", "version", "is_deleted", "document", "owner_id",
-            "client_id", "updated_by", "updated_on", "run_base", "etag",
+            "client_id", "updated_by", "updated_on", "run_base", "etag", "channels", "feed_position",
         ]
         return names.map { name in
             name == "document" ? document.map { "\($0) AS document" } ?? "\(table).document" : "\(table).\(name)"
@@ -40,6 +41,8 @@ package enum EntityRows {
         )
         state.isStored = true
         state.etag = try row.read("etag")
+        state.channels = try row.read("channels", as: [UUID]?.self)?.map(ChannelID.init)
+        state.stored = StoredPlace(position: try row.read("feed_position"), channels: state.channels)
         state.isUnreadable = !unreadable.isEmpty
         return ((organization, key), state)
     }
@@ -169,12 +172,22 @@ package enum EntityRows {
         if !areAsStored { try seal(&rows, seals) }
         let known = rows.filter(\.state.isStored)
         let new = known.isEmpty ? rows : rows.filter { !$0.state.isStored }
-        var queries: [Query] = []
+        var channels = ChannelWrites()
+        for row in rows where row.concernsChannels { channels.add(row) }
+        var queries = channels.queries
         for rows in chunks(new) {
-            queries.append(EntityRow.columns.query(EntityStatements.makeEntities, rows, at: now))
+            queries.append(
+                rows.contains(where: \.concernsChannels)
+                    ? EntityRow.inChannels.query(EntityStatements.makeEntitiesInChannels, rows, at: now)
+                    : EntityRow.columns.query(EntityStatements.makeEntities, rows, at: now)
+            )
         }
         for rows in chunks(known) {
-            queries.append(EntityRow.columns.query(EntityStatements.changeEntities, rows, at: now))
+            queries.append(
+                rows.contains(where: \.concernsChannels)
+                    ? EntityRow.inChannels.query(EntityStatements.changeEntitiesInChannels, rows, at: now)
+                    : EntityRow.columns.query(EntityStatements.changeEntities, rows, at: now)
+            )
         }
         return queries + ReferenceRows.write(rows)
     }
@@ -221,6 +234,17 @@ struct EntityRow {
         .value("run_base", \.state.runBase),
         .value("etag", \.state.etag)
     )
+
+    /// With the channels of entities of types with channels.
+    static let inChannels = Columns<EntityRow>(columns, .value("channels", \.channelList))
+
+    /// Whether the entity is or was in channels; usually no row of a transaction is.
+    var concernsChannels: Bool { state.channels != nil || state.stored?.channels != nil }
+
+    /// An array of PostgreSQL, because an array of arrays is none of the columns' forms.
+    private var channelList: String? {
+        state.channels.map { "{" + $0.map(\.uuid.lowercased).joined(separator: ",") + "}" }
+    }
 
     /// Seals the document for storage.
     mutating func seal(_ seals: SealTable) throws(SealError) {

@@ -232,6 +232,30 @@ enum EntityStatements {
         """
     )
 
+    /// The same with entities in channels.
+    static let makeEntitiesInChannels = Statement(
+        "group_make_entities_in_channels",
+        EntityRow.inChannels.inputs + ["now"],
+        """
+        INSERT INTO entities AS e (\(entityColumns), channels)
+        \(entityRowsInChannels)
+        """
+    )
+
+    static let changeEntitiesInChannels = Statement(
+        "group_change_entities_in_channels",
+        EntityRow.inChannels.inputs + ["now"],
+        """
+        INSERT INTO entities AS e (\(entityColumns), channels)
+        \(entityRowsInChannels)
+        ON CONFLICT (organization_id, entity_type, id) DO UPDATE
+        SET version = excluded.version, is_deleted = excluded.is_deleted, document = excluded.document,
+            feed_position = excluded.feed_position, updated_by = excluded.updated_by, updated_on = excluded.updated_on,
+            run_base = excluded.run_base, updated_at = excluded.updated_at, etag = excluded.etag,
+            owner_id = excluded.owner_id, channels = excluded.channels
+        """
+    )
+
     private static let entityColumns = """
         organization_id, entity_type, id, id_is_integer, version, is_deleted, document, feed_position, owner_id,
             client_id, updated_by, updated_on, run_base, created_at, updated_at, etag
@@ -245,8 +269,16 @@ enum EntityStatements {
         FROM \(EntityRow.columns.unnested(as: "k"))
         """
 
+    private static let entityRowsInChannels = """
+        SELECT k.organization_id, k.entity_type, k.id, k.id_is_integer, k.version, k.is_deleted, k.document,
+            (SELECT f.last_position FROM feeds f WHERE f.organization_id = k.organization_id) - k.before_end, k.owner_id,
+            k.client_id, k.updated_by, k.updated_on, k.run_base, :now,
+            :now, k.etag, k.channels::uuid[]
+        FROM \(EntityRow.inChannels.unnested(as: "k"))
+        """
+
     static let all = [
         lockEntities, lookAtEntities, lockBounded, lookAtBounded, lockOwnEntities, lookAtOwnEntities, lockRelated,
-        lookAtRelated, raiseFeeds, makeEntities, changeEntities,
+        lookAtRelated, raiseFeeds, makeEntities, changeEntities, makeEntitiesInChannels, changeEntitiesInChannels,
     ]
 }

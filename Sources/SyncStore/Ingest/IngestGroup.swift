@@ -63,6 +63,11 @@ struct IngestGroup {
         self.now = now
         organizations = Set(group.map(\.organization)).sorted()
         writer = IngestGroupWriter(seals: seals, now: now)
+        for id in organizations {
+            guard let rules = entries[id]?.channelRules, !rules.isEmpty else { continue }
+            states[id] = IngestState()
+            states[id]?.entities = EntityTable(rules)
+        }
         addReading()
     }
 

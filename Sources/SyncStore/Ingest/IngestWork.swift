@@ -15,6 +15,7 @@ struct IngestWork: GroupTransaction {
     let metrics: IngestMetrics
     /// The sources whose batches were heavy recently.
     let heavyLanes: HeavyLanes
+    private let grantMetrics = ChannelMetrics()
     let now: TimeSource
     let failure: StoreFailure
 
@@ -44,7 +45,9 @@ struct IngestWork: GroupTransaction {
         }
         heavyLanes.remove(steps.light)
         let writes = try steps.writeQueries
-        let feeds = try steps.feeds(await connection.run(writes))
+        let results = try await connection.run(writes)
+        grantMetrics.count(writes, results)
+        let feeds = try steps.feeds(results)
         finish(group, steps, feeds)
     }
 

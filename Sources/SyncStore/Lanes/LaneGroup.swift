@@ -19,6 +19,8 @@ struct LaneGroup {
     /// The plans, by the step's place in the group; nil for steps that lost their lane.
     private var plans: [LanePlan?]
     private var entities: [UUID: EntityTable] = [:]
+    /// Users whose channels are read: those of organizations that have types with channels.
+    private let usersOfChannels: [LaneKey]
     /// The group's organizations that take events.
     private let sources: [UUID]
     /// Entities with parked events, by organization.
@@ -44,6 +46,9 @@ struct LaneGroup {
         // values that another configuration can open are left for that configuration
         let seals = SealTable(entries.mapValues { $0.seal.closing(.damaged) })
         reader = QueuedReader(seals: seals, now: now)
+        usersOfChannels = Set(
+            group.lazy.map(\.lane).filter { entries[$0.organization]?.channelRules.isEmpty == false }
+        ).sorted()
         sources = entries.filter(\.value.hasSources).map(\.key).sorted()
         writer = LaneGroupWriter(seals: seals, sources: Set(sources), now: now, participants: participants)
         documentSeals = SealTable(entries.mapValues { context.hasNewestKeys ? $0.seal.withoutKeyRefresh : $0.seal })
@@ -72,6 +77,7 @@ struct LaneGroup {
         let targets = targets
         let lock = targets.isEmpty ? EntityRows.lock(keys) : EntityRows.lock(keys, referringTo: targets)
         return [.begin, LaneRows.lock(group.map(\.lane))] + (keys.isEmpty && targets.isEmpty ? [] : [lock])
+            + (usersOfChannels.isEmpty ? [] : [Columns.lanes.query(ChannelStatements.access, usersOfChannels)])
     }
 
     /// The entities to which the steps make others refer.
@@ -83,10 +89,13 @@ struct LaneGroup {
 
     mutating func readLocked(_ results: [Rows]) throws {
         let lanes = try LaneRows.lanes(results[1])
-        if results.count > 2, targets.isEmpty {
-            try EntityRows.load(results[2], into: &entities, documentSeals)
-        } else if results.count > 2 {
-            try EntityRows.loadBounded(results[2], hasTargets: true, into: &entities, documentSeals)
+        for (id, entry) in entries where !entry.channelRules.isEmpty { entities[id] = EntityTable(entry.channelRules) }
+        var others = results.dropFirst(2)
+        if !usersOfChannels.isEmpty { try ChannelAccess.read(others.removeLast(), into: &entities) }
+        if let found = others.first, targets.isEmpty {
+            try EntityRows.load(found, into: &entities, documentSeals)
+        } else if let found = others.first {
+            try EntityRows.loadBounded(found, hasTargets: true, into: &entities, documentSeals)
         }
         for (organization, entry) in entries where !entry.relations.isEmpty {
             entities[organization, default: EntityTable()].relations = entry.relations

@@ -20,6 +20,7 @@ struct LaneWork: GroupTransaction {
     let now: TimeSource
     let failure: StoreFailure
     let ids = UUIDv7Generator()
+    private let metrics = ChannelMetrics()
 
     func commit(_ group: [LaneJob], on connection: Connection, _ context: RetryContext) async throws {
         let moment = now()
@@ -80,7 +81,8 @@ struct LaneWork: GroupTransaction {
         if !settling.queries.isEmpty { try steps.readNext(await connection.run(settling.queries), settling) }
         if steps.isStale { throw CommitFailure.stale }
         steps.choose()
-        _ = try await connection.run(try steps.finalQueries)
+        let queries = try steps.finalQueries
+        metrics.count(queries, try await connection.run(queries))
         for reason in steps.sealed {
             failure.logger.error("Lane waits: first mutation cannot be decrypted", metadata: ["reason": "\(reason)"])
         }

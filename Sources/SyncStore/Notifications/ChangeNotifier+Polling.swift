@@ -73,7 +73,12 @@ extension ChangeNotifier {
         while let (after, watches) = state.withLock({ $0.feeds.next(organization) }) {
             do {
                 let rows = try await pool.run([PendingFeedChanges.query(organization, after: after)])[0]
-                if let changes = try PendingFeedChanges(rows) {
+                if var changes = try PendingFeedChanges(rows) {
+                    if changes.hasChannels {
+                        let users = state.withLock { $0.feeds.users(of: organization) }
+                        let query = PendingFeedChanges.readers(organization, after: after, among: users)
+                        try changes.add(readers: await pool.readByIndex([query])[0])
+                    }
                     let watching = state.withLock { $0.feeds.looked(upTo: changes.end, at: organization) }
                     for (interest, watch) in watching.values {
                         if let position = changes.newest(for: interest) { watch.feedMoved(to: position) }

@@ -66,6 +66,11 @@ struct FeedWatches {
         return (feed.known, feed.watches.count)
     }
 
+    /// The users who watch a feed.
+    func users(of organization: UUID) -> [UUID] {
+        Set((feeds[organization]?.watches ?? [:]).values.lazy.map(\.interest.user)).sorted()
+    }
+
     /// Records the end of a poll, and signals the watches.
     mutating func looked(
         upTo end: Int64,
@@ -144,8 +149,12 @@ struct PendingFeedChanges: Sendable {
     let end: Int64
     /// Whether all changes were read.
     private let isComplete: Bool
+    /// Whether the organization has types with channels: ``add(readers:)`` is needed.
+    private(set) var hasChannels = false
     private var visibleToAll = Newest()
     private var visibleToOwner: [UUID: Newest] = [:]
+    /// Users who may see a change in channels, or whose channels have changed.
+    private var readers: Set<UUID> = []
 
     /// The newest change, in all and by type.
     private struct Newest {
@@ -166,10 +175,12 @@ struct PendingFeedChanges: Sendable {
         guard var first = rows.first else { return nil }
         epoch = try first.read("epoch")
         end = try first.read("last_position")
+        hasChannels = try first.read("has_channels")
         isComplete = rows.count < Self.limit
         for var row in rows {
             row.skip("epoch")
             row.skip("last_position")
+            row.skip("has_channels")
             guard let position: Int64 = try row.read("feed_position") else { continue }
             let type: String = try row.read("entity_type")
             if let owner: UUID = try row.read("only_for") {
@@ -185,9 +196,26 @@ struct PendingFeedChanges: Sendable {
     /// Nil if there is no such change.
     func newest(for interest: FeedInterest) -> Int64? {
         guard isComplete else { return end }
+        if readers.contains(interest.user) { return end }
         let own = visibleToOwner[interest.user]?.of(interest.entityTypes) ?? 0
         let newest = max(own, visibleToAll.of(interest.entityTypes))
         return newest > 0 ? newest : nil
+    }
+
+    /// The query for the users among `users` who may see a change in channels.
+    static func readers(_ organization: UUID, after position: Int64, among users: [UUID]) -> Query {
+        readersStatement(
+            organization: organization,
+            after: position,
+            users: users,
+            own: users.map { ChannelID.of(user: $0).uuid },
+            everyone: ChannelID.everyone.uuid,
+            limit: limit
+        )
+    }
+
+    mutating func add(readers rows: Rows) throws {
+        for var row in rows { readers.insert(try row.read("user_id")) }
     }
 
     static func query(_ organization: UUID, after position: Int64) -> Query {
@@ -199,7 +227,9 @@ struct PendingFeedChanges: Sendable {
         "feed_news",
         ["organization", "after", "limit"],
         """
-        SELECT f.epoch, f.last_position, e.feed_position, e.entity_type, CASE WHEN e.is_private THEN e.owner_id END
+        SELECT f.epoch, f.last_position, EXISTS (
+                SELECT FROM entity_types t WHERE t.organization_id = :organization AND t.visibility = 'channels')
+                AS has_channels, e.feed_position, e.entity_type, CASE WHEN e.is_private THEN e.owner_id END
                 AS only_for
         FROM feeds f
         LEFT JOIN LATERAL (
@@ -209,10 +239,56 @@ struct PendingFeedChanges: Sendable {
                     WHERE t.organization_id = :organization AND t.visibility = 'user')) AS is_private
             FROM entities x
             WHERE x.organization_id = :organization AND x.feed_position > :after
+                AND x.channels IS NULL AND x.entity_type <> ALL (ARRAY(
+                    SELECT t.name FROM entity_types t
+                    WHERE t.organization_id = :organization AND t.visibility = 'channels'))
             ORDER BY x.feed_position
             LIMIT :limit
         ) e ON true
         WHERE f.organization_id = :organization
+        """
+    )
+
+    /// After more changes than the limit, all users: each then reads what it may see.
+    static let readersStatement = Statement(
+        "feed_news_readers",
+        ["organization", "after", "users", "own", "everyone", "limit"],
+        """
+        WITH changed AS (
+            SELECT DISTINCT c.channel
+            FROM (
+                SELECT x.channels FROM entities x
+                WHERE x.organization_id = :organization AND x.feed_position > :after AND x.channels IS NOT NULL
+                ORDER BY x.feed_position LIMIT :limit
+            ) e
+            CROSS JOIN LATERAL unnest(e.channels) AS c (channel)
+            UNION
+            SELECT x.channel FROM (
+                SELECT y.channel FROM ended_stays y
+                WHERE y.organization_id = :organization AND y.left_at + 0 > :after
+                ORDER BY y.left_at + 0 LIMIT :limit
+            ) x
+        )
+        SELECT k.user_id
+        FROM unnest(:users::uuid[], :own::uuid[]) AS k (user_id, own)
+        WHERE EXISTS (SELECT FROM changed c WHERE c.channel IN (k.own, :everyone))
+            OR EXISTS (
+                SELECT FROM channel_grants g
+                WHERE g.organization_id = :organization AND g.user_id = k.user_id AND g.changed_at > :after)
+            OR EXISTS (
+                SELECT FROM changed c
+                CROSS JOIN LATERAL (
+                    SELECT FROM channel_grants g
+                    WHERE g.organization_id = :organization AND g.channel = c.channel AND g.user_id = k.user_id
+                        AND g.until IS NULL
+                    LIMIT 1
+                ) h)
+            -- there may be further changes
+            OR (SELECT count(*) FROM (
+                SELECT FROM entities x
+                WHERE x.organization_id = :organization AND x.feed_position > :after AND x.channels IS NOT NULL
+                LIMIT :limit
+            ) x) >= :limit::int8
         """
     )
 }

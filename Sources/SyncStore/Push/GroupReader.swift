@@ -65,6 +65,7 @@ struct GroupReader {
         addDeviceCounts(maybeNew, limit: deviceLimit)
         addAllowances()
         addLookUps()
+        addAccess()
         addEntities()
     }
 
@@ -111,6 +112,9 @@ struct GroupReader {
             },
             hasLane: group.map { _ in false }
         )
+        for input in group where !input.channelRules.isEmpty && snapshot.entities[input.lane.organization] == nil {
+            snapshot.entities[input.lane.organization] = EntityTable(input.channelRules)
+        }
         for (step, rows) in zip(steps, results.dropFirst(opening.count)) { try step.read(rows, &snapshot) }
         for input in group where !input.relations.isEmpty {
             snapshot.entities[input.lane.organization, default: EntityTable()].relations = input.relations
@@ -238,6 +242,13 @@ struct GroupReader {
     }
 
     // MARK: - Entities
+
+    /// Reads the channels of users in organizations that have any.
+    private mutating func addAccess() {
+        let users = Set(group.lazy.filter { !$0.channelRules.isEmpty }.map(\.lane)).sorted()
+        guard !users.isEmpty else { return }
+        steps.append((Columns.lanes.query(ChannelStatements.access, users), ChannelAccess.read))
+    }
 
     private mutating func addEntities() {
         var entities = EntityLookUps()

@@ -140,7 +140,8 @@ struct PushJob: GroupJob {
             lane: lane,
             quota: organization.settings.mutationQuota,
             localIDs: PushLocalIDs(push) { entry.types[$0] },
-            relations: entry.relations
+            relations: entry.relations,
+            channelRules: entry.channelRules
         )
     }
 
@@ -187,6 +188,8 @@ struct PushInput {
     let localIDs: PushLocalIDs
     /// The organization's enforced relations.
     let relations: EntityRelations
+    /// The rules of the organization's types with channels.
+    var channelRules: [ByteExactString: ChannelRules] = [:]
 
     var device: DeviceKey { DeviceKey(lane: lane, id: push.deviceID) }
 }

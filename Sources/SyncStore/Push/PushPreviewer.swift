@@ -40,7 +40,8 @@ package struct PushPreviewer: Sendable {
             lane: LaneKey(organization: organization.id, user: user),
             quota: organization.settings.mutationQuota,
             localIDs: PushLocalIDs(push) { types[$0] },
-            relations: entry.relations
+            relations: entry.relations,
+            channelRules: entry.channelRules
         )
         let (snapshot, entities) = try await read(input)
         do throws(PushRefusal) {

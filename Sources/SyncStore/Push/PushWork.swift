@@ -15,6 +15,7 @@ struct PushWork: GroupTransaction {
     let participants: [any CommitParticipant]
     let failure: StoreFailure
     let hints = WatermarkHints()
+    private let metrics = ChannelMetrics()
     private let ids = UUIDv7Generator()
 
     init(
@@ -85,7 +86,9 @@ struct PushWork: GroupTransaction {
             seals: sealing,
             participants: participants
         )
-        let feeds = try writer.feeds(await connection.run(writer.queries))
+        let results = try await connection.run(writer.queries)
+        metrics.count(writer.queries, results)
+        let feeds = try writer.feeds(results)
         finish(group, plan, feeds, at: moment)
         // after the answers to the other pushes, which need not wait for these reads
         for index in plan.withoutLane {

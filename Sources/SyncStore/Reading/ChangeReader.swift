@@ -14,6 +14,8 @@ package struct ChangeReader: Sendable {
     ///   - since: `next` of the page before, or a push's `feed`; nil to start at the beginning.
     ///   - limit: 1 to 1,000.
     ///   - entityTypes: empty for all.
+    ///   - channels: the channels to which the page is restricted; nil for all that the user sees.
+    ///   - others: whether such a page includes the entities outside channels, and those of the user's own channel.
     ///   - wait: how long to wait for a change, if the page is empty.
     ///   - room: memory to acquire for the read rows.
     /// - Throws: `invalid_request` for an invalid cursor or one made with another filter; `cursor_expired`.
@@ -21,18 +23,27 @@ package struct ChangeReader: Sendable {
         since: String?,
         limit: Int,
         entityTypes: [String],
+        channels: [String]? = nil,
+        others: Bool = false,
         organization: Organization,
         user: UUID,
         wait: Duration = .zero,
         room: PagePermit = .unbounded
     ) async throws(Problem) -> FeedPage {
-        let request = FeedRequest(organization: organization.id, user: user, entityTypes: entityTypes, limit: limit)
+        let request = FeedRequest(
+            organization: organization.id,
+            user: user,
+            entityTypes: entityTypes,
+            channels: channels,
+            includesOthers: others && channels != nil,
+            limit: limit
+        )
         let cursor = try request.cursor(since)
         let page = try await feed.view(after: cursor, of: request.interest, wait: wait, room: room) {
             cursor throws(Problem) in
             switch try await feed.read(request, after: cursor).reading {
             case .page(let page): return page
-            case .expired: throw Self.expired(entityTypes)
+            case .expired: throw Self.expired(request)
             }
         }
         do {
@@ -42,9 +53,14 @@ package struct ChangeReader: Sendable {
         }
     }
 
-    private static func expired(_ entityTypes: [String]) -> Problem {
-        let query = entityTypes.isEmpty ? "" : "?entity_type=" + entityTypes.joined(separator: ",")
-        return FeedReader.expired(snapshot: "/v1/changes" + query)
+    private static func expired(_ request: FeedRequest) -> Problem {
+        let types = request.entityTypes
+        var query = types.isEmpty ? [] : ["entity_type=" + types.joined(separator: ",")]
+        query += (request.channels ?? []).map { name in
+            "channel=" + String(decoding: PercentEncoding.encoded(name), as: UTF8.self)
+        }
+        if request.includesOthers { query.append("others=true") }
+        return FeedReader.expired(snapshot: "/v1/changes" + (query.isEmpty ? "" : "?" + query.joined(separator: "&")))
     }
 }
 

@@ -72,7 +72,13 @@ package struct EventReader: Sendable {
     package func feedChanges(after cursor: EventCursor, for interest: FeedInterest) async throws(Problem) -> Int64? {
         do {
             let rows = try await pool.run([PendingFeedChanges.query(interest.organization, after: cursor.feed)])[0]
-            return try PendingFeedChanges(rows)?.newest(for: interest)
+            guard var changes = try PendingFeedChanges(rows) else { return nil }
+            if changes.hasChannels {
+                let (organization, user) = (interest.organization, interest.user)
+                let query = PendingFeedChanges.readers(organization, after: cursor.feed, among: [user])
+                try changes.add(readers: await pool.readByIndex([query])[0])
+            }
+            return changes.newest(for: interest)
         } catch {
             throw failure.problem(error, doing: "read a feed")
         }

@@ -16,10 +16,12 @@ package struct FeedPage: Sendable {
     package var nextLocalIDs: [(type: String, next: Int64?)]?
     /// The position up to which tombstones may have been deleted.
     let horizon: Int64
+    /// Whether the organization has types with channels: then ``FeedReader/statement`` does not find everything.
+    let hasChannels: Bool
     /// The place of each change in the feed.
     private let positions: [Int64]
-    /// The feed's end when the device began its first pull; nil once that is over.
-    private let firstPullHead: Int64?
+    /// The cursor behind the change at a position.
+    private let cursor: @Sendable (_ position: Int64) -> FeedCursor
 
     /// The columns of ``FeedReader/statement`` about the feed and the scan.
     private struct Head {
@@ -31,6 +33,7 @@ package struct FeedPage: Sendable {
         let scannedTo: Int64?
         /// The number of entities to read.
         let room: Int64
+        let hasChannels: Bool
 
         init(_ row: inout RowReader) throws {
             epoch = try row.read("epoch")
@@ -39,10 +42,11 @@ package struct FeedPage: Sendable {
             scanned = try row.read("scanned")
             scannedTo = try row.read("scanned_to")
             room = try row.read("looked_at")
+            hasChannels = try row.read("has_channels")
         }
 
         private static let names: [StaticString] = [
-            "epoch", "horizon", "last_position", "scanned", "scanned_to", "looked_at",
+            "epoch", "horizon", "last_position", "scanned", "scanned_to", "looked_at", "has_channels",
         ]
 
         /// Skips these columns: every row has the same.
@@ -96,14 +100,31 @@ package struct FeedPage: Sendable {
         }
         let started = cursor?.head ?? head.last
         let isFirstPull = cursor.map { $0.position < $0.head } ?? true
-        firstPullHead = isFirstPull ? started : nil
-        next = FeedCursor(
-            epoch: head.epoch,
-            position: position,
-            head: max(firstPullHead ?? position, position),
-            filter: FeedCursor.filter(request.entityTypes)
-        )
+        let filter = request.filter
+        self.cursor = { position in
+            let end = max(isFirstPull ? started : position, position)
+            return FeedCursor(epoch: head.epoch, position: position, head: end, filter: filter)
+        }
+        hasChannels = head.hasChannels
+        next = self.cursor(position)
         isUpToDate = position >= head.last
+    }
+
+    /// Creates a page from changes that another statement found.
+    ///
+    /// - Parameters:
+    ///   - positions: the position of each change in the order of the page.
+    ///   - cursor: returns the cursor behind the change at a position.
+    init(
+        _ changes: [FeedChange],
+        at positions: [Int64],
+        next: FeedCursor,
+        isUpToDate: Bool,
+        horizon: Int64,
+        cursor: @escaping @Sendable (_ position: Int64) -> FeedCursor
+    ) {
+        (self.changes, self.positions, self.next, self.isUpToDate) = (changes, positions, next, isUpToDate)
+        (self.horizon, self.cursor, hasChannels) = (horizon, cursor, true)
     }
 
     /// Returns the page with only its first changes. The new page ends after the last of them.
@@ -111,13 +132,7 @@ package struct FeedPage: Sendable {
         guard count > 0, count < changes.count else { return self }
         var page = self
         page.changes = Array(changes[..<count])
-        let position = positions[count - 1]
-        page.next = FeedCursor(
-            epoch: next.epoch,
-            position: position,
-            head: max(firstPullHead ?? position, position),
-            filter: next.filter
-        )
+        page.next = cursor(positions[count - 1])
         page.isUpToDate = false
         return page
     }
@@ -151,6 +166,8 @@ package struct FeedChange: Sendable {
     package let updatedAt: Timestamp
     package let updatedBy: UUID
     package let etag: String?
+    /// Whether the user no longer sees the entity. Then only its type and id are shown.
+    package let isRemoved: Bool
 
     init(_ row: inout RowReader) throws {
         entityType = try row.read("entity_type")
@@ -162,6 +179,16 @@ package struct FeedChange: Sendable {
         updatedAt = try row.read("updated_at")
         updatedBy = try row.read("updated_by")
         etag = try row.read("etag")
+        isRemoved = false
+    }
+
+    /// Reads the type and the id of an entity that the user no longer sees.
+    init(removed row: inout RowReader) throws {
+        entityType = try row.read("entity_type")
+        id = ServerID(text: try row.read("server_id"), isInteger: try row.read("server_id_is_integer"))
+        (clientID, document, etag) = (nil, nil, nil)
+        (version, updatedAt, updatedBy) = (0, Timestamp(microseconds: 0), Writer.erased)
+        (isDeleted, isRemoved) = (true, true)
     }
 
     /// The entity's document as it was written.
@@ -186,8 +213,18 @@ struct FeedRequest: Sendable {
     let user: UUID
     /// The requested entity types; empty for all.
     let entityTypes: [String]
+    /// The channels to which the pull is restricted; nil for all.
+    var channels: [String]?
+    /// Whether a pull restricted to channels includes the entities outside channels, and those of the user's own channel.
+    var includesOthers = false
     /// The maximum number of changes, 1 to 1,000.
     let limit: Int
+
+    /// A hash of what is asked for.
+    var filter: UInt64 {
+        // no channel has this name
+        FeedCursor.filter(entityTypes, channels: channels.map { includesOthers ? $0 + ["\u{2}"] : $0 } ?? [])
+    }
 
     var interest: FeedInterest {
         FeedInterest(organization: organization, user: user, entityTypes: Set(entityTypes))
@@ -201,8 +238,9 @@ struct FeedRequest: Sendable {
         guard let cursor = FeedCursor(since) else {
             throw .invalidParameter("since is not a cursor of this feed", pointer: pointer)
         }
-        guard cursor.filter == FeedCursor.filter(entityTypes) else {
-            let detail = "since was issued for another entity_type filter; start over without since"
+        guard cursor.filter == filter else {
+            let what = channels == nil ? "entity_type filter" : "filter"
+            let detail = "since was issued for another \(what); start over without since"
             throw .invalidParameter(detail, pointer: pointer)
         }
         return cursor

@@ -23,6 +23,7 @@ struct FeedReader: Sendable {
 
     let pool: Pool
     let notifier: ChangeNotifier
+    let channels: ChannelFeedReader
     let failure: StoreFailure
 
     /// Reads the feed once, and runs `others` in the same round trip.
@@ -33,6 +34,9 @@ struct FeedReader: Sendable {
     ) async throws(Problem) -> (reading: Reading, others: ArraySlice<Rows>) {
         let scan = min(request.limit * Self.scanFactor, 10_000)
         do {
+            if request.channels != nil || channels.hasChannels(request.organization) {
+                return try await channels.read(request, after: cursor, others)
+            }
             let results = try await pool.run(
                 [
                     Self.statement(
@@ -46,7 +50,12 @@ struct FeedReader: Sendable {
                     )
                 ] + others
             )
-            return (try FeedPage.reading(results[0], after: cursor, request), results.dropFirst())
+            let reading = try FeedPage.reading(results[0], after: cursor, request)
+            if case .page(let page) = reading, page.hasChannels {
+                channels.noteChannels(request.organization)
+                return try await channels.read(request, after: cursor, others)
+            }
+            return (reading, results.dropFirst())
         } catch {
             throw failure.problem(error, doing: "read changes")
         }
@@ -107,7 +116,8 @@ struct FeedReader: Sendable {
         "changes_page",
         ["organization", "after", "entity_types", "owner", "scan", "limit", "bytes"],
         """
-        SELECT f.epoch, f.horizon, f.last_position, s.scanned, s.scanned_to, w.looked_at, e.feed_position, e.is_cut,
+        SELECT f.epoch, f.horizon, f.last_position, s.scanned, s.scanned_to, w.looked_at, w.has_channels, e.feed_position,
+            e.is_cut,
             e.entity_type, e.id AS server_id, e.id_is_integer AS server_id_is_integer,
             CASE WHEN e.owner_id = :owner THEN e.client_id END AS client_id, e.version, e.is_deleted, e.document,
             e.updated_at, e.updated_by, e.etag
@@ -116,7 +126,9 @@ struct FeedReader: Sendable {
         CROSS JOIN LATERAL (
             SELECT CASE WHEN cardinality(:entity_types::text[]) > 0 OR EXISTS (
                 SELECT FROM entity_types t WHERE t.organization_id = :organization AND t.visibility = 'user')
-            THEN :scan::int8 ELSE :limit::int8 END AS looked_at
+            THEN :scan::int8 ELSE :limit::int8 END AS looked_at, EXISTS (
+                SELECT FROM entity_types t WHERE t.organization_id = :organization AND t.visibility = 'channels')
+                AS has_channels
         ) w
         CROSS JOIN LATERAL (
             SELECT count(*) AS scanned, max(x.feed_position) AS scanned_to
@@ -136,6 +148,8 @@ struct FeedReader: Sendable {
                         SELECT z.* FROM entities z
                         WHERE z.organization_id = :organization AND z.feed_position > :after
                             AND z.feed_position <= s.scanned_to
+                            -- another statement reads the feed of an organization with channels
+                            AND NOT w.has_channels
                             AND (cardinality(:entity_types::text[]) = 0 OR z.entity_type = ANY (:entity_types))
                             AND (z.owner_id = :owner OR z.entity_type <> ALL (ARRAY(
                                     SELECT t.name FROM entity_types t

@@ -9,7 +9,7 @@ package enum EntityTypeRow {
     package static let list =
         """
         t.name, t.id_space, t.visibility, t.default_priority, t.is_forwarded, t.is_in_use, t.relations, t.on_delete,
-            t.on_erase, t.routes
+            t.on_erase, t.routes, t.channels, t.grants, t.former_visibility
         """
 
     /// Reads the columns of ``list``.
@@ -31,6 +31,11 @@ package enum EntityTypeRow {
         type.onErase = OnErase(rawValue: try row.read("on_erase")) ?? .delete
         let routes: [UInt8]? = try row.read("routes")
         type.routes = try routes.map { EntityRoutes(stored: try JSONTree(parsing: $0).root) }
+        type.channels = ChannelRules(
+            storedChannels: try JSONTree(parsing: row.read("channels")).root,
+            storedGrants: try JSONTree(parsing: row.read("grants")).root
+        )
+        type.formerVisibility = try row.optionalChoice("former_visibility")
         return type
     }
 }

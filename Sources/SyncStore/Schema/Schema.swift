@@ -50,6 +50,7 @@ package enum Schema {
         "0031_ended_sessions": PackageResources._031_ended_sessions_sql,
         "0032_relations": PackageResources._032_relations_sql,
         "0033_upstream_contract": PackageResources._033_upstream_contract_sql,
+        "0034_channels": PackageResources._034_channels_sql,
     ]
 
     /// The name of the newest migration.

@@ -183,7 +183,38 @@ extension StoredTable {
                 ])
             )
             .sealed(.documents(.entities))
-            .plain("id_is_integer", "feed_position", "run_base", "source_version", "source_at", "source_at_fraction")
+            .plain(
+                "id_is_integer",
+                "feed_position",
+                "run_base",
+                "source_version",
+                "source_at",
+                "source_at_fraction",
+                "channels"
+            )
+            .aging(.steps([.tombstones])),
+        StoredTable("channel_grants", key: ["user_id", "channel", "source", "since"], isShown: true)
+            .owned(
+                by: "user_id",
+                erase: .delete,
+                merge: .update(UserMoves.mergeGrants, [], Moving(isCounted: false, collision: nil))
+            )
+            .exported(
+                .lines(
+                    "channel_grant",
+                    by: [("channel", "uuid"), ("source", "text"), ("since", "bigint")],
+                    ["name", "role", "source", "since", "until"]
+                )
+            )
+            .plain("changed_at")
+            .aging(.steps([.tombstones])),
+        StoredTable("token_channels", key: ["user_id", "source"])
+            // a source names its user, so those of two users never collide
+            .owned(by: "user_id", erase: .delete, merge: .rename(.dependent))
+            .plain("issued_at", "digest"),
+        StoredTable("entity_channels", key: ["channel", "changed_at"]).plain("joined_at"),
+        StoredTable("ended_stays", key: ["channel", "left_at"])
+            .plain("joined_at", "entity_type", "id", "id_is_integer")
             .aging(.steps([.tombstones])),
         StoredTable("entity_references", key: ["to_type", "to_id", "entity_type", "id", "member"])
             .aging(.steps([.tombstones])),
@@ -234,8 +265,16 @@ extension StoredTable {
         StoredTable("gateways", key: ["id"], purge: .none).plain("seen_at", "newest_migration"),
         StoredTable("feeds", key: [], purge: .last).plain("last_position", "horizon", "epoch"),
         StoredTable("entity_types", key: ["name"], purge: .last, isShown: true)
-            .plain("id_space", "visibility", "default_priority", "is_in_use", "is_forwarded", "on_erase")
-            .open("relations", "on_delete", "routes"),
+            .plain(
+                "id_space",
+                "visibility",
+                "default_priority",
+                "is_in_use",
+                "is_forwarded",
+                "on_erase",
+                "former_visibility"
+            )
+            .open("relations", "on_delete", "routes", "channels", "grants"),
         StoredTable("request_quotas", key: [], purge: .last).plain("missing", "as_of"),
         StoredTable("external_ids", key: ["issuer", "external_id"], purge: .last).plain("created_at"),
         StoredTable("upstreams", key: [], purge: .last)

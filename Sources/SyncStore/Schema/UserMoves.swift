@@ -88,6 +88,36 @@ package enum UserMoves {
         """
     )
 
+    /// The other user takes over what the user holds, and the user's own channel, from a new position on, so that the
+    /// devices of both receive the entities. Grants that have ended stay where they are, until retention deletes them.
+    static let mergeGrants = Statement(
+        "join_grants",
+        ["organization", "user", "into"],
+        """
+        WITH raised AS (
+            UPDATE feeds AS f SET last_position = f.last_position + 1
+            WHERE f.organization_id = :organization AND (\(hasChannels) OR EXISTS (
+                SELECT FROM channel_grants x
+                WHERE x.organization_id = :organization AND x.user_id = :user AND x.until IS NULL))
+            RETURNING f.last_position AS position
+        ), moved AS (
+            UPDATE channel_grants AS g
+            SET user_id = :into, since = r.position, changed_at = r.position
+            FROM raised r
+            WHERE g.organization_id = :organization AND g.user_id = :user AND g.until IS NULL
+        )
+        INSERT INTO channel_grants AS g (organization_id, user_id, channel, source, since, name, role, changed_at)
+        SELECT :organization::uuid, :into::uuid, encode(substring(sha256(convert_to(n.name, 'UTF8')) FOR 16), 'hex')::uuid,
+            'user ' || :user::uuid, r.position, n.name, 'write', r.position
+        FROM raised r
+        CROSS JOIN (SELECT 'user/' || :user::uuid AS name) n
+        WHERE \(hasChannels)
+        """
+    )
+
+    private static let hasChannels =
+        "EXISTS (SELECT FROM entity_types t WHERE t.organization_id = :organization AND t.visibility = 'channels')"
+
     /// A merge provisions no user: if an operator provisions users, a user who is blocked in the meantime stays blocked.
     static let isNotProvisioned =
         "(SELECT o.settings ->> 'provisioning' FROM organizations o WHERE o.id = :organization) IS DISTINCT FROM 'explicit'"

@@ -29,7 +29,7 @@ package struct SettleReader {
         )
         guard let state = try LaneRows.lanes(results[0])[lane] else { return nil }
         let meant = screen == nil ? nil : Set(try results[2].read { try $0.read("id", as: UUID.self) })
-        let subjects = try results[1].read { row in
+        var subjects = try results[1].read { row in
             let id: UUID = try row.read("id")
             var unreadable: [String] = []
             let endpoint = try row.endpoint()
@@ -46,7 +46,13 @@ package struct SettleReader {
                 references: references
             )
         }
-        return (state, subjects.filter { meant?.contains($0.record.id) ?? true })
+        subjects.removeAll { meant?.contains($0.record.id) == false }
+        if subjects.contains(where: { $0.type.visibility == .channels }) {
+            let query = Columns.lanes.query(ChannelStatements.access, [lane])
+            let access = try ChannelAccess(of: lane, await connection.runByIndex(query))
+            for place in subjects.indices { subjects[place].access = access }
+        }
+        return (state, subjects)
     }
 
     /// Returns mutations in their current state, with all their attributes.

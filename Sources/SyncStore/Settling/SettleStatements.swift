@@ -202,8 +202,12 @@ package enum SettleStatements {
                         SELECT coalesce(z.server_id, z.same_as) FROM local_ids z
                         WHERE m.local_number IS NOT NULL AND z.organization_id = :organization AND z.user_id = :user
                             AND z.client_id = m.local_id))
-                    AND (x.owner_id = :user OR x.entity_type <> ALL (ARRAY(
-                        SELECT t.name FROM entity_types t WHERE t.organization_id = :organization AND t.visibility = 'user')))
+                    AND CASE coalesce((
+                            SELECT t.visibility FROM entity_types t
+                            WHERE t.organization_id = :organization AND t.name = x.entity_type), 'user')
+                        WHEN 'organization' THEN true
+                        WHEN 'user' THEN x.owner_id = :user
+                        ELSE \(ChannelStatements.holdsOne(of: "x.channels")) END
                 OFFSET 0
             ) e
         )

@@ -19,6 +19,7 @@ package struct Settlement: Sendable {
     package let notifier: ChangeNotifier
     package let now: TimeSource
     package let failure: StoreFailure
+    let metrics: ChannelMetrics
     /// The time-out for all statements of a write together. The server's own time-out applies to each statement.
     package let writeTimeout: Duration
     /// Selects the found mutations that still match the request; used by bulk operations.
@@ -304,7 +305,9 @@ package struct Settlement: Sendable {
                 plan.finish(now: moment)
                 let writer = SettleWriter(lane: lane, now: moment, seal: seal)
                 let queries = try writer.queries(plan) + more
-                if !queries.isEmpty { _ = try await connection.run(queries, timeout: writeTimeout) }
+                if !queries.isEmpty {
+                    metrics.count(queries, try await connection.run(queries, timeout: writeTimeout))
+                }
                 if let show, !subjects.isEmpty { try await reader.details(ids).forEach(show) }
                 return plan
             }
@@ -363,9 +366,10 @@ package struct Settlement: Sendable {
         if let (key, stored, isNewer) = try await entity(of: subject, idPointer, reader) {
             state = stored
             if let next = planner.adoption(of: stored, isNewer: isNewer, user: reader.lane.user) {
-                state = next
+                let placed = next.placed(by: subject.type.channelRules, key)
+                state = placed
                 let writer = SettleWriter(lane: reader.lane, now: now(), seal: reader.seal)
-                queries = try writer.queries(key, next)
+                queries = try writer.queries(key, placed)
             }
         }
         planner.plan(

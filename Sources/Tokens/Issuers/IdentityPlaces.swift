@@ -1,5 +1,6 @@
 package import FoundationEssentials
 package import JSONText
+package import SyncModel
 
 /// The places of user and organization in an issuer's tokens, and their forms.
 package struct IdentityPlaces: Sendable, Equatable {
@@ -64,6 +65,20 @@ package struct IdentityPlaces: Sendable, Equatable {
     package init(user: ClaimPlace, organization: ClaimPlace) {
         self.user = user
         self.organization = .claim(organization)
+    }
+}
+
+/// The claim with the channels that an issuer grants to the users of its tokens.
+package struct ChannelClaim: Sendable, Equatable {
+    package var place: ClaimPlace
+    /// The text before each name of the claim, so that an issuer's groups are apart from other channels.
+    @Exact package var prefix: String
+    package var role: ChannelRole
+
+    package init(_ place: ClaimPlace, prefix: String = "", role: ChannelRole = .read) {
+        self.place = place
+        self.role = role
+        self.prefix = prefix
     }
 }
 

@@ -141,6 +141,8 @@ package struct TrustedIssuer: Sendable, Equatable {
     package var audienceClaim = ClaimPlace(named: "aud")
     /// The places of user and organization.
     package var places: IdentityPlaces
+    /// The claim with the channels that the tokens grant; nil if they grant none.
+    package var channels: ChannelClaim?
     /// The name under which the gateway stores the issuer's users and names of organizations.
     ///
     /// It is usually nil, which means the issuer's own name. Two issuers with the same namespace name the same users,

@@ -23,12 +23,13 @@ struct Belongings {
     let fixture: TwoTenantFixture
     private(set) var names: [Kind: String] = [:]
 
-    /// - Parameter visibility: the visibility of Ada's entities; those with `user` are visible to her only.
+    /// - Parameter visibility: the visibility of Ada's entities; those with `user` and `channels` are visible to her only.
     init(visibility: String) async throws {
         fixture = try await TwoTenantFixture(#"{"on_conflict":"continue"}"#)
-        let (ada, type) = (fixture.ada, #"{"visibility":"\#(visibility)"}"#)
+        let channels = visibility == "channels" ? #","channels":["user/{owner}"]"# : ""
+        let (ada, type) = (fixture.ada, #"{"visibility":"\#(visibility)"\#(channels)}"#)
         _ = try await fixture.operate(.PUT, fixture.admin + "/entity-types/task", type)
-        let numbered = #"{"id_space":"device","visibility":"\#(visibility)"}"#
+        let numbered = #"{"id_space":"device","visibility":"\#(visibility)"\#(channels)}"#
         _ = try await fixture.operate(.PUT, fixture.admin + "/entity-types/thing", numbered)
         let hook = try await fixture.operate(
             .POST,

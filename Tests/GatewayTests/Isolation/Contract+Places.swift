@@ -8,6 +8,7 @@ extension Contract {
         "dependency_ids", "into", "cursor", "since", "Last-Event-ID", "X-Sluice-Organization",
         "endpoint", "payload", "issuer", "subject", "external_id", "token_id", "event_id", "owner", "causing_key",
         "webhook", "delivery", "organization", "webhook-id", "organization_id", "mutation", "device", "operation_id",
+        "channel", "channels", "received", "entity_id",
     ]
 
     /// The places in a listener's requests that can contain ids: `METHOD /path#parameter`, `METHOD

@@ -25,7 +25,7 @@ import Testing
         #expect(contract.placesOfIDs(ofOperations: true) == operators)
     }
 
-    @Test(arguments: ["organization", "user"], [true, false])
+    @Test(arguments: ["organization", "user", "channels"], [true, false])
     func `an inaccessible object is answered like a missing one`(_ visibility: String, _ isForeign: Bool) async throws {
         let belongings = try await Belongings(visibility: visibility)
         let before = try await belongings.rows()

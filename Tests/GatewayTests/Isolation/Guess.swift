@@ -47,6 +47,21 @@ struct Guess: Sendable {
             _ = try await worker.push([worker.create("note")])
             return try await worker.get("/v1/id-mappings?since=\(name)")
         },
+        Guess("GET /v1/changes#channel", [.user]) { worker, name in
+            let reply = try await worker.get("/v1/changes?channel=user/\(name)")
+            // the cursor has a hash of the filter
+            return Reply(status: reply.status, headers: reply.headers, body: Array("\(reply.changes)".utf8))
+        },
+        Guess("POST /v1/devices/{device_id}/pull#/channels", [.user]) { worker, name in
+            let body = #"{"channels":["user/\#(name)"],"received":null}"#
+            let reply = try await worker.post("/v1/devices/\(worker.device.lowercased)/pull", body)
+            return Reply(status: reply.status, headers: reply.headers, body: Array("\(reply.changes)".utf8))
+        },
+        Guess("POST /v1/devices/{device_id}/pull#/received", [.feed, .pull]) { worker, name in
+            let body = #"{"channels":["a"],"received":"\#(name)"}"#
+            let reply = try await worker.post("/v1/devices/\(worker.device.lowercased)/pull", body)
+            return Reply(status: reply.status, headers: reply.headers, body: Array("\(reply.changes)".utf8))
+        },
         Guess("GET /v1/changes#since", [.feed]) { try await $0.get("/v1/changes?since=\($1)") },
         Guess("POST /v1/devices/{device_id}/pull#/since", [.feed, .pull]) { worker, name in
             try await worker.post("/v1/devices/\(worker.device.lowercased)/pull", #"{"since":"\#(name)"}"#)

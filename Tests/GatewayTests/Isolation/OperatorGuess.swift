@@ -13,6 +13,12 @@ struct OperatorGuess: Sendable {
     let path: @Sendable (String, String) -> String
     let body: (@Sendable (String) -> String)?
 
+    @Sendable
+    private static func grants(_ name: String) -> String {
+        let grant = #"{"user":"/\#(name)","channels":["user/\#(name)"],"role":"read"}"#
+        return #"{"visibility":"channels","channels":["a"],"grants":[\#(grant)]}"#
+    }
+
     private init(
         _ place: String,
         _ kinds: [Belongings.Kind],
@@ -53,6 +59,17 @@ struct OperatorGuess: Sendable {
             [.user],
             body: { #"{"routes":{"collection":"/things","endpoint":"\#($0)"}}"# }
         ) { path, _ in path + "/entity-types/task" },
+        OperatorGuess(
+            "PUT \(root)/entity-types/{name}#/channels",
+            [.user],
+            body: { #"{"visibility":"channels","channels":["user/\#($0)"]}"# }
+        ) { path, _ in path + "/entity-types/guessed" },
+        OperatorGuess("PUT \(root)/entity-types/{name}#/grants/0/channels", [.user], body: grants) { path, _ in
+            path + "/entity-types/guessed"
+        },
+        OperatorGuess("PUT \(root)/entity-types/{name}#/grants/0/user", [.user], body: grants) { path, _ in
+            path + "/entity-types/guessed"
+        },
         OperatorGuess("GET \(root)/upstream#id", [.user]) { path, _ in path + "/upstream" },
         OperatorGuess("PUT \(root)/upstream#id", [.user], body: { _ in #"{"base_url":"http://127.0.0.1:1"}"# }) {
             path,
@@ -149,6 +166,9 @@ struct OperatorGuess: Sendable {
             OperatorGuess("GET \(user)/lane#cursor", [.list]) { "\($0)/users/\(strange)/lane?cursor=\($1)" },
             OperatorGuess("GET \(user)/explain#mutation", mutations) {
                 "\($0)/users/\(strange)/explain?mutation=\($1)"
+            },
+            OperatorGuess("GET \(user)/explain#entity_id", [.server]) {
+                "\($0)/users/\(strange)/explain?entity_type=note&entity_id=\($1)"
             },
             OperatorGuess("GET \(user)/explain#device", [.device]) { "\($0)/users/\(strange)/explain?device=\($1)" },
         ]
@@ -314,7 +334,35 @@ struct OperatorGuess: Sendable {
                 OperatorGuess("\(method) \(root)/users/{user}#\(name)", [.user]) { "\($0)/users/\($1)" }
             }
         }
+        + ["id", "user"].flatMap { name in
+            [
+                OperatorGuess("GET \(root)/users/{user}/channels#\(name)", [.user]) { "\($0)/users/\($1)/channels" },
+                OperatorGuess(
+                    "PUT \(root)/users/{user}/channels#\(name)",
+                    [.user],
+                    body: { _ in #"{"channel":"a","role":"read"}"# }
+                ) { "\($0)/users/\($1)/channels" },
+                OperatorGuess("DELETE \(root)/users/{user}/channels#\(name)", [.user]) {
+                    "\($0)/users/\($1)/channels?channel=a"
+                },
+            ]
+        }
         + [
+            OperatorGuess(
+                "PUT \(root)/users/{user}/channels#/channel",
+                [.user],
+                body: { #"{"channel":"user/\#($0)","role":"read"}"# }
+            ) { path, _ in path + "/users/\(UUID().uuidString)/channels" },
+            OperatorGuess("GET \(root)/channels#id", [.user]) { path, _ in path + "/channels?channel=a" },
+            OperatorGuess("GET \(root)/channels#channel", [.user]) { path, name in
+                path + "/channels?channel=user/\(name)"
+            },
+            OperatorGuess("GET \(root)/channels#cursor", [.user]) { path, name in
+                path + "/channels?channel=a&cursor=\(name)"
+            },
+            OperatorGuess("DELETE \(root)/users/{user}/channels#channel", [.user]) { path, name in
+                path + "/users/\(UUID().uuidString)/channels?channel=user/\(name)"
+            },
             OperatorGuess("GET \(root)/users/{user}/export#id", [.user]) { "\($0)/users/\($1)/export" },
             OperatorGuess("GET \(root)/users/{user}/export#user", [.user]) { "\($0)/users/\($1)/export" },
             OperatorGuess("DELETE \(root)/users/{user}#user", [.user]) { "\($0)/users/\($1)?erase=true" },

@@ -41,6 +41,11 @@ import Testing
                 throw Vector.Failure("the edit should make no mutation, and made \(id.wire)")
             }
         }
+        if step["subscribe"] != nil || step["unsubscribe"] != nil {
+            let client = try phone.client
+            try await client.subscribe(to: step.list("subscribe").compactMap(\.string))
+            try await client.unsubscribe(from: step.list("unsubscribe").compactMap(\.string))
+        }
         if let decision = step["decide"] { try await decide(try script.filled(decision), phone) }
         if step["sync"] != nil {
             script.begin(try step.list("sync"))

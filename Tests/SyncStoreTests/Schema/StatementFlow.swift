@@ -50,7 +50,14 @@ struct StatementFlow {
             "pull",
             PullStatements.all,
             DeviceRegistry.statements,
-            [PendingFeedChanges.statement, FeedReader.statement]
+            [PendingFeedChanges.statement, PendingFeedChanges.readersStatement, FeedReader.statement]
+        ),
+        Self(
+            "channels",
+            ChannelStatements.all,
+            ChannelFeedStatements.all,
+            ChannelEvaluation.statements,
+            TokenGrants.statements
         ),
         Self("events", EventReader.statements, ChangeNotifier.statements, ReplicaHints.statements),
         Self(
@@ -97,6 +104,7 @@ struct StatementFlow {
             Administration.typeStatements,
             Administration.readerStatements,
             Administration.externalIDStatements,
+            Administration.channelStatements,
             Administration.upstreamStatements,
             [Administration.closeStatement]
         ),
@@ -127,7 +135,7 @@ struct StatementFlow {
             MutationHistoryStatements.all,
             LaneListing.statements,
             StoppedLanes.statements,
-            [UserExplainer.isKnownStatement]
+            [UserExplainer.isKnownStatement, UserExplainer.heldStatement]
         ),
         Self("operations", [OperationDisplay.statement], OperationStatements.all),
         Self(

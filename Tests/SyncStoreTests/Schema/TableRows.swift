@@ -145,6 +145,7 @@ struct TableRows {
         "operations.state": "'done'", "operations.ended_at": "now()", "audit.scope": "'admin'",
         "webhook_endpoints.previous_until": "now()", "sources.previous_until": "now()", "mutations.position": "1",
         "mutations.change_position": "1", "mutations.response_status": "422", "mutations.sent_method": "'POST'",
+        "channel_grants.role": "'read'", "entity_types.channels": "'[]'", "entity_types.grants": "'[]'",
         "user_keys.master_key": "'first:00000000'",
     ]
 

@@ -26,21 +26,44 @@ struct EntityTypeEndpoints: Sendable {
     }
 
     func read(_ exchange: Exchange) async throws -> Answer {
+        _ = try URLQuery(of: exchange)
         let (organization, name) = try place(exchange)
         return try .found(await store.administration.entityType(name, in: organization))
     }
 
     func write(_ exchange: Exchange) async throws -> Answer {
         let (organization, name) = try place(exchange)
+        let isDryRun = try URLQuery(of: exchange, allowing: ["validate"]).flag("validate")
+        if isDryRun { exchange.act?.markDryRun() }
         return try await bodies.withBody(of: exchange) { body in
             let update = try EntityTypeUpdate(body: body)
-            return try .written(await store.administration.putEntityType(name, in: organization, update))
+            if isDryRun { return try await validate(update, name, organization) }
+            let actor = exchange.operatorToken?.name ?? OperatorToken.usualName
+            return try .written(await store.administration.putEntityType(name, in: organization, update, by: actor))
+        }
+    }
+
+    /// Responds with the settings that the update would result in, and with its effect on the entities' channels.
+    private func validate(_ update: EntityTypeUpdate, _ name: String, _ organization: UUID) async throws -> Answer {
+        guard let next = try await store.administration.entityType(name, in: organization, after: update) else {
+            throw Refusal.notFound
+        }
+        let preview = try await store.channelEvaluation.preview(next, in: organization)
+        return Answer(.ok, capacity: 1_024) { writer in
+            writer.member("entity_type", next)
+            writer.member("channels") { writer in
+                writer.member("entities", preview.entities.count)
+                writer.member("more_entities", preview.entities.isMore)
+                writer.member("examined", Int64(preview.examined))
+                writer.member("changed", Int64(preview.changed))
+                writer.member("over_limit", Int64(preview.overLimit))
+                writer.member("without_channels", Int64(preview.withoutChannels))
+            }
         }
     }
 
     /// The organization and the type's name; not found for an invalid name.
     private func place(_ exchange: Exchange) throws -> (UUID, String) {
-        _ = try URLQuery(of: exchange)
         let name = String(exchange.parameters[1])
         guard EntityType.isValidName(name) else { throw Refusal.notFound }
         return (try exchange.uuid(at: 0), name)
@@ -80,6 +103,8 @@ extension EntityTypeUpdate {
             }
         }
         BodyMember("visibility", .choice(), into: \.visibility).shown(\.visibility.rawValue)
+        BodyMember("channels", .channelTemplates, into: \.channels).shown(\.channels.channels)
+        BodyMember("grants", .contentGrants, into: \.grants).shown(\.channels.grants)
         BodyMember("default_priority", .integer(0...1_000), into: \.defaultPriority)
             .shown { Int64($0.defaultPriority) }
         BodyMember("upstream", .bool(upstream, rule: Rule.range), into: \.isForwarded).shown(\.isForwarded)

@@ -34,31 +34,85 @@ extension Administration {
     package func putEntityType(
         _ name: String,
         in organization: UUID,
-        _ update: EntityTypeUpdate
+        _ update: EntityTypeUpdate,
+        by actor: String = "operator"
     ) async throws(Problem) -> (isNew: Bool, value: EntityType)? {
         guard EntityType.isValidName(name) else {
             let detail = "an entity type's name matches [a-z][a-z0-9_-]{0,63}"
             throw Problem(.validationFailed, pointer: "", rule: Rule.entityType, detail)
         }
         guard try await self.organization(organization) != nil else { return nil }
+        let moment = now()
         do {
             let results = try await pool.transaction { connection in
-                let hasUpstream = try await Self.hasUpstream(organization, on: connection)
-                if update.isForwarded == true, !hasUpstream { throw Self.noUpstream }
-                return try await connection.run([
-                    Query(Self.makeTypeStatement, update.making(name, in: organization, hasUpstream: hasUpstream)),
-                    Query(Self.changeTypeStatement, update.changing(name, in: organization)),
-                    Query(Self.getTypeStatement, Self.key(name, in: organization)),
-                ])
+                let (known, next, hasUpstream) = try await Self.change(update, name, in: organization, on: connection)
+                let evaluation =
+                    known?.needsEvaluation(as: next) ?? false
+                    ? [
+                        ChannelStatements.startEvaluation(
+                            organization: organization,
+                            type: name,
+                            actor: actor,
+                            now: moment,
+                            due_at: moment.adding(seconds: Self.settingsSeconds)
+                        )
+                    ] : []
+                return try await connection.run(
+                    [
+                        Query(Self.makeTypeStatement, update.making(name, in: organization, hasUpstream: hasUpstream)),
+                        Query(Self.changeTypeStatement, update.changing(name, in: organization)),
+                        Query(Self.getTypeStatement, Self.key(name, in: organization)),
+                    ] + evaluation
+                )
             }
             catalog.invalidate(organization)
             if let changed = try results[1].read(EntityTypeRow.read).first {
                 return (results[0].affected > 0, changed)
             }
-            throw try update.refusal(of: results[2].read(EntityTypeRow.read).first)
+            // without an obstacle now, a concurrent change of the type has removed it
+            let refusal = try results[2].read(EntityTypeRow.read).first.flatMap { try update.refusal(of: $0) }
+            throw refusal ?? Problem.overloaded("the entity type is being changed by another request")
         } catch {
             throw failure.problem(error, doing: "write an entity type")
         }
+    }
+
+    /// The settings of a type after an update, which is not written. Nil if there is no such organization.
+    ///
+    /// - Throws: what ``putEntityType(_:in:_:by:)`` throws.
+    package func entityType(
+        _ name: String,
+        in organization: UUID,
+        after update: EntityTypeUpdate
+    ) async throws(Problem) -> EntityType? {
+        guard try await self.organization(organization) != nil else { return nil }
+        do {
+            return try await pool.transaction { connection in
+                let change = try await Self.change(update, name, in: organization, on: connection)
+                if let known = change.known, known.isInUse, let refusal = try update.refusal(of: known) {
+                    throw refusal
+                }
+                return change.next
+            }
+        } catch {
+            throw failure.problem(error, doing: "validate an entity type")
+        }
+    }
+
+    /// Locks a type, and checks an update of it.
+    private static func change(
+        _ update: EntityTypeUpdate,
+        _ name: String,
+        in organization: UUID,
+        on connection: Connection
+    ) async throws -> (known: EntityType?, next: EntityType, hasUpstream: Bool) {
+        let hasUpstream = try await hasUpstream(organization, on: connection)
+        if update.isForwarded == true, !hasUpstream { throw noUpstream }
+        let known = try await connection.run(Query(lockTypeStatement, key(name, in: organization)))
+            .read(EntityTypeRow.read).first
+        let next = try update.applied(to: known, name, hasUpstream: hasUpstream)
+        if let problem = next.channelProblem { throw Problem(.validationFailed, problem.detail, errors: [problem]) }
+        return (known, next, hasUpstream)
     }
 
     private static func key(_ name: String, in organization: UUID) -> Parameters {
@@ -98,14 +152,15 @@ extension Administration {
         "entity_types_make",
         [
             "organization", "name", "id_space", "visibility", "default_priority", "is_forwarded", "relations",
-            "on_delete", "on_erase", "routes",
+            "on_delete", "on_erase", "routes", "channels", "grants",
         ],
         """
         INSERT INTO entity_types AS t (
             organization_id, name, id_space, visibility, default_priority, is_forwarded, relations, on_delete, on_erase,
-            routes)
+            routes, channels, grants)
         VALUES (:organization, :name, :id_space, :visibility, :default_priority, :is_forwarded, coalesce(:relations::jsonb, '{}'),
-            coalesce(:on_delete::jsonb, '{}'), coalesce(:on_erase, 'delete'), :routes)
+            coalesce(:on_delete::jsonb, '{}'), coalesce(:on_erase, 'delete'), :routes,
+            coalesce(:channels::jsonb, '[]'), coalesce(:grants::jsonb, '[]'))
         ON CONFLICT (organization_id, name) DO NOTHING
         """
     )
@@ -116,11 +171,15 @@ extension Administration {
         "entity_types_change",
         [
             "organization", "name", "id_space", "visibility", "default_priority", "is_forwarded", "relations",
-            "on_delete", "on_erase", "changes_routes", "routes",
+            "on_delete", "on_erase", "changes_routes", "routes", "channels", "grants",
         ],
         """
         UPDATE entity_types AS t
         SET id_space = coalesce(:id_space, t.id_space), visibility = coalesce(:visibility, t.visibility),
+            channels = coalesce(:channels::jsonb, t.channels), grants = coalesce(:grants::jsonb, t.grants),
+            -- its readers receive `removed` for entities that leave it
+            former_visibility = CASE
+                WHEN :visibility = 'channels' AND t.visibility <> 'channels' THEN t.visibility ELSE t.former_visibility END,
             default_priority = coalesce(:default_priority, t.default_priority), is_forwarded = coalesce(:is_forwarded, t.is_forwarded),
             relations = coalesce(:relations::jsonb, t.relations), on_delete = coalesce(:on_delete::jsonb, t.on_delete),
             on_erase = coalesce(:on_erase, t.on_erase),
@@ -132,7 +191,24 @@ extension Administration {
         """
     )
 
-    static let typeStatements = [getTypeStatement, listTypesStatement, makeTypeStatement, changeTypeStatement]
+    /// Locks a type, so that its visibility and its channels are judged together.
+    static let lockTypeStatement = Statement(
+        "entity_types_lock",
+        ["organization", "name"],
+        """
+        SELECT \(EntityTypeRow.list) FROM entity_types t WHERE t.organization_id = :organization AND t.name = :name
+        FOR UPDATE
+        """
+    )
+
+    static let typeStatements = [
+        lockTypeStatement, getTypeStatement, listTypesStatement, makeTypeStatement, changeTypeStatement,
+    ]
+}
+
+extension Administration {
+    /// The time after which all gateways have a type's new settings, in seconds.
+    private static let settingsSeconds: Double = 6
 }
 
 extension EntityTypeUpdate {
@@ -149,7 +225,9 @@ extension EntityTypeUpdate {
             PostgresJSONB(relations),
             PostgresJSONB(onDelete),
             onErase?.rawValue,
-            PostgresJSONB(routes.value)
+            PostgresJSONB(routes.value),
+            PostgresJSONB(storedChannels),
+            PostgresJSONB(storedGrants)
         )
         return parameters
     }
@@ -167,25 +245,72 @@ extension EntityTypeUpdate {
             PostgresJSONB(onDelete),
             onErase?.rawValue,
             routes.changes,
-            PostgresJSONB(routes.value)
+            PostgresJSONB(routes.value),
+            PostgresJSONB(storedChannels),
+            PostgresJSONB(storedGrants)
         )
         return parameters
     }
 
-    /// Why a type in use was not changed.
-    fileprivate func refusal(of type: EntityType?) throws -> Problem {
-        // a concurrent change of the type has removed the obstacle
-        let overtaken = Problem.overloaded("the entity type is being changed by another request")
-        guard let type else { return overtaken }
+    /// The type as the update leaves it.
+    fileprivate func applied(to known: EntityType?, _ name: String, hasUpstream: Bool) throws -> EntityType {
+        var type = known ?? EntityType(firstUseOf: name, hasUpstream: isForwarded ?? hasUpstream)
+        if let idSpace { type.idSpace = idSpace }
+        let rules = try onDelete.map { try JSONTree(parsing: $0).root }
+        if relations != nil || rules != nil {
+            let json = try JSONTree(parsing: relations ?? type.storedRelations).root
+            let before = type.relations
+            type.relations = EntityType.relations(stored: json, rules: rules)
+            if rules == nil {
+                for (index, relation) in type.relations.enumerated() {
+                    guard let same = before.first(where: { $0.member == relation.member }) else { continue }
+                    type.relations[index].onDelete = same.onDelete
+                }
+            }
+        }
+        if let defaultPriority { type.defaultPriority = defaultPriority }
+        if let onErase { type.onErase = onErase }
+        if routes.changes {
+            type.routes = try routes.value.map { EntityRoutes(stored: try JSONTree(parsing: $0).root) }
+        }
+        if let visibility { type.visibility = visibility }
+        if let isForwarded { type.isForwarded = isForwarded }
+        if let channels { type.channels.channels = channels }
+        if let grants { type.channels.grants = grants }
+        if visibility == .channels, let known, known.visibility != .channels {
+            type.formerVisibility = known.visibility
+        }
+        return type
+    }
+
+    private var storedChannels: [UInt8]? {
+        channels.map { channels in
+            var writer = JSONWriter()
+            channels.write(to: &writer)
+            return writer.bytes
+        }
+    }
+
+    private var storedGrants: [UInt8]? {
+        grants.map { grants in
+            var writer = JSONWriter()
+            grants.write(to: &writer)
+            return writer.bytes
+        }
+    }
+
+    /// Why a type in use cannot be changed; nil if it can.
+    fileprivate func refusal(of type: EntityType) throws -> Problem? {
         if let idSpace, idSpace != type.idSpace {
             let detail = "'\(type.name)' has mutations or entities, so its id space is fixed; use another type"
             return Problem(.idSpaceIsImmutable, pointer: "/id_space", rule: "id_space_is_immutable", detail)
         }
-        let wanted = try relations.map { EntityType.relations(stored: try JSONTree(parsing: $0).root) } ?? []
+        guard let relations else { return nil }
+        let wanted = EntityType.relations(stored: try JSONTree(parsing: relations).root)
         func isKept(_ relation: Relation) -> Bool {
             wanted.contains { $0.member == relation.member && $0.entityType == relation.entityType }
         }
-        guard let lost = type.relations.first(where: { !isKept($0) }) else { return overtaken }
+        guard let lost = type.relations.first(where: { !isKept($0) }) else { return nil }
         let detail =
             "'\(type.name)' has mutations or entities, whose '\(lost.member)' contains ids of '\(lost.entityType)': "
             + "keep the relation, and use another member for another purpose"
@@ -208,6 +333,9 @@ package struct EntityTypeUpdate: Sendable {
     package var onErase: OnErase?
     /// All routes as JSON text.
     package var routes: Change<[UInt8]> = .keep
+    /// All templates.
+    package var channels: [ChannelTemplate]?
+    package var grants: [ContentGrant]?
 
     package init() {}
 }

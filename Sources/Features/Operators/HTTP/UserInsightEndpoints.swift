@@ -25,13 +25,24 @@ struct UserInsightEndpoints: Sendable {
     }
 
     func explain(_ exchange: Exchange) async throws -> Answer {
-        let query = try URLQuery(of: exchange, allowing: ["mutation", "device"])
+        let query = try URLQuery(of: exchange, allowing: ["mutation", "device", "entity_type", "entity_id"])
         let (mutation, device) = try (query.uuid("mutation"), query.uuid("device"))
+        let (type, entity) = try (query.text("entity_type"), query.text("entity_id"))
+        guard (type == nil) == (entity == nil) else {
+            throw Problem.invalidParameter("'entity_type' and 'entity_id' belong together")
+        }
+        let key = type.flatMap { type in entity.map { EntityKey(type: type, id: $0) } }
         let (id, user) = try (exchange.uuid(at: 0), exchange.uuid(at: 1))
         guard let organization = try await store.catalog.organization(id) else { throw Refusal.notFound }
         try await exchange.hold.acquire(ResponseMemoryLease.backlog)
         let json = try await BlockingWork.run {
-            try await store.explainer.explanation(of: user, in: organization, mutation: mutation, device: device).json()
+            try await store.explainer.explanation(
+                of: user,
+                in: organization,
+                mutation: mutation,
+                device: device,
+                entity: key
+            ).json()
         }
         return Answer(.ok, json: json)
     }

@@ -19,6 +19,7 @@ package struct Explanation: Sendable {
         var findings = Self.organization(snapshot) + Self.standing(snapshot)
         if snapshot.standing == .itself {
             if let question = snapshot.mutation { findings += Self.mutation(question, snapshot) }
+            if let question = snapshot.entity { findings.append(question.finding) }
             findings += Self.lane(snapshot)
             findings += Self.devices(snapshot)
         }

@@ -45,6 +45,11 @@ package struct Finding: Sendable, Hashable {
         case mutationDiscarded = "mutation_discarded"
         case mutationStuck = "mutation_stuck"
         case mutationWaits = "mutation_waits"
+        // the entity of the question
+        case entityUnknown = "entity_unknown"
+        case entityVisible = "entity_visible"
+        case entityHidden = "entity_hidden"
+        case entityUnevaluated = "entity_unevaluated"
     }
 
     package let severity: Severity
@@ -102,6 +107,22 @@ package struct UserSnapshot: Sendable {
         }
     }
 
+    /// The entity of the question.
+    package struct EntityQuestion: Sendable {
+        package let user: UUID
+        package let key: EntityKey
+        /// The entity's type; nil for an unregistered type.
+        package var type: EntityType?
+        /// The entity; nil if none is stored.
+        package var state: EntityState?
+        /// The names of its channels, in the order of the templates.
+        package var channels: [String] = []
+        /// The grants by which the user holds channels of the entity, with their sources.
+        package var grants: [(channel: String, role: ChannelRole, source: String)] = []
+
+        package init(user: UUID, key: EntityKey) { (self.user, self.key) = (user, key) }
+    }
+
     package var organization: OrganizationStatus
     package var standing: Standing
     /// Whether the organization knows the user.
@@ -113,6 +134,7 @@ package struct UserSnapshot: Sendable {
     /// The lane; nil for a user without a lane.
     package var lane: LaneState?
     package var mutation: Question?
+    package var entity: EntityQuestion?
     /// The device of the question; nil for all devices.
     package var device: UUID?
     package var now: Timestamp

@@ -2,7 +2,8 @@ package import FoundationEssentials
 import JSONText
 package import SyncModel
 
-/// An operator's request to settle many mutations of an organization in the background.
+/// An operator's request to settle many mutations of an organization in the background, or to evaluate the channels of
+/// all entities of a type.
 ///
 /// Its form is `{"kind", "filter", "dependents"?, "strategy"?, "reason", "per_second"?}`. A preview needs neither
 /// reason nor strategy.
@@ -33,7 +34,7 @@ package struct OperationDraft: Sendable, Hashable {
         let names = ["kind", "filter", "dependents", "strategy", "reason", "per_second"]
         let body = try SettleBody(body, limit: limit, names: names, isOptional: false)
         guard let kind: OperationKind = try body.choice("kind") else {
-            throw SettleBody.problem("/kind", Rule.required, "kind is required: retry, discard or resolve")
+            throw SettleBody.problem("/kind", Rule.required, "kind is required: retry, discard, resolve or evaluate")
         }
         self.kind = kind
         dependants = try body.choice("dependents")
@@ -49,12 +50,16 @@ package struct OperationDraft: Sendable, Hashable {
             throw SettleBody.problem("/strategy", Rule.required, detail)
         }
         reason = try Self.reason(body["reason"], isOptional: isPreview)
-        perSecond = try Self.perSecond(body["per_second"])
+        perSecond = try Self.perSecond(body["per_second"], usual: kind == .evaluate ? Self.perSecond.most : nil)
         guard let filter = body["filter"], filter.kind == .object else {
             let detail = "filter is required; {} selects all failed and conflicting mutations of the organization"
             throw SettleBody.problem("/filter", body["filter"] == nil ? Rule.required : Rule.memberType, detail)
         }
         try Self.filterTable.readToFirstError(filter, at: "/filter", into: &self)
+        if kind == .evaluate, self.filter.entityType == nil || !self.filter.isOfTypeOnly || ids != nil {
+            let detail = "an evaluation of channels requires a filter of one entity_type, without other members"
+            throw SettleBody.problem("/filter", Rule.range, detail)
+        }
         if kind == .resolve {
             guard self.filter.statuses.allSatisfy({ $0 == .conflict }) else {
                 throw SettleBody.problem("/filter/status", Rule.memberType, "only conflicts can be resolved")
@@ -89,8 +94,8 @@ package struct OperationDraft: Sendable, Hashable {
         return text
     }
 
-    private static func perSecond(_ value: JSONValue?) throws(Problem) -> Int {
-        guard let value else { return perSecond.usual }
+    private static func perSecond(_ value: JSONValue?, usual: Int?) throws(Problem) -> Int {
+        guard let value else { return usual ?? perSecond.usual }
         guard let number = value.int64, (1...Int64(perSecond.most)).contains(number) else {
             throw SettleBody.problem("/per_second", Rule.range, "per_second must be 1 to \(perSecond.most)")
         }
@@ -124,11 +129,13 @@ extension MemberKind<String> {
     }
 }
 
-/// The action of an operation on each of its mutations.
+/// The action of an operation on each of its mutations or entities.
 package enum OperationKind: String, Sendable, Hashable, CaseIterable {
     case retry
     case discard
     case resolve
+    /// Puts the entities of a type into the channels of its templates.
+    case evaluate
 }
 
 /// The state of an operation.

@@ -123,7 +123,7 @@ extension MutationHistory {
         return Entity(
             id: ServerID(text: key.key.id, isInteger: state.isIntegerID),
             state: state,
-            feedPosition: try row.read("feed_position"),
+            feedPosition: state.stored?.position ?? 0,
             updatedAt: try row.read("updated_at")
         )
     }

@@ -102,7 +102,7 @@ enum MutationHistoryStatements {
         "story_entity",
         ["organization", "user", "id"],
         """
-        SELECT \(EntityRows.list(of: "e")), e.feed_position, e.updated_at
+        SELECT \(EntityRows.list(of: "e")), e.updated_at
         FROM \(own) m
         CROSS JOIN LATERAL (
             SELECT * FROM entities x

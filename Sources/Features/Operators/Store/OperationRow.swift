@@ -30,6 +30,8 @@ package struct OperationRow: WorkItem {
     package let error: String?
     /// The last mutation that the operation read.
     let place: FailureQuery.Place?
+    /// The last entity that the operation evaluated.
+    let entityPlace: String?
     /// The gateway that processes the operation.
     package let gateway: UUID?
     let token: Int64
@@ -42,8 +44,8 @@ package struct OperationRow: WorkItem {
     static let list = """
         o.organization_id, o.id, o.kind, o.statuses, o.entity_type, o.error_code, o.error_status, o.user_id, o.ids,
             o.dependents, o.strategy, o.reason, o.actor, o.per_second, o.state, o.matched, o.done, o.skipped, o.failed,
-            o.reasons, o.error, o.place_at, o.place_user, o.place_id, o.lease_owner, o.lease_token, o.created_at,
-            o.started_at, o.changed_at, o.ended_at, o.total, o.total_is_more
+            o.reasons, o.error, o.place_at, o.place_user, o.place_id, o.place_entity, o.lease_owner, o.lease_token,
+            o.created_at, o.started_at, o.changed_at, o.ended_at, o.total, o.total_is_more
         """
 
     init(_ row: inout RowReader) throws {
@@ -75,6 +77,7 @@ package struct OperationRow: WorkItem {
         let user: UUID? = try row.read("place_user")
         let mutation: UUID? = try row.read("place_id")
         place = at.map { FailureQuery.Place(at: $0, user: user ?? UUID.least, id: mutation ?? UUID.least) }
+        entityPlace = try row.read("place_entity")
         gateway = try row.read("lease_owner")
         token = try row.read("lease_token")
         createdAt = try row.read("created_at")

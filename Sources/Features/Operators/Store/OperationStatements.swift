@@ -152,6 +152,20 @@ enum OperationStatements {
         """
     )
 
+    /// Ends a step of an evaluation: records the numbers of written and other entities and the place, and renews the
+    /// lease.
+    static let advanceEntities = Statement(
+        "operation_advance_entities",
+        ["organization", "id", "token", "done", "skipped", "reasons", "entity", "due_at", "now"],
+        """
+        UPDATE operations AS o
+        SET matched = o.matched + :done + :skipped, done = o.done + :done, skipped = o.skipped + :skipped, reasons = :reasons,
+            place_entity = :entity, due_at = :due_at, changed_at = :now
+        WHERE o.organization_id = :organization AND o.id = :id AND o.lease_token = :token AND o.state = 'running'
+        RETURNING \(OperationRow.list)
+        """
+    )
+
     /// Ends an operation. `state` is its final state, and `error` is the reason of a failure.
     static let end = Statement(
         "operation_end",
@@ -200,6 +214,6 @@ enum OperationStatements {
 
     static let all = [
         make, lockOrganization, isErased, running, find, listOfOrganization, listOfAll, due, claim, held, count,
-        advance, end, release, cancel, prune,
+        advance, advanceEntities, end, release, cancel, prune,
     ]
 }

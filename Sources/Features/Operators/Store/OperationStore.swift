@@ -26,19 +26,31 @@ package struct OperationStore: Sendable {
 
     let pool: Pool
     let stuckList: FailureList
+    let evaluation: ChannelEvaluation
     let now: TimeSource
     let failure: StoreFailure
     private let ids = UUIDv7Generator()
 
-    init(pool: Pool, stuckList: FailureList, now: @escaping TimeSource, failure: StoreFailure) {
+    init(
+        pool: Pool,
+        stuckList: FailureList,
+        evaluation: ChannelEvaluation,
+        now: @escaping TimeSource,
+        failure: StoreFailure
+    ) {
         self.pool = pool
         self.stuckList = stuckList
+        self.evaluation = evaluation
         self.now = now
         self.failure = failure
     }
 
     /// Returns the number of matching mutations, and the first of them.
     package func preview(_ draft: OperationDraft, in organization: UUID) async throws(Problem) -> Preview {
+        if draft.kind == .evaluate, let type = draft.filter.entityType {
+            let count = try await evaluation.count(of: type, in: organization)
+            return Preview(count: count, users: BoundedCount(found: 0), sample: [])
+        }
         let count: BoundedCount
         let users: BoundedCount
         let places: [FailureQuery.Place]
@@ -67,10 +79,13 @@ package struct OperationStore: Sendable {
         BoundedCount(found: isCut ? found + 1 : found, limit: isCut ? found : BoundedCount.limit)
     }
 
-    /// Returns the number of mutations that an operation covers when it is created.
+    /// Returns the number of mutations or entities that an operation covers when it is created.
     private func total(_ draft: OperationDraft, in organization: UUID, at moment: Timestamp) async throws
         -> BoundedCount
     {
+        if draft.kind == .evaluate, let type = draft.filter.entityType {
+            return try await evaluation.count(of: type, in: organization)
+        }
         let rows = try await pool.readByIndex(
             FailureQuery(draft.filter, ids: draft.ids, of: organization).count(until: moment)
         )

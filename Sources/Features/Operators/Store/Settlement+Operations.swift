@@ -27,6 +27,8 @@ extension Settlement {
         case .discard: try await settlement.discard(ids, of: lane, dependants, note)
         case .resolve:
             try await settlement.resolve(ids, of: lane, in: organization, strategy ?? .serverWins, note)
+        // it has no mutations
+        case .evaluate: OperationTally()
         }
     }
 

@@ -33,22 +33,17 @@ extension Store {
 
     /// Creates and lists operators' bulk operations.
     package var operations: OperationStore {
-        OperationStore(pool: pool, stuckList: stuckList, now: now, failure: failure)
+        OperationStore(
+            pool: pool,
+            stuckList: stuckList,
+            evaluation: channelEvaluation,
+            now: now,
+            failure: failure
+        )
     }
 
     /// Processes bulk operations.
     ///
     /// - Parameter gateway: this process.
-    package func operationRun(of gateway: UUID) -> OperationRun {
-        OperationRun(
-            pool: pool,
-            catalog: catalog,
-            settling: settling,
-            notifier: notifier,
-            now: now,
-            failure: failure,
-            logger: logger,
-            gateway: gateway
-        )
-    }
+    package func operationRun(of gateway: UUID) -> OperationRun { OperationRun(of: self, gateway: gateway) }
 }

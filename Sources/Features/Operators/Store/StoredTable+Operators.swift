@@ -29,6 +29,7 @@ extension StoredTable {
             "error",
             "place_at",
             "place_id",
+            "place_entity",
             "lease_owner",
             "lease_token",
             "due_at",

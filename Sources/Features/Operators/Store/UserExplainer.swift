@@ -16,11 +16,13 @@ package struct UserExplainer: Sendable {
     /// - Parameters:
     ///   - mutation: the mutation in question.
     ///   - device: the device in question; nil for all.
+    ///   - entity: the entity in question.
     package func explanation(
         of user: UUID,
         in organization: Organization,
         mutation: UUID?,
-        device: UUID?
+        device: UUID?,
+        entity: EntityKey? = nil
     ) async throws(Problem) -> Explanation {
         let lane = LaneKey(organization: organization.id, user: user)
         let standing = try await standing(of: lane)
@@ -44,6 +46,7 @@ package struct UserExplainer: Sendable {
             snapshot.isLetIn =
                 try organization.settings.provisioning != .explicit || results[1].read(0, 1, as: Bool.self)
             if let mutation { snapshot.mutation = try await question(about: mutation, lane) }
+            if let entity { snapshot.entity = try await question(about: entity, lane) }
         } catch {
             throw failure.problem(error, doing: "explain a user")
         }
@@ -80,6 +83,43 @@ package struct UserExplainer: Sendable {
             )
         }
     }
+
+    private func question(about key: EntityKey, _ lane: LaneKey) async throws -> UserSnapshot.EntityQuestion {
+        let type = try await catalog.entry(lane.organization).types[key.type]
+        return try await catalog.opening(lane.organization) { seal in
+            var question = UserSnapshot.EntityQuestion(user: lane.user, key: key)
+            question.type = type
+            let seals = SealTable([lane.organization: seal.withoutKeyRefresh])
+            let find = EntityRows.find(at: [(organization: lane.organization, key: key)])
+            let found = try await pool.readByIndex([find])[0].read { try EntityRows.read(&$0, seals).state }
+            guard let state = found.first else { return question }
+            question.state = state
+            guard let rules = type?.channelRules, let channels = state.channels else { return question }
+            let id = ServerID(text: key.id, isInteger: state.isIntegerID)
+            question.channels = rules.names(document: state.document, id: id, owner: state.owner)
+            let held = Self.heldStatement(
+                organization: lane.organization,
+                user: lane.user,
+                channels: channels.map(\.uuid)
+            )
+            question.grants = try await pool.readByIndex([held])[0].read { row in
+                (try row.read("name"), try row.choice("role"), try row.read("source"))
+            }
+            return question
+        }
+    }
+
+    /// The grants by which a user holds some channels.
+    static let heldStatement = Statement(
+        "explain_held",
+        ["organization", "user", "channels"],
+        """
+        SELECT g.name, g.role, g.source FROM channel_grants g
+        WHERE g.organization_id = :organization AND g.user_id = :user AND g.channel = ANY (:channels::uuid[])
+            AND g.until IS NULL
+        ORDER BY g.name, g.source LIMIT 20
+        """
+    )
 
     /// Whether any data of the user exist, and whether an operator or a first push provisioned the user.
     static let isKnownStatement = Statement(

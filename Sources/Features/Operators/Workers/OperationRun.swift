@@ -24,6 +24,7 @@ package struct OperationRun: Sendable {
     let pool: Pool
     let catalog: Catalog
     let settling: Settlement
+    let evaluation: ChannelEvaluation
     let notifier: ChangeNotifier
     let now: TimeSource
     let failure: StoreFailure
@@ -33,23 +34,15 @@ package struct OperationRun: Sendable {
     private let metrics = OperationMetrics()
     private let setbacks = OperationSetbacks()
 
-    init(
-        pool: Pool,
-        catalog: Catalog,
-        settling: Settlement,
-        notifier: ChangeNotifier,
-        now: @escaping TimeSource,
-        failure: StoreFailure,
-        logger: Logger,
-        gateway: UUID
-    ) {
-        self.pool = pool
-        self.catalog = catalog
-        self.settling = settling
-        self.notifier = notifier
-        self.now = now
-        self.failure = failure
-        self.logger = logger
+    init(of store: Store, gateway: UUID) {
+        pool = store.pool
+        catalog = store.catalog
+        settling = store.settling
+        evaluation = store.channelEvaluation
+        notifier = store.notifier
+        now = store.now
+        failure = store.failure
+        logger = store.logger
         self.gateway = gateway
     }
 
@@ -104,7 +97,9 @@ package struct OperationRun: Sendable {
             let began = ContinuousClock.now
             do throws(Problem) {
                 let limit = setbacks.limit(of: operation.id, atMost: pace.limit)
-                guard let step = try await step(operation, limit: limit) else {
+                let isEvaluation = operation.kind == .evaluate
+                let found = isEvaluation ? try await evaluate(operation) : try await step(operation, limit: limit)
+                guard let step = found else {
                     setbacks.remove(operation.id)
                     logger.notice("Operation was cancelled, or taken over", metadata: metadata(operation))
                     return
@@ -178,6 +173,39 @@ package struct OperationRun: Sendable {
         return Step(operation: next, tally: tally, isLast: place == nil)
     }
 
+    /// Evaluates the channels of some entities of a type. Nil if another gateway has the operation, or if it has ended.
+    private func evaluate(_ operation: OperationRow) async throws(Problem) -> Step? {
+        let limit = min(ChannelEvaluation.limit, max(1, Int(operation.perSecond)))
+        let isHeld = try await failure.reporting("continue an operation") {
+            try await pool.run([Query(OperationStatements.held, operation.lease)])[0].count > 0
+        }
+        guard isHeld, let type = operation.filter.entityType else { return nil }
+        let step = try await evaluation.step(
+            of: type,
+            in: operation.organization,
+            after: operation.entityPlace ?? "",
+            limit: limit
+        )
+        var tally = OperationTally()
+        tally.done = Int64(step?.examined ?? 0) - Int64(step?.unreadable ?? 0)
+        tally.skip(.validationFailed, Int64(step?.unreadable ?? 0))
+        let moment = now()
+        var parameters = operation.lease
+        parameters.add(tally.done)
+        parameters.add(tally.skipped)
+        parameters.add(
+            PostgresJSON(OperationTally.json(of: operation.reasons.merging(tally.reasons, uniquingKeysWith: +)))
+        )
+        parameters.add(step?.next ?? operation.entityPlace)
+        parameters.add(moment.adding(seconds: Self.leaseSeconds))
+        parameters.add(moment)
+        let query = Query(OperationStatements.advanceEntities, parameters)
+        let next = try await failure.reporting("record the progress of an operation") {
+            try await pool.run([query])[0].read(OperationRow.init).first
+        }
+        return next.map { Step(operation: $0, tally: tally, isLast: step?.next == nil) }
+    }
+
     /// A failure of one lane does not stop the others. If the database fails, or if a lane takes too long, the step
     /// ends and is repeated with fewer mutations.
     private func settle(
@@ -241,7 +269,7 @@ package struct OperationRun: Sendable {
         parameters.add(place?.id)
         parameters.add(moment.adding(seconds: Self.leaseSeconds))
         parameters.add(moment)
-        return try await failure.reporting("note how far an operation is") {
+        return try await failure.reporting("record the progress of an operation") {
             try await pool.run([Query(OperationStatements.advance, parameters)])[0].read(OperationRow.init).first
         }
     }

@@ -83,6 +83,7 @@ struct TombstoneRetention: Retention {
         }.map(\.key)
         let sorted = rows.filter { !held.contains($0.key) }.sorted { ($0.type, $0.id) < ($1.type, $1.id) }
         guard !sorted.isEmpty else { return 0 }
+        _ = try await connection.run(Row.tombstone.query(Self.deleteStaysStatement, sorted))
         let gone = try await connection.run(Row.tombstone.query(Self.deleteStatement, sorted))
         guard gone.count > 0 else { return 0 }
         var last = Int64.min
@@ -103,9 +104,36 @@ struct TombstoneRetention: Retention {
         let dropped = entities.sorted { ($0.type, $0.id) < ($1.type, $1.id) }
         try await localIDs.drop(of: dropped, on: connection)
         _ = try await connection.run(ReferenceRows.drop(of: dropped.map { (organization, $0) }))
-        _ = try await connection.run(Self.horizonStatement(organization: organization, position: last))
+        _ = try await connection.run([
+            Self.horizonStatement(organization: organization, position: last),
+            ChannelStatements.pruneStays(organization: organization, limit: Self.prunedRows),
+            ChannelStatements.pruneGrants(organization: organization, limit: Self.prunedRows),
+        ])
         return gone.count
     }
+
+    /// Ended stays and grants that are deleted with one page of tombstones.
+    private static let prunedRows: Int64 = 5_000
+
+    /// Deletes the stays of tombstones that are about to go.
+    static let deleteStaysStatement = Statement(
+        "retention_delete_stays_of_tombstones",
+        Row.tombstone.inputs,
+        """
+        DELETE FROM entity_channels AS s
+        USING (
+            SELECT k.organization_id, x.channels, x.feed_position
+            FROM \(Row.tombstone.unnested(as: "k"))
+            CROSS JOIN LATERAL (
+                SELECT y.channels, y.feed_position FROM entities y
+                WHERE y.organization_id = k.organization_id AND y.entity_type = k.entity_type AND y.id = k.id
+                    AND y.feed_position = k.feed_position AND y.channels IS NOT NULL
+                OFFSET 0
+            ) x
+        ) e
+        WHERE s.organization_id = e.organization_id AND s.channel = ANY (e.channels) AND s.changed_at = e.feed_position
+        """
+    )
 
     static let pageStatement = Statement(
         "retention_tombstones",
@@ -168,6 +196,7 @@ struct TombstoneRetention: Retention {
     )
 
     static let statements = [
-        pageStatement, deleteStatement, deleteMappingsStatement, keepMappingsStatement, horizonStatement,
+        pageStatement, deleteStaysStatement, deleteStatement, deleteMappingsStatement, keepMappingsStatement,
+        horizonStatement,
     ]
 }

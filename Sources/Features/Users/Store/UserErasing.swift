@@ -444,7 +444,18 @@ package struct UserErasing: Sendable {
                 no_user: UUID.least,
                 now: moment
             )
-            _ = try await connection.run(write)
+            let follow = ChannelStatements.follow(
+                organization: lane.organization,
+                types: found.map(\.key.type),
+                ids: found.map(\.key.id),
+                feed_end: try raised.read(0, 0, as: Int64.self)
+            )
+            let endGrants = ChannelStatements.endGrantsOfDeleted(
+                organization: lane.organization,
+                sources: found.filter(\.goes).map { GrantSource.entity($0.key).text },
+                feed_end: try raised.read(0, 0, as: Int64.self)
+            )
+            _ = try await connection.run([follow, write, endGrants])
             return found.count
         }
     }

@@ -240,7 +240,13 @@ package struct UserJoining: Sendable {
                 ids: found.map(\.id),
                 feed_end: try raised.read(0, 0, as: Int64.self)
             )
-            _ = try await connection.run(show)
+            let follow = ChannelStatements.follow(
+                organization: organization,
+                types: found.map(\.type),
+                ids: found.map(\.id),
+                feed_end: try raised.read(0, 0, as: Int64.self)
+            )
+            _ = try await connection.run([follow, show])
         }
     }
 }

@@ -126,6 +126,16 @@ package struct URLQuery: Sendable {
         return names
     }
 
+    /// Names of channels, repeated; a name may contain commas. Nil if none is given.
+    package func channels(_ name: String) throws(Problem) -> [String]? {
+        let names = values.filter { $0.name == name }.map(\.value)
+        let limit = ChannelName.limitOfRequest
+        guard names.allSatisfy(ChannelName.isValid), names.count <= limit else {
+            throw Self.invalid(name, "must be up to \(limit) channels' names, each its own parameter")
+        }
+        return names.isEmpty ? nil : names
+    }
+
     // MARK: - Errors
 
     package static func invalid(_ name: String, _ complaint: String) -> Problem {

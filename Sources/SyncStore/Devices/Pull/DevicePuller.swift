@@ -51,8 +51,19 @@ package struct DevicePuller: Sendable {
                 organization: device.lane.organization,
                 user: device.lane.user,
                 entityTypes: [],
+                channels: request.channels,
+                includesOthers: request.includesOthers && request.channels != nil,
                 limit: request.limit
             )
+        }
+
+        /// The number of the newest page that the device has.
+        func page(_ since: FeedCursor?) throws(Problem) -> Int64 {
+            guard let text = request.received else { return request.channels == nil ? since?.page ?? 0 : 0 }
+            guard let cursor = FeedCursor(text) else {
+                throw .invalidParameter("received is not a cursor of this feed", pointer: "/received")
+            }
+            return cursor.page
         }
     }
 
@@ -76,12 +87,13 @@ package struct DevicePuller: Sendable {
         let key = DeviceKey(lane: LaneKey(organization: organization.id, user: user), id: device)
         let call = Call(request: request, device: key, organization: organization)
         let cursor = try call.feed.cursor(request.since, pointer: "/since")
+        let base = try call.page(cursor)
         do {
             try Self.check(request, try await catalog.entry(organization.id).types)
             return try await feed.view(after: cursor, of: call.feed.interest, wait: wait, room: room) {
                 cursor throws(Problem) in
                 do {
-                    return try await find(call, after: cursor)
+                    return try await find(call, after: cursor, base)
                 } catch {
                     throw failure.problem(error, doing: "pull")
                 }
@@ -104,30 +116,30 @@ package struct DevicePuller: Sendable {
 
     // MARK: - One look
 
-    private func find(_ call: Call, after cursor: FeedCursor?) async throws -> FeedPage {
+    /// - Parameter base: the newest page that the device has.
+    private func find(_ call: Call, after cursor: FeedCursor?, _ base: Int64) async throws -> FeedPage {
         for _ in 0..<UnconfirmedAssignments.attempts {
-            if let page = try await fetchOnce(call, after: cursor) { return page }
+            if let page = try await fetchOnce(call, after: cursor, base) { return page }
         }
         throw Problem.overloaded("the device has several pulls in progress")
     }
 
     /// Returns nil if a concurrent pull of the device stored its page first.
-    private func fetchOnce(_ call: Call, after cursor: FeedCursor?) async throws -> FeedPage? {
+    private func fetchOnce(_ call: Call, after cursor: FeedCursor?, _ base: Int64) async throws -> FeedPage? {
         let others = [UnconfirmedAssignments.find(of: call.device)]
         let (reading, found) = try await feed.read(call.feed, after: cursor, excluding: others)
         let known = try found.first.map(UnconfirmedAssignments.known) ?? UnconfirmedAssignments.Known(pages: [])
-        var standing = known.standing(of: cursor)
+        var standing = known.standing(of: base)
         switch reading {
         case .expired(let isOfThisEpoch):
             // a device keeps its numbers even if it reads the feed from the beginning again
-            if isOfThisEpoch { _ = try await confirm(standing, cursor, call.device) }
+            if isOfThisEpoch { _ = try await confirm(standing, base, call.device) }
             throw expired(call.device)
         case .page(let page):
             let isConfirming = standing == .outstanding
-            standing = try await confirm(standing, cursor, call.device)
+            standing = try await confirm(standing, base, call.device)
             if standing == .lost { throw expired(call.device) }
-            let left = isConfirming ? UnconfirmedAssignments.Known.confirmed(cursor?.page ?? 0) : known
-            return try await view(page, call, after: cursor, left)
+            return try await view(page, call, base, isConfirming ? .confirmed(base) : known)
         }
     }
 
@@ -137,17 +149,17 @@ package struct DevicePuller: Sendable {
 
     private func confirm(
         _ standing: PageState,
-        _ cursor: FeedCursor?,
+        _ page: Int64,
         _ device: DeviceKey
     ) async throws -> PageState {
-        guard standing == .outstanding, let cursor else { return standing }
-        return try await pages.confirm(cursor.page, of: device)
+        guard standing == .outstanding else { return standing }
+        return try await pages.confirm(page, of: device)
     }
 
     private func view(
         _ page: FeedPage,
         _ call: Call,
-        after cursor: FeedCursor?,
+        _ base: Int64,
         _ known: UnconfirmedAssignments.Known
     ) async throws -> FeedPage? {
         let types = try await types(of: page, in: call.device.lane.organization)
@@ -165,7 +177,6 @@ package struct DevicePuller: Sendable {
             try await load(numbers, of: call.device)
             pulled = try await read()
         }
-        let base = cursor?.page ?? 0
         let counters = call.request.nextLocalIDs.compactMapValues(\.self)
         var rivals = UnconfirmedPages()
         try await number(&pulled.planner, of: call.device, numbers) {

@@ -23,7 +23,7 @@ struct UnconfirmedAssignments: Sendable {
         var nextNumber: Int64 { (pages.map(\.page).max() ?? 0) + 1 }
         var areOutstanding: Bool { pages.contains { $0.isOutstanding } }
 
-        func standing(of cursor: FeedCursor?) -> PageState { PageState(of: cursor?.page ?? 0, among: pages) }
+        func standing(of page: Int64) -> PageState { PageState(of: page, among: pages) }
 
         /// Returns the state after a page was confirmed.
         static func confirmed(_ page: Int64) -> Known { Known(pages: [(page, false)]) }

@@ -135,6 +135,14 @@ import Testing
                     ('\(worker.organization)', '\(worker.user)', gen_random_uuid(), 'task', 1, 'b');
                 INSERT INTO local_id_pages (organization_id, user_id, device_id, page, since_page, counters)
                 VALUES ('\(worker.organization)', '\(worker.user)', gen_random_uuid(), 1, 0, '{}');
+                INSERT INTO entity_channels (organization_id, channel, changed_at, joined_at)
+                VALUES ('\(worker.organization)', gen_random_uuid(), 1, 1);
+                INSERT INTO ended_stays (organization_id, channel, left_at, joined_at, entity_type, id, id_is_integer)
+                VALUES ('\(worker.organization)', gen_random_uuid(), 2, 1, 'task', 'a', false);
+                INSERT INTO channel_grants (organization_id, user_id, channel, source, since, name, role, changed_at)
+                VALUES ('\(worker.organization)', '\(worker.user)', gen_random_uuid(), 'operator', 1, 'a', 'read', 1);
+                INSERT INTO token_channels (organization_id, user_id, source, issued_at, digest)
+                VALUES ('\(worker.organization)', '\(worker.user)', 'issuer', 1, gen_random_uuid());
                 INSERT INTO user_subjects (organization_id, issuer, subject, user_id, created_at)
                 VALUES ('\(worker.organization)', 'issuer', 'somebody', gen_random_uuid(), now());
                 INSERT INTO external_ids (organization_id, issuer, external_id, created_at)

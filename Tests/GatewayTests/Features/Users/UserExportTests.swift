@@ -197,8 +197,12 @@ import Testing
                 INSERT INTO local_id_pages (organization_id, user_id, device_id, page, since_page, counters,
                     entity_types, local_ids, server_ids, are_integers)
                 VALUES ('\(organization)', '\(user)', '\(device)', 1, 0, '{}', '{folder,folder}', '{3,4}', '{43,y}',
-                    '{true,false}') RETURNING 1)
-            SELECT count(*)::text FROM m, a, s, j, q, l, p
+                    '{true,false}') RETURNING 1),
+            g AS (
+                INSERT INTO channel_grants (organization_id, user_id, channel, source, since, name, role, changed_at)
+                VALUES ('\(organization)', '\(user)', gen_random_uuid(), 'operator', 1, 'team/7', 'read', 1)
+                RETURNING 1)
+            SELECT count(*)::text FROM m, a, s, j, q, l, p, g
             """
         )
         let reply = try await export(fixture, ada)
@@ -210,6 +214,7 @@ import Testing
         func all(_ kind: String) -> [JSONValue] { found.filter { $0["kind"]?.string == kind } }
         #expect(all("local_id").map { $0["server_id"]?.text } == ["42", #""x""#])
         #expect(all("local_id_page").first?["local_ids"]?.elements?.map { $0["server_id"]?.text } == ["43", #""y""#])
+        #expect(all("channel_grant").first?["name"]?.string == "team/7")
         // a mutation has the members of the API, with their values
         let exported = try #require(all("mutation").first)
         let shown = try await ada.get("/v1/mutations/\(exported["id"]?.string ?? "-")")
@@ -267,7 +272,9 @@ import Testing
 
     /// Columns about the gateway's processing, without personal data that another column does not contain.
     private static let ofTheGateway: Set<String> = [
-        "attempts.slot", "devices.stray_ids", "entities.feed_position", "entities.id_is_integer", "entities.run_base",
+        "attempts.slot", "channel_grants.changed_at", "channel_grants.channel", "devices.stray_ids",
+        "entities.channels",
+        "entities.feed_position", "entities.id_is_integer", "entities.run_base",
         "entities.source_at", "entities.source_at_fraction", "entities.source_version",
         "id_mappings.change_position", "id_mappings.retry_count", "id_mappings.server_id_is_integer",
         "lanes.change_position", "lanes.halted_by", "lanes.head_position", "lanes.in_flight_id", "lanes.lease_owner",
@@ -279,6 +286,7 @@ import Testing
         "mutations.error_code", "mutations.error_status", "mutations.stuck_at",
         "mutations.fingerprint", "mutations.fingerprint_places", "mutations.held_since", "mutations.hold_count",
         "mutations.is_outcome_unknown", "mutations.reference_types", "mutations.server_id_is_integer",
+        "token_channels.digest", "token_channels.issued_at", "token_channels.source",
         "user_joins.closed_until", "user_joins.feed_end",
         "user_keys.created_at", "user_keys.made_for", "user_keys.master_key", "user_keys.wrapped_key",
     ]

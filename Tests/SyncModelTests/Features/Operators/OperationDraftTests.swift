@@ -67,6 +67,14 @@ import Testing
         #expect(Self.refusal(failed).hasPrefix("/filter/status "))
     }
 
+    @Test func `evaluates the channels of one entity type`() throws {
+        let draft = try Self.draft(#""kind":"evaluate","filter":{"entity_type":"visit"},\#(Self.reason)"#)
+        #expect(draft.kind == .evaluate && draft.filter.entityType == "visit" && draft.perSecond == 1_000)
+        for filter in [#"{}"#, #"{"entity_type":"visit","status":"failed"}"#] {
+            #expect(Self.refusal(#""kind":"evaluate","filter":\#(filter),\#(Self.reason)"#).hasPrefix("/filter "))
+        }
+    }
+
     @Test func `a preview requires neither reason nor strategy`() throws {
         #expect(try Self.draft(#""kind":"resolve","filter":{}"#, isPreview: true).reason == "")
         #expect(Self.refusal(#""kind":"retry","filter":{}"#).hasPrefix("/reason "))

@@ -1,0 +1,86 @@
+import Foundation
+import GRDB
+
+extension SluiceClient {
+    /// Restricts synchronization to entities of some channels, in addition to earlier subscriptions.
+    ///
+    /// Without a subscription, the client keeps all entities that the user may see. With subscriptions, it keeps the
+    /// entities of these channels, those of the user's own channel `user/…`, and the entities of types without channels.
+    /// A channel that the user does not hold contributes nothing.
+    ///
+    /// A change of the subscriptions starts a pull from the beginning. Rows that no subscription needs are removed at
+    /// its end; rows under pending writes stay until these are settled.
+    ///
+    /// - Parameter channels: names such as `project/42`, compared by bytes; at most ``subscriptionLimit`` with earlier ones.
+    /// - Throws: ``SluiceError/invalid(_:)`` for an invalid name, and for too many channels.
+    public func subscribe(to channels: [String]) async throws {
+        try await changeSubscriptions { $0 + channels }
+    }
+
+    /// Ends subscriptions. After the last one ends, the client keeps all entities that the user may see.
+    public func unsubscribe(from channels: [String]) async throws {
+        try await changeSubscriptions { before in
+            before.filter { name in !channels.contains { $0.utf8.elementsEqual(name.utf8) } }
+        }
+    }
+
+    /// The channels to which synchronization is restricted; empty for all entities that the user may see.
+    public var subscriptions: [String] {
+        get async throws { try await database.read { try Subscriptions.channels($0) } }
+    }
+
+    /// The maximum number of channels that a client subscribes to.
+    public static var subscriptionLimit: Int { Subscriptions.limit }
+
+    private func changeSubscriptions(_ change: @Sendable @escaping ([String]) -> [String]) async throws {
+        let isChanged = try await database.write { db in
+            _ = try Device.id(db)
+            let before = try Subscriptions.channels(db)
+            let after = Subscriptions.distinct(change(before))
+            // a change adds or removes names
+            if after.count == before.count { return false }
+            try Subscriptions.write(after, db)
+            return true
+        }
+        guard isChanged else { return }
+        await worker.wantPull()
+        bell.ring()
+    }
+}
+
+/// The channels that the app has subscribed to.
+enum Subscriptions {
+    /// The limit of the gateway for one pull.
+    static let limit = 100
+
+    /// Sorted names.
+    static func channels(_ db: Database) throws -> [String] {
+        guard let text = try String.fetchOne(db, sql: "SELECT subscriptions FROM sluice_device") else { return [] }
+        return try JSON(parsing: Array(text.utf8)).array?.compactMap(\.string) ?? []
+    }
+
+    /// Sorts names by their bytes, and leaves out repeated ones.
+    static func distinct(_ names: [String]) -> [String] {
+        names.sorted { $0.utf8.lexicographicallyPrecedes($1.utf8) }.reduce(into: []) { found, name in
+            if found.last.map({ !$0.utf8.elementsEqual(name.utf8) }) ?? true { found.append(name) }
+        }
+    }
+
+    static func write(_ channels: [String], _ db: Database) throws {
+        guard channels.count <= limit else {
+            throw SluiceError.invalid("\(channels.count) subscriptions; at most \(limit) channels are possible")
+        }
+        for name in channels where !isValid(name) {
+            throw SluiceError.invalid("channel '\(name)': a name has 1 to 200 bytes without control characters")
+        }
+        let json = JSON.array(channels.map(JSON.string))
+        try db.execute(
+            sql: "UPDATE sluice_device SET subscriptions = ?",
+            arguments: [channels.isEmpty ? nil : String(decoding: json.utf8, as: UTF8.self)]
+        )
+    }
+
+    private static func isValid(_ name: String) -> Bool {
+        (1...200).contains(name.utf8.count) && name.utf8.allSatisfy { $0 >= 0x20 && $0 != 0x7f }
+    }
+}

@@ -1,0 +1,131 @@
+public import FoundationEssentials
+import JSONText
+
+/// The channels that users of an organization hold at this moment, as far as they were read.
+///
+/// A user whose grants were not read holds the user's own channel alone.
+public struct ChannelAccess: Sendable {
+    private var grants: [UUID: [ChannelID: [ByteExactString: ChannelRole]]] = [:]
+
+    public init() {}
+
+    public mutating func load(_ user: UUID, _ channel: ChannelID, _ role: ChannelRole, from source: String) {
+        grants[user, default: [:]][channel, default: [:]][ByteExactString(source)] = role
+    }
+
+    /// Replaces the grants that an entity makes.
+    mutating func replace(_ granted: [GrantedChannel], of key: EntityKey) {
+        let source = GrantSource.entity(key).text
+        for user in grants.keys {
+            for channel in grants[user]?.keys.map(\.self) ?? [] {
+                grants[user]?[channel]?[ByteExactString(source)] = nil
+            }
+        }
+        for grant in granted { load(grant.user, ChannelID(named: grant.channel), grant.role, from: source) }
+    }
+
+    /// A user's strongest role on one of an entity's channels; nil without any.
+    func role(of user: UUID, on channels: [ChannelID]) -> ChannelRole? {
+        if channels.contains(.of(user: user)) { return .write }
+        guard let held = grants[user] else { return nil }
+        return channels.lazy.flatMap { held[$0]?.values.map(\.self) ?? [] }.max()
+    }
+}
+
+/// Where a grant comes from.
+public enum GrantSource: Sendable, Hashable {
+    case `operator`
+    /// A user who was joined into this one.
+    case user(UUID)
+    /// The claim of an issuer's tokens, and the user whom the tokens name, who may have been joined into another.
+    case issuer(ByteExactString, of: UUID)
+    case entity(EntityKey)
+
+    /// The stored form.
+    public var text: String {
+        switch self {
+        case .operator: "operator"
+        case .user(let user): "user " + user.lowercased
+        case .issuer(let issuer, let user): "issuer " + user.lowercased + " " + issuer.string
+        // no type has a space in its name
+        case .entity(let key): "entity " + key.type + " " + key.id
+        }
+    }
+
+    public init?(_ text: String) {
+        let parts = text.split(separator: " ", maxSplits: 1, omittingEmptySubsequences: false)
+        guard let kind = parts.first else { return nil }
+        let rest = parts.count > 1 ? parts[1] : ""
+        switch kind {
+        case "operator" where parts.count == 1: self = .operator
+        case "user":
+            guard let user = UUID(parsing: String(rest)) else { return nil }
+            self = .user(user)
+        case "issuer":
+            let names = rest.split(separator: " ", maxSplits: 1, omittingEmptySubsequences: false)
+            guard names.count == 2, let user = UUID(parsing: String(names[0])) else { return nil }
+            self = .issuer(ByteExactString(names[1]), of: user)
+        case "entity":
+            let names = rest.split(separator: " ", maxSplits: 1, omittingEmptySubsequences: false)
+            guard names.count == 2 else { return nil }
+            self = .entity(EntityKey(type: String(names[0]), id: String(names[1])))
+        default: return nil
+        }
+    }
+}
+
+/// An entity's channels as the database has them.
+public struct StoredPlace: Sendable, Hashable {
+    /// The position of the entity's last change.
+    public let position: Int64
+    /// Nil for an entity of a type without channels, and where templates have not been evaluated yet.
+    public let channels: [ChannelID]?
+
+    public init(position: Int64, channels: [ChannelID]?) {
+        self.position = position
+        self.channels = channels
+    }
+}
+
+extension EntityState {
+    /// The entity in the channels of its document, with the grants that it makes.
+    ///
+    /// - Parameter rules: of its type; nil for a type without channels.
+    public func placed(by rules: ChannelRules?, _ key: EntityKey) -> EntityState {
+        var next = self
+        if let rules {
+            let id = ServerID(text: key.id, isInteger: isIntegerID)
+            // a tombstone stays in the channels of the last document
+            if !isDeleted { next.channels = rules.ids(document: document, id: id, owner: owner) }
+            if isDeleted, channels == nil { next.channels = [] }
+            // a deleted entity ends its grants, also those of settings that its type no longer has
+            let mayGrant = isDeleted || !rules.grants.isEmpty
+            next.grants = mayGrant ? rules.granted(document: document, id: id, owner: owner) : nil
+        } else {
+            (next.channels, next.grants) = (nil, channels == nil ? nil : [])
+        }
+        let (before, after) = (channelsBefore(rules?.former, next.channels), next.channels ?? [])
+        next.stays = StayChanges(
+            moved: after.filter(before.contains),
+            joined: after.filter { !before.contains($0) },
+            left: before.filter { !after.contains($0) }
+        )
+        return next
+    }
+
+    /// The channels that the entity was in when it was read.
+    ///
+    /// An entity of a type that had no channels was in the channel that represents the type's visibility.
+    private func channelsBefore(_ former: Visibility?, _ after: [ChannelID]?) -> [ChannelID] {
+        if let channels = stored?.channels { return channels }
+        guard isStored, after != nil else { return [] }
+        return [former == .organization ? .everyone : .of(user: owner)]
+    }
+}
+
+/// What a write of an entity changes in its stays.
+public struct StayChanges: Sendable, Hashable {
+    public var moved: [ChannelID] = []
+    public var joined: [ChannelID] = []
+    public var left: [ChannelID] = []
+}

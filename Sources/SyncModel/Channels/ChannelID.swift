@@ -1,0 +1,74 @@
+import Crypto
+public import FoundationEssentials
+import JSONText
+
+/// Identifies a channel of an organization: 16 bytes of the SHA-256 of its name.
+///
+/// Rows and cursors have it in place of the name. No table has to assign numbers, so a writer that is the first to name
+/// a channel neither looks it up nor takes a lock.
+public struct ChannelID: Sendable, Hashable, Comparable {
+    public let uuid: UUID
+
+    public init(_ uuid: UUID) { self.uuid = uuid }
+
+    public init(named name: String) {
+        var hash: uuid_t = (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+        withUnsafeMutableBytes(of: &hash) { bytes in
+            bytes.copyBytes(from: Array(SHA256.hash(data: Array(name.utf8)).prefix(16)))
+        }
+        uuid = UUID(uuid: hash)
+    }
+
+    /// 32 digits; nil for other texts.
+    init?(hex text: Substring) {
+        guard text.utf8.count == 32 else { return nil }
+        let parts = [8, 4, 4, 4, 12].reduce(into: (rest: text, parts: [Substring]())) { split, count in
+            split.parts.append(split.rest.prefix(count))
+            split.rest = split.rest.dropFirst(count)
+        }.parts
+        guard let uuid = UUID(parsing: parts.joined(separator: "-")) else { return nil }
+        self.uuid = uuid
+    }
+
+    var hex: String { uuid.lowercased.replacing("-", with: "") }
+
+    public static func < (left: ChannelID, right: ChannelID) -> Bool { left.uuid < right.uuid }
+
+    /// The channel that every user holds: entities of `visibility: "organization"` left it when their type changed.
+    ///
+    /// No template gives its name, which is empty.
+    public static let everyone = ChannelID(named: "")
+
+    /// The channel that a user holds without a grant.
+    public static func of(user: UUID) -> ChannelID { ChannelID(named: ChannelName.name(ofUser: user)) }
+}
+
+/// The names of channels.
+public enum ChannelName {
+    public static let maximumBytes = 200
+    /// What names have, for errors.
+    public static let bounds = "1 to \(maximumBytes) bytes without control characters"
+    /// Channels that an entity may be in.
+    public static let limitOfEntity = 32
+    /// Channels that a pull may name.
+    public static let limitOfRequest = 100
+    /// Channels that a user may hold.
+    public static let limitOfUser = 10_000
+
+    /// 1 to 200 bytes without control characters.
+    public static func isValid(_ name: String) -> Bool {
+        let bytes = name.utf8
+        return (1...maximumBytes).contains(bytes.count) && bytes.allSatisfy { $0 >= 0x20 && $0 != 0x7f }
+    }
+
+    public static func name(ofUser user: UUID) -> String { "user/" + user.lowercased }
+}
+
+/// What a user may do with the entities of a channel.
+public enum ChannelRole: String, Sendable, Hashable, CaseIterable, Comparable {
+    case read
+    /// Includes reading.
+    case write
+
+    public static func < (left: ChannelRole, right: ChannelRole) -> Bool { left == .read && right == .write }
+}

@@ -1,0 +1,247 @@
+/// One read of the feed for a user in an organization with channels. Pure.
+///
+/// Product rule 28. A pull first applies the changes of the user's grants after the cursor's `grants`, one channel after
+/// the other, then shows the changes after its position. Each read is one ``Step``, whose rows are judged here.
+public struct ChannelPull: Sendable {
+    /// Nil at the beginning of a first pull.
+    public let cursor: FeedCursor?
+    /// The feed's position as of which the grants were read.
+    private let end: Int64
+    public let epoch: Int64
+    private let history: GrantHistory
+    private let filter: UInt64
+    /// The channels that the request names; nil for all.
+    private let requested: Set<ChannelID>?
+    /// Whether a request that names channels includes the entities outside channels, and those of the user's own channel.
+    private let hasOthers: Bool
+    /// The channels that count now.
+    private let held: Set<ChannelID>
+    /// The channels that counted at the target of an application.
+    ///
+    /// One that the user gained later may be lost before its own turn: an entity that was kept for it would stay on the
+    /// device.
+    private let lasting: Set<ChannelID>?
+    public let step: Step
+    /// Up to here all changes of grants are applied when the step begins.
+    private let grants: Int64
+
+    /// The rows to read.
+    public enum Step: Sendable, Hashable {
+        /// A channel that the user lost or gained.
+        case apply(FeedCursor.Application)
+        /// The changes behind the cursor's position.
+        case changes
+    }
+
+    public init(
+        after cursor: FeedCursor?,
+        epoch: Int64,
+        asOf end: Int64,
+        _ history: GrantHistory,
+        filter: UInt64,
+        requested: Set<ChannelID>?,
+        others: Bool = false
+    ) {
+        let requested = others ? requested?.union(history.always) : requested
+        self.cursor = cursor
+        self.end = end
+        self.epoch = epoch
+        self.history = history
+        self.filter = filter
+        self.requested = requested
+        hasOthers = others || requested == nil
+        held = Self.counting(history.held(at: end), requested)
+        (step, grants) = Self.next(after: cursor, end: end, history, requested, held)
+        if case .apply(let application) = step {
+            lasting = Self.counting(history.held(at: application.target), requested)
+        } else {
+            lasting = nil
+        }
+    }
+
+    private static func counting(_ channels: Set<ChannelID>, _ requested: Set<ChannelID>?) -> Set<ChannelID> {
+        requested.map(channels.intersection) ?? channels
+    }
+
+    private static func next(
+        after cursor: FeedCursor?,
+        end: Int64,
+        _ history: GrantHistory,
+        _ requested: Set<ChannelID>?,
+        _ held: Set<ChannelID>
+    ) -> (Step, grants: Int64) {
+        guard let cursor else { return (.changes, end) }
+        var (grants, application) = (cursor.grants, cursor.application)
+        while true {
+            let target = min(application?.target ?? end, end)
+            if grants >= target { return (.changes, grants) }
+            let before = counting(history.held(at: grants), requested)
+            let after = counting(history.held(at: target), requested)
+            let lost = before.subtracting(after).sorted().map { (isGain: false, channel: $0) }
+            // one that was lost in between may have been left out before, because it was not held when its turn came
+            let again = before.intersection(after).filter { !history.holds($0, throughout: grants...target) }
+            // one that was lost again since then is not shown
+            let gained = after.subtracting(before).union(again).intersection(held).sorted()
+                .map { (isGain: true, channel: $0) }
+            let due = (lost + gained).first { change in
+                guard let application else { return true }
+                if change.isGain != application.isGain { return change.isGain }
+                if change.channel == application.channel { return application.position < .max }
+                return change.channel > application.channel
+            }
+            if let due {
+                let isStarted = application.map { $0.channel == due.channel && $0.isGain == due.isGain } ?? false
+                let position = isStarted ? application?.position ?? 0 : 0
+                let next = FeedCursor.Application(
+                    target: target,
+                    isGain: due.isGain,
+                    channel: due.channel,
+                    position: position
+                )
+                return (.apply(next), grants)
+            }
+            (grants, application) = (target, nil)
+        }
+    }
+
+    /// Whether the cursor is of another user, whose grants were applied to the device.
+    public var isOfOtherReader: Bool {
+        guard let reader = cursor?.reader, reader != 0 else { return false }
+        return reader != history.reader
+    }
+
+    // MARK: - What to read
+
+    /// The channels whose stays are read.
+    public var channels: [ChannelID] {
+        switch step {
+        case .apply(let application): [application.channel]
+        case .changes: held.sorted()
+        }
+    }
+
+    /// Open stays are read behind this position of their entities' last changes.
+    public var after: Int64 {
+        switch step {
+        case .apply(let application): application.position
+        case .changes: cursor?.position ?? 0
+        }
+    }
+
+    /// Open stays are read up to this position.
+    public var upTo: Int64 {
+        if case .apply(let application) = step, application.isGain { return cursor?.position ?? 0 }
+        return .max
+    }
+
+    /// Ended stays are read behind this position; nil for none.
+    ///
+    /// During a first pull the device has nothing that was left before it began.
+    public var endedAfter: Int64? {
+        switch step {
+        case .apply(let application):
+            application.isGain ? nil : max(application.position, cursor?.reach ?? 0)
+        case .changes: cursor?.reach
+        }
+    }
+
+    /// Whether entities are read that are seen without channels.
+    public var includesOthers: Bool { step == .changes && hasOthers }
+
+    // MARK: - What a row means
+
+    /// An entity as it is now.
+    public struct Presence: Sendable {
+        /// Nil for an entity that is seen without channels.
+        public let channels: [ChannelID]?
+        /// Whether the user sees it without channels.
+        public let isSeenWithout: Bool
+        public let isDeleted: Bool
+
+        public init(channels: [ChannelID]?, isSeenWithout: Bool, isDeleted: Bool) {
+            self.channels = channels
+            self.isSeenWithout = isSeenWithout
+            self.isDeleted = isDeleted
+        }
+    }
+
+    /// A stay of an entity in one of ``channels``.
+    public struct Stay: Sendable {
+        public let channel: ChannelID
+        public let joinedAt: Int64
+        /// Nil while it lasts.
+        public let leftAt: Int64?
+
+        public init(channel: ChannelID, joinedAt: Int64, leftAt: Int64?) {
+            self.channel = channel
+            self.joinedAt = joinedAt
+            self.leftAt = leftAt
+        }
+    }
+
+    public enum Verdict: Sendable, Hashable {
+        case show
+        /// The user no longer sees the entity.
+        case remove
+        case skip
+    }
+
+    /// - Parameter presence: nil for an entity that is no longer stored.
+    public func verdict(on stay: Stay, of presence: Presence?) -> Verdict {
+        let isLoss = if case .apply(let application) = step { !application.isGain } else { false }
+        if !isLoss, stay.leftAt == nil, held.contains(stay.channel), let presence {
+            // a gained channel is new to the device: it has no entity that was deleted before
+            return step != .changes && presence.isDeleted ? .skip : .show
+        }
+        guard !sees(presence), history.sawStay(in: stay.channel, from: stay.joinedAt, to: stay.leftAt) else {
+            return .skip
+        }
+        return .remove
+    }
+
+    private func sees(_ presence: Presence?) -> Bool {
+        guard let presence else { return false }
+        guard let channels = presence.channels else { return hasOthers && presence.isSeenWithout }
+        return channels.contains { held.contains($0) && lasting?.contains($0) ?? true }
+    }
+
+    // MARK: - The next cursor
+
+    /// The cursor after the step's rows up to a position were judged.
+    ///
+    /// - Parameters:
+    ///   - examined: nil if there are no further rows.
+    ///   - end: the feed's end when the rows were read; since ``init(after:epoch:asOf:_:filter:requested:)`` the
+    ///     user's grants have not changed.
+    public func next(examined: Int64?, end: Int64) -> FeedCursor {
+        var next = FeedCursor(
+            epoch: epoch,
+            position: 0,
+            head: 0,
+            filter: filter,
+            grants: grants,
+            reader: history.reader
+        )
+        switch step {
+        case .apply(var application):
+            next.position = cursor?.position ?? 0
+            next.head = cursor?.head ?? 0
+            // without further rows, the channel is done up to the end
+            application.position = examined ?? .max
+            next.application = application
+        case .changes:
+            let position = min(examined ?? end, end)
+            let started = cursor?.head ?? end
+            let isFirstPull = cursor.map { $0.position < $0.head } ?? true
+            next.position = position
+            next.head = max(isFirstPull ? started : position, position)
+            next.grants = max(grants, end)
+        }
+        return next
+    }
+
+    /// Whether the cursor is at the end of the feed.
+    public static func isUpToDate(_ next: FeedCursor, end: Int64) -> Bool {
+        next.application == nil && next.position >= end
+    }
+}

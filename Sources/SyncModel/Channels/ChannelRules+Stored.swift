@@ -1,0 +1,104 @@
+public import JSONText
+
+// Templates and grants as JSON: in requests, in storage and in responses.
+
+extension ChannelTemplate: JSONWritable {
+    public func write(to writer: inout JSONWriter) { writer.string(text) }
+}
+
+extension ContentGrant: TableObject {
+    package init() { self.init(user: "", channels: [], role: .read) }
+
+    public func write(to writer: inout JSONWriter) { writer.object(writeMembers) }
+
+    package static let table = MemberTable<Self, Self>("a grant") {
+        BodyMember("user", .userPointer, as: \.user).required()
+        BodyMember("channels", .channelTemplates, as: \.channels).required()
+        BodyMember("role", .choice(), into: \.role).required().shown(\.role.rawValue)
+    } check: { grant, object, report in
+        guard object.isValid, grant.channels.isEmpty else { return }
+        report.refuse(object.pointer + "/channels", Rule.range, "channels must name at least one channel")
+    }
+}
+
+extension MemberKind<String> {
+    fileprivate static var userPointer: Self {
+        text("must be a JSON Pointer to the id of a user, such as /assignee_id") {
+            !$0.isEmpty && JSONPointer.isValid($0)
+        }
+    }
+}
+
+extension MemberKind<[ChannelTemplate]> {
+    package static var channelTemplates: Self {
+        Self { value, place, report in
+            let limit = ChannelRules.maximumTemplates
+            guard let elements = value.elements?.prefix(limit + 1).map({ $0 }), elements.count <= limit else {
+                let detail = "\(place.name) must be an array of at most \(limit) templates, such as \"visit/{id}\""
+                report.refuse(place.pointer, Rule.memberType, detail)
+                return nil
+            }
+            return elements.enumerated().compactMap { index, element in
+                let pointer = "\(place.pointer)/\(index)"
+                guard let text = element.string else {
+                    report.refuse(pointer, Rule.memberType, "a template must be a text")
+                    return nil
+                }
+                do throws(ChannelTemplate.Malformed) {
+                    return try ChannelTemplate(text)
+                } catch {
+                    report.refuse(pointer, Rule.channelName, error.detail)
+                    return nil
+                }
+            }
+        }
+    }
+}
+
+extension MemberKind<[ContentGrant]> {
+    package static var contentGrants: Self {
+        Self { value, place, report in
+            let limit = ChannelRules.maximumGrants
+            guard let elements = value.elements?.prefix(limit + 1).map({ $0 }), elements.count <= limit else {
+                let detail = "grants must be an array of at most \(limit) objects with user, channels and role"
+                report.refuse(place.pointer, Rule.memberType, detail)
+                return nil
+            }
+            return elements.enumerated().compactMap { ContentGrant($1, at: "\(place.pointer)/\($0)", &report) }
+        }
+    }
+}
+
+extension ChannelRules {
+    /// Reads the stored forms, which were checked when they were set.
+    package init(storedChannels: JSONValue, storedGrants: JSONValue) {
+        var report = MemberReport()
+        channels = MemberKind.channelTemplates.read(storedChannels, at: "/channels", &report) ?? []
+        grants = MemberKind.contentGrants.read(storedGrants, at: "/grants", &report) ?? []
+    }
+}
+
+extension EntityType {
+    /// Whether entities of the type have to be evaluated after its settings change to `next`.
+    public func needsEvaluation(as next: EntityType) -> Bool {
+        isInUse && (visibility == .channels || next.visibility == .channels)
+            && (visibility != next.visibility || channels != next.channels)
+    }
+
+    /// Why the type's visibility does not fit its channels and grants; nil if it does.
+    public var channelProblem: ProblemDetail? {
+        if visibility == .channels, channels.channels.isEmpty {
+            let detail = "visibility is channels, so channels must have at least one template"
+            return ProblemDetail(pointer: "/channels", rule: Rule.required, detail: detail)
+        }
+        if visibility != .channels, !channels.channels.isEmpty {
+            let detail = "channels are used only with visibility: \"channels\""
+            return ProblemDetail(pointer: "/visibility", rule: Rule.range, detail: detail)
+        }
+        if visibility != .channels, !channels.grants.isEmpty {
+            let detail = "grants need visibility: \"channels\", else all users could grant themselves any channel"
+            return ProblemDetail(pointer: "/grants", rule: Rule.range, detail: detail)
+        }
+        return nil
+    }
+}

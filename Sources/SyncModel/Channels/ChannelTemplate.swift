@@ -1,0 +1,206 @@
+public import FoundationEssentials
+import JSONText
+
+/// A text with places in braces: `{id}`, `{owner}`, or a JSON Pointer into the document.
+public struct ChannelTemplate: Sendable, Hashable {
+    private enum Part: Sendable, Hashable {
+        case text(ByteExactString)
+        case id
+        case owner
+        case pointer(ByteExactString)
+    }
+
+    /// Bytes of a template.
+    static let maximumBytes = 400
+    /// Places in braces.
+    static let maximumPlaces = 8
+
+    /// As it was written.
+    @Exact public private(set) var text: String
+    private let parts: [Part]
+
+    /// - Throws: why the text is no template.
+    public init(_ text: String) throws(Malformed) {
+        guard (1...Self.maximumBytes).contains(text.utf8.count) else {
+            throw Malformed("a template has 1 to \(Self.maximumBytes) bytes")
+        }
+        guard text.utf8.allSatisfy({ $0 >= 0x20 && $0 != 0x7f }) else {
+            throw Malformed("a template has no control characters")
+        }
+        var parts: [Part] = []
+        var rest = text.utf8[...]
+        while let open = rest.firstIndex(of: UInt8(ascii: "{")) {
+            if open > rest.startIndex { parts.append(try Self.plain(rest[..<open])) }
+            guard let close = rest[open...].firstIndex(of: UInt8(ascii: "}")) else {
+                throw Malformed("a brace is not closed")
+            }
+            parts.append(try Self.place(String(rest[rest.index(after: open)..<close]) ?? ""))
+            rest = rest[rest.index(after: close)...]
+        }
+        if !rest.isEmpty { parts.append(try Self.plain(rest)) }
+        guard parts.count(where: { if case .text = $0 { false } else { true } }) <= Self.maximumPlaces else {
+            throw Malformed("a template has at most \(Self.maximumPlaces) places in braces")
+        }
+        self.text = text
+        self.parts = parts
+    }
+
+    /// Why a text is no template.
+    public struct Malformed: Error {
+        public let detail: String
+        init(_ detail: String) { self.detail = detail }
+    }
+
+    private static func plain(_ bytes: Substring.UTF8View) throws(Malformed) -> Part {
+        guard !bytes.contains(UInt8(ascii: "}")) else { throw Malformed("a brace is not opened") }
+        return .text(ByteExactString(String(bytes) ?? ""))
+    }
+
+    private static func place(_ name: String) throws(Malformed) -> Part {
+        switch name {
+        case "id": return .id
+        case "owner": return .owner
+        default:
+            guard !name.isEmpty, JSONPointer.isValid(name) else {
+                throw Malformed("braces contain id, owner or a JSON Pointer such as {/team_id}; got {\(name)}")
+            }
+            return .pointer(ByteExactString(name))
+        }
+    }
+
+    /// Whether each name of a channel contains the entity's own id.
+    var namesItself: Bool { parts.contains(.id) }
+
+    /// The names that the template gives for a document, in order.
+    ///
+    /// - Parameter limit: names after which it stops.
+    func names(of subject: ChannelSubject, limit: Int) -> [String] {
+        var names = [""]
+        for part in parts {
+            let values: [String]
+            switch part {
+            case .text(let text): values = [text.string]
+            case .id: values = [subject.id.text]
+            case .owner: values = [subject.owner.lowercased]
+            case .pointer(let pointer): values = subject.values(at: pointer.string, limit: limit)
+            }
+            var next: [String] = []
+            for name in names {
+                for value in values where next.count < limit { next.append(name + value) }
+            }
+            names = next
+            if names.isEmpty { break }
+        }
+        return names.filter(ChannelName.isValid)
+    }
+}
+
+/// An entity as templates see it.
+struct ChannelSubject {
+    let id: ServerID
+    let owner: UUID
+    let document: JSONValue
+
+    /// The ids at a pointer: one for a value, one for each element of an array.
+    func values(at pointer: String, limit: Int) -> [String] {
+        guard let value = document.value(at: pointer) else { return [] }
+        if let elements = value.elements {
+            return Array(elements.lazy.compactMap { ServerID(json: $0)?.text }.prefix(limit))
+        }
+        return ServerID(json: value).map { [$0.text] } ?? []
+    }
+}
+
+/// How the entities of a type are in channels and grant channels.
+public struct ChannelRules: Sendable, Hashable {
+    /// Templates of a type.
+    public static let maximumTemplates = 16
+    /// Rules by which a type grants channels.
+    public static let maximumGrants = 8
+    /// Grants of one entity: users times channels.
+    public static let limitOfGrants = 200
+
+    public var channels: [ChannelTemplate]
+    public var grants: [ContentGrant]
+    /// The visibility of the type before it had channels; nil if it always had.
+    var former: Visibility?
+
+    public init(channels: [ChannelTemplate] = [], grants: [ContentGrant] = []) {
+        self.channels = channels
+        self.grants = grants
+    }
+
+    /// The names of an entity's channels, each once, in the order of the templates.
+    ///
+    /// One more than an entity may be in, if there are more.
+    public func names(document: [UInt8]?, id: ServerID, owner: UUID) -> [String] {
+        guard !channels.isEmpty, let subject = Self.subject(document, id, owner) else { return [] }
+        let limit = ChannelName.limitOfEntity + 1
+        var seen: Set<ByteExactString> = []
+        var names: [String] = []
+        for template in channels {
+            for name in template.names(of: subject, limit: limit) where seen.insert(ByteExactString(name)).inserted {
+                names.append(name)
+                if names.count == limit { return names }
+            }
+        }
+        return names
+    }
+
+    /// The channels of an entity; the first 32 if there are more.
+    func ids(document: [UInt8]?, id: ServerID, owner: UUID) -> [ChannelID] {
+        names(document: document, id: id, owner: owner).prefix(ChannelName.limitOfEntity).map(ChannelID.init(named:))
+    }
+
+    /// The grants that a living entity makes, each user and channel once with the stronger role.
+    public func granted(document: [UInt8]?, id: ServerID, owner: UUID) -> [GrantedChannel] {
+        guard !grants.isEmpty, let subject = Self.subject(document, id, owner) else { return [] }
+        var granted: [GrantedChannel] = []
+        for grant in grants {
+            let names = grant.channels.flatMap { $0.names(of: subject, limit: ChannelName.limitOfEntity) }
+            for user in subject.values(at: grant.user, limit: Self.limitOfGrants).compactMap(UUID.init(parsing:)) {
+                for name in names {
+                    let known = granted.firstIndex { $0.user == user && $0.channel == name }
+                    if let known {
+                        granted[known].role = max(granted[known].role, grant.role)
+                    } else if granted.count < Self.limitOfGrants {
+                        granted.append(GrantedChannel(user: user, channel: name, role: grant.role))
+                    }
+                }
+            }
+        }
+        return granted
+    }
+
+    private static func subject(_ document: [UInt8]?, _ id: ServerID, _ owner: UUID) -> ChannelSubject? {
+        guard let document, let root = (try? JSONTree(parsing: document, limits: .widest))?.root else { return nil }
+        return ChannelSubject(id: id, owner: owner, document: root)
+    }
+}
+
+/// How the entities of a type grant channels to users.
+public struct ContentGrant: Sendable, Hashable {
+    /// A JSON Pointer to the id of a user, or to several.
+    @Exact public var user: String
+    public var channels: [ChannelTemplate]
+    public var role: ChannelRole
+
+    public init(user: String, channels: [ChannelTemplate], role: ChannelRole) {
+        self.user = user
+        self.channels = channels
+        self.role = role
+    }
+}
+
+/// A channel that an entity grants to a user.
+public struct GrantedChannel: Sendable, Hashable {
+    public let user: UUID
+    @Exact public private(set) var channel: String
+    public fileprivate(set) var role: ChannelRole
+
+    public init(user: UUID, channel: String, role: ChannelRole) {
+        self.user = user
+        self.channel = channel
+        self.role = role
+    }
+}

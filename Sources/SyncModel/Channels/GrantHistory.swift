@@ -1,0 +1,71 @@
+public import FoundationEssentials
+
+/// A grant of a channel from one source, in positions of the feed.
+public struct ChannelGrant: Sendable, Hashable {
+    public let channel: ChannelID
+    public let role: ChannelRole
+    /// The position from which the user holds it.
+    public let since: Int64
+    /// The position from which the grant no longer counts; nil while it lasts.
+    public let until: Int64?
+
+    public init(channel: ChannelID, role: ChannelRole, since: Int64, until: Int64? = nil) {
+        self.channel = channel
+        self.role = role
+        self.since = since
+        self.until = until
+    }
+
+    func lasts(at position: Int64) -> Bool { since <= position && until.map { position < $0 } ?? true }
+}
+
+/// A user's grants, present and past.
+///
+/// Channels whose grants all ended at or below the feed's horizon may be missing: no cursor reaches back to them. An
+/// earlier grant of a channel that was granted again is needed, for devices were not given its end.
+public struct GrantHistory: Sendable {
+    /// Held without a grant, at all times.
+    let always: Set<ChannelID>
+    private let grants: [ChannelID: [ChannelGrant]]
+    /// A hash of the user, for cursors.
+    let reader: UInt64
+
+    public init(of user: UUID, _ grants: [ChannelGrant]) {
+        let own = ChannelID.of(user: user)
+        always = [.everyone, own]
+        self.grants = Dictionary(grouping: grants, by: \.channel)
+        let bytes = own.uuid.uuid
+        reader = [bytes.0, bytes.1, bytes.2, bytes.3].reduce(1) { $0 << 8 | UInt64($1) }
+    }
+
+    /// The channels that the user held at a position.
+    func held(at position: Int64) -> Set<ChannelID> {
+        var held = always
+        for (channel, grants) in grants where grants.contains(where: { $0.lasts(at: position) }) {
+            held.insert(channel)
+        }
+        return held
+    }
+
+    /// Whether the user held a channel at all positions of a range.
+    func holds(_ channel: ChannelID, throughout range: ClosedRange<Int64>) -> Bool {
+        if always.contains(channel) { return true }
+        var position = range.lowerBound
+        while let grant = grants[channel]?.first(where: { $0.lasts(at: position) }) {
+            guard let until = grant.until, until <= range.upperBound else { return true }
+            position = until
+        }
+        return false
+    }
+
+    /// Whether the user held the channel at some time while an entity was in it.
+    ///
+    /// - Parameter leftAt: nil while the entity is in it.
+    func sawStay(in channel: ChannelID, from joinedAt: Int64, to leftAt: Int64?) -> Bool {
+        if always.contains(channel) { return true }
+        return grants[channel]?.contains { grant in
+            let end = min(grant.until ?? .max, leftAt ?? .max)
+            return max(grant.since, joinedAt) < end
+        } ?? false
+    }
+}

@@ -1,0 +1,229 @@
+package import FoundationEssentials
+import Postgres
+package import SyncModel
+
+/// Evaluates the templates and grants of a type for entities that were written under other settings.
+///
+/// It works step by step, in the order of ids. A step is one transaction, and a run that was interrupted can start over:
+/// entities whose channels and grants are up to date are not written again.
+package struct ChannelEvaluation: Sendable {
+    /// The result of one step.
+    package struct Step: Sendable {
+        package var examined = 0
+        package var written = 0
+        /// Entities that stay as they are, because their documents cannot be opened.
+        package var unreadable = 0
+        /// The last id of the step; nil at the end.
+        package var next: String?
+    }
+
+    /// What an evaluation under other settings would do.
+    package struct Preview: Sendable {
+        /// The living entities of the type.
+        package var entities: BoundedCount
+        package var examined = 0
+        /// Of the examined entities, those that would enter or leave channels.
+        package var changed = 0
+        /// Of the examined entities, those with more channels than an entity may be in.
+        package var overLimit = 0
+        /// Of the examined entities, those that would be in no channel.
+        package var withoutChannels = 0
+    }
+
+    /// The maximum number of entities of a step.
+    package static let limit = 200
+    /// The maximum number of entities that a preview examines.
+    private static let previewed = 1_000
+
+    let pool: Pool
+    let catalog: Catalog
+    let notifier: ChangeNotifier
+    let metrics: ChannelMetrics
+    let now: TimeSource
+    let failure: StoreFailure
+
+    /// Evaluates the entities behind an id.
+    ///
+    /// - Returns: nil if the organization has no such type.
+    package func step(
+        of type: String,
+        in organization: UUID,
+        after last: String,
+        limit: Int = limit
+    ) async throws(Problem) -> Step? {
+        guard let type = try await catalog.entry(organization).types[type] else { return nil }
+        do {
+            let step = try await catalog.opening(organization) { seal in
+                try await run(type, organization, SealTable([organization: seal]), after: last, limit: limit)
+            }
+            if step.written > 0 { notifier.changed(organization) }
+            return step
+        } catch {
+            throw failure.problem(error, doing: "evaluate channels")
+        }
+    }
+
+    private func run(
+        _ type: EntityType,
+        _ organization: UUID,
+        _ seals: SealTable,
+        after last: String,
+        limit: Int
+    ) async throws -> Step {
+        let moment = now()
+        return try await pool.transaction { connection in
+            let keys = try await keys(of: type.name, organization, after: last, limit, on: connection)
+            guard let end = keys.last else { return Step() }
+            var tables: [UUID: EntityTable] = [:]
+            let granted = Self.granted(
+                organization: organization,
+                sources: keys.map { GrantSource.entity($0.key).text }
+            )
+            let results = try await connection.runByIndex([EntityRows.lock(keys), granted])
+            try EntityRows.load(results[0], into: &tables, seals)
+            let grants = try Self.grants(results[1])
+            var step = Step(examined: keys.count, next: keys.count < limit ? nil : end.key.id)
+            var writes: [(key: EntityKey, state: EntityState)] = []
+            for (_, key) in keys {
+                guard let state = tables[organization]?[key], !state.isDeleted else { continue }
+                guard !state.isUnreadable else {
+                    step.unreadable += 1
+                    continue
+                }
+                var placed = state.placed(by: type.channelRules, key)
+                let present = grants[ByteExactString(GrantSource.entity(key).text)] ?? []
+                // the entity ends grants that its type no longer makes
+                placed.grants = Set(placed.grants ?? []) == present ? nil : placed.grants ?? []
+                if placed.channels != state.stored?.channels || placed.grants != nil { writes.append((key, placed)) }
+            }
+            step.written = writes.count
+            if !writes.isEmpty {
+                let changes: [EntityRows.Writes] = [(organization, writes)]
+                let queries = [EntityRows.raiseFeeds(changes)] + (try EntityRows.write(changes, now: moment, seals))
+                metrics.count(queries, try await connection.run(queries))
+            }
+            return step
+        }
+    }
+
+    private func keys(
+        of type: String,
+        _ organization: UUID,
+        after last: String,
+        _ limit: Int,
+        on connection: Connection
+    ) async throws -> [EntityRows.Key] {
+        let page = Self.page(organization: organization, type: type, after: last, limit: Int64(limit))
+        return try await connection.runByIndex(page).read { row in
+            (organization, EntityKey(type: type, id: try row.read("id")))
+        }
+    }
+
+    private static func grants(_ rows: Rows) throws -> [ByteExactString: Set<GrantedChannel>] {
+        var grants: [ByteExactString: Set<GrantedChannel>] = [:]
+        for var row in rows {
+            let source: String = try row.read("source")
+            let grant = GrantedChannel(
+                user: try row.read("user_id"),
+                channel: try row.read("name"),
+                role: try row.choice("role")
+            )
+            grants[ByteExactString(source), default: []].insert(grant)
+        }
+        return grants
+    }
+
+    // MARK: - Previews
+
+    /// The number of living entities of a type, counted up to a limit.
+    package func count(of type: String, in organization: UUID) async throws(Problem) -> BoundedCount {
+        do {
+            let query = Self.count(organization: organization, type: type, limit: BoundedCount.limit + 1)
+            return BoundedCount(found: try await pool.readByIndex([query])[0].read(0, 0, as: Int64.self))
+        } catch {
+            throw failure.problem(error, doing: "count entities")
+        }
+    }
+
+    /// What an evaluation under the settings of `type` would do; it reads the first entities and writes nothing.
+    package func preview(_ type: EntityType, in organization: UUID) async throws(Problem) -> Preview {
+        let entities = try await count(of: type.name, in: organization)
+        do {
+            return try await catalog.opening(organization) { seal in
+                var preview = Preview(entities: entities)
+                let page = Self.page(
+                    organization: organization,
+                    type: type.name,
+                    after: "",
+                    limit: Int64(Self.previewed)
+                )
+                let keys: [EntityRows.Key] = try await pool.readByIndex([page])[0].read { row in
+                    (organization, EntityKey(type: type.name, id: try row.read("id")))
+                }
+                // in parts, so that the documents fit the memory
+                for start in stride(from: 0, to: keys.count, by: Self.limit) {
+                    var tables: [UUID: EntityTable] = [:]
+                    let part = Array(keys[start..<min(start + Self.limit, keys.count)])
+                    let rows = try await pool.readByIndex([EntityRows.find(at: part)])[0]
+                    try EntityRows.load(rows, into: &tables, SealTable([organization: seal]))
+                    for (_, key) in part {
+                        guard let state = tables[organization]?[key], !state.isDeleted, !state.isUnreadable else {
+                            continue
+                        }
+                        preview.add(state, key, type)
+                    }
+                }
+                return preview
+            }
+        } catch {
+            throw failure.problem(error, doing: "preview an evaluation of channels")
+        }
+    }
+
+    // MARK: - Statements
+
+    private static let page = Statement(
+        "channels_evaluation_page",
+        ["organization", "type", "after", "limit"],
+        """
+        SELECT e.id::text AS id FROM entities e
+        WHERE e.organization_id = :organization AND e.entity_type = :type AND e.id > :after::text
+        ORDER BY e.id LIMIT :limit
+        """
+    )
+
+    private static let count = Statement(
+        "channels_evaluation_count",
+        ["organization", "type", "limit"],
+        """
+        SELECT count(*) AS count FROM (
+            SELECT FROM entities e
+            WHERE e.organization_id = :organization AND e.entity_type = :type AND NOT e.is_deleted LIMIT :limit) x
+        """
+    )
+
+    /// The grants that entities make now.
+    private static let granted = Statement(
+        "channels_granted",
+        ["organization", "sources"],
+        """
+        SELECT g.source, g.user_id, g.name, g.role FROM channel_grants g
+        WHERE g.organization_id = :organization AND g.source = ANY (:sources::text[]) AND g.until IS NULL
+        """
+    )
+
+    static let statements = [page, count, granted]
+}
+
+extension ChannelEvaluation.Preview {
+    fileprivate mutating func add(_ state: EntityState, _ key: EntityKey, _ type: EntityType) {
+        examined += 1
+        let id = ServerID(text: key.id, isInteger: state.isIntegerID)
+        let placed = state.placed(by: type.channelRules, key)
+        if placed.channels != state.stored?.channels { changed += 1 }
+        guard let rules = type.channelRules else { return }
+        let names = rules.names(document: state.document, id: id, owner: state.owner)
+        if names.count > ChannelName.limitOfEntity { overLimit += 1 }
+        if names.isEmpty { withoutChannels += 1 }
+    }
+}

@@ -1,0 +1,125 @@
+import FoundationEssentials
+import Postgres
+import SyncModel
+
+/// The rows of stays and grants that the writes of a transaction change.
+struct ChannelWrites {
+    private var moved: [StayRow] = []
+    private var joined: [StayRow] = []
+    private var left: [StayRow] = []
+    private var sources: [GrantSourceRow] = []
+    private var grants: [GrantRow] = []
+
+    /// Adds a write of an entity.
+    mutating func add(_ row: EntityRow) {
+        let changes = row.state.stays
+        func rows(_ channels: [ChannelID]) -> [StayRow] { channels.map { StayRow(entity: row, channel: $0) } }
+        moved += rows(changes.moved)
+        joined += rows(changes.joined)
+        left += rows(changes.left)
+        guard let granted = row.state.grants else { return }
+        let source = GrantSource.entity(row.key).text
+        sources.append(
+            GrantSourceRow(organization: row.organization, source: source, beforeEnd: row.beforeEnd)
+        )
+        grants += granted.map {
+            GrantRow(organization: row.organization, source: source, grant: $0, beforeEnd: row.beforeEnd)
+        }
+    }
+
+    /// To run after the feeds were raised, and before the entities are written.
+    var queries: [Query] {
+        var queries: [Query] = []
+        if !left.isEmpty {
+            queries.append(StayRow.columns.query(ChannelStatements.recordEnds, left))
+            queries.append(StayRow.columns.query(ChannelStatements.endStays, left))
+        }
+        if !moved.isEmpty { queries.append(StayRow.columns.query(ChannelStatements.moveStays, moved)) }
+        if !joined.isEmpty { queries.append(StayRow.columns.query(ChannelStatements.beginStays, joined)) }
+        if !sources.isEmpty {
+            var parameters = GrantSourceRow.columns.parameters(sources)
+            GrantRow.columns.add(grants, to: &parameters)
+            queries.append(Query(ChannelStatements.endGrants, parameters))
+        }
+        if !grants.isEmpty { queries.append(GrantRow.columns.query(ChannelStatements.beginGrants, grants)) }
+        return queries
+    }
+}
+
+/// A channel of an entity that is written.
+struct StayRow {
+    let entity: EntityRow
+    let channel: ChannelID
+
+    static let columns = Columns<StayRow>(
+        .value("organization_id", \.entity.organization),
+        .value("channel", \.channel.uuid),
+        .value("changed_at") { $0.entity.state.stored?.position ?? 0 },
+        .value("before_end", \.entity.beforeEnd),
+        .value("entity_type", \.entity.key.type),
+        .value("id", \.entity.key.id),
+        .value("id_is_integer", \.entity.state.isIntegerID)
+    )
+}
+
+/// An entity that makes grants, as a source.
+struct GrantSourceRow {
+    let organization: UUID
+    let source: String
+    let beforeEnd: Int64
+
+    static let columns = Columns<GrantSourceRow>(
+        .value("organization_id", \.organization),
+        .value("source", \.source),
+        .value("before_end", \.beforeEnd)
+    ).inputs(prefixed: "of_")
+}
+
+/// A grant that an entity makes.
+struct GrantRow {
+    let organization: UUID
+    let source: String
+    let grant: GrantedChannel
+    let beforeEnd: Int64
+
+    static let columns = Columns<GrantRow>(
+        .value("organization_id", \.organization),
+        .value("source", \.source),
+        .value("before_end", \.beforeEnd),
+        .value("user_id", \.grant.user),
+        .value("channel") { ChannelID(named: $0.grant.channel).uuid },
+        .value("name", \.grant.channel),
+        .choice("role", \.grant.role)
+    )
+}
+
+extension ChannelRules {
+    /// The rules of the types with channels.
+    static func byType(_ types: [ByteExactString: EntityType]) -> [ByteExactString: ChannelRules] {
+        types.compactMapValues(\.channelRules)
+    }
+}
+
+extension ChannelAccess {
+    /// Reads ``ChannelStatements/access`` of one user.
+    init(of user: LaneKey, _ rows: Rows) throws {
+        var tables: [UUID: EntityTable] = [:]
+        try Self.read(rows, into: &tables)
+        self = tables[user.organization]?.access ?? ChannelAccess()
+    }
+
+    /// Reads ``ChannelStatements/access`` into the tables of their organizations.
+    static func read(_ rows: Rows, _ snapshot: inout GroupSnapshot) throws { try read(rows, into: &snapshot.entities) }
+
+    static func read(_ rows: Rows, into tables: inout [UUID: EntityTable]) throws {
+        for var row in rows {
+            let user = try row.lane()
+            tables[user.organization, default: EntityTable()].access.load(
+                user.user,
+                ChannelID(try row.read("channel")),
+                try row.choice("role"),
+                from: try row.read("source")
+            )
+        }
+    }
+}

@@ -1,0 +1,289 @@
+package import Postgres
+import SyncModel
+
+/// The statements on stays and grants. Those that write run behind the raise of the feed, whose counter gives their
+/// positions.
+package enum ChannelStatements {
+    private static let (stays, sources, grants) = (StayRow.columns, GrantSourceRow.columns, GrantRow.columns)
+
+    /// The position of a write in this transaction.
+    private static func position(_ row: String) -> String {
+        "(SELECT f.last_position FROM feeds f WHERE f.organization_id = \(row).organization_id) - \(row).before_end"
+    }
+
+    /// SQL: the end of the feed of `:organization`, behind ``raiseFeed``.
+    package static let feedEnd = "(SELECT f.last_position FROM feeds f WHERE f.organization_id = :organization)"
+
+    /// Raises a feed by one position, for a change of grants. It also locks the feed until the commit.
+    package static let raiseFeed = Statement(
+        "channels_raise_feed",
+        ["organization"],
+        "UPDATE feeds AS f SET last_position = f.last_position + 1 WHERE f.organization_id = :organization"
+    )
+
+    /// SQL: whether the user `:user` of `:organization` holds one of the channels in an array.
+    static func holdsOne(of channels: String) -> String {
+        """
+        (\(ownChannel(of: ":user::uuid")) = ANY (\(channels)) OR EXISTS (
+            SELECT FROM channel_grants h
+            WHERE h.organization_id = :organization AND h.user_id = :user AND h.channel = ANY (\(channels))
+                AND h.until IS NULL))
+        """
+    }
+
+    /// SQL: the channel that a user holds without a grant.
+    static func ownChannel(of user: String) -> String {
+        "encode(substring(sha256(convert_to('user/' || \(user), 'UTF8')) FOR 16), 'hex')::uuid"
+    }
+
+    // MARK: - Stays
+
+    /// Moves the rows of channels that entities stay in to the positions of their new versions.
+    static let moveStays = Statement(
+        "channels_move_stays",
+        stays.inputs,
+        """
+        UPDATE entity_channels AS s
+        SET changed_at = \(position("k"))
+        FROM \(stays.unnested(as: "k"))
+        WHERE s.organization_id = k.organization_id AND s.channel = k.channel AND s.changed_at = k.changed_at
+        """
+    )
+
+    static let beginStays = Statement(
+        "channels_begin_stays",
+        stays.inputs,
+        """
+        INSERT INTO entity_channels AS s (organization_id, channel, changed_at, joined_at)
+        SELECT k.organization_id, k.channel, p.position, p.position
+        FROM \(stays.unnested(as: "k"))
+        CROSS JOIN LATERAL (SELECT \(position("k")) AS position) p
+        """
+    )
+
+    /// Records the channels that entities leave. An entity that was seen without channels has no row there.
+    static let recordEnds = Statement(
+        "channels_record_ends",
+        stays.inputs,
+        """
+        INSERT INTO ended_stays AS e (organization_id, channel, left_at, joined_at, entity_type, id, id_is_integer)
+        SELECT k.organization_id, k.channel, \(position("k")), coalesce((
+                SELECT s.joined_at FROM entity_channels s
+                WHERE s.organization_id = k.organization_id AND s.channel = k.channel AND s.changed_at = k.changed_at), 0),
+            k.entity_type, k.id, k.id_is_integer
+        FROM \(stays.unnested(as: "k"))
+        """
+    )
+
+    static let endStays = Statement(
+        "channels_end_stays",
+        stays.inputs,
+        """
+        DELETE FROM entity_channels AS s
+        USING \(stays.unnested(as: "k"))
+        WHERE s.organization_id = k.organization_id AND s.channel = k.channel AND s.changed_at = k.changed_at
+        """
+    )
+
+    /// Moves the rows of locked entities that get new positions at the feed's end without being written.
+    ///
+    /// To run before the positions change.
+    package static let follow = Statement(
+        "channels_follow",
+        ["organization", "types", "ids", "feed_end"],
+        """
+        UPDATE entity_channels AS s
+        SET changed_at = :feed_end - cardinality(:types::text[]) + e.place
+        FROM (
+            SELECT k.place, x.channels, x.feed_position
+            FROM unnest(:types::text[], :ids::text[]) WITH ORDINALITY AS k (entity_type, id, place)
+            CROSS JOIN LATERAL (
+                SELECT y.channels, y.feed_position FROM entities y
+                WHERE y.organization_id = :organization AND y.entity_type = k.entity_type AND y.id = k.id
+                    AND y.channels IS NOT NULL
+                OFFSET 0
+            ) x
+        ) e
+        WHERE s.organization_id = :organization AND s.channel = ANY (e.channels) AND s.changed_at = e.feed_position
+        """
+    )
+
+    // MARK: - Grants
+
+    /// SQL: the user who holds what is granted to a user: the target of a joined user.
+    private static func holder(_ row: String) -> String {
+        """
+        coalesce((
+            SELECT j.into_id FROM user_joins j
+            WHERE j.organization_id = \(row).organization_id AND j.user_id = \(row).user_id AND j.closed_until IS NULL),
+            \(row).user_id)
+        """
+    }
+
+    /// Ends the grants that entities no longer make.
+    static let endGrants = Statement(
+        "channels_end_grants",
+        sources.inputs + grants.inputs,
+        """
+        UPDATE channel_grants AS g
+        SET until = \(position("k")), changed_at = \(position("k"))
+        FROM \(sources.unnested(as: "k"))
+        WHERE g.organization_id = k.organization_id AND g.source = k.source AND g.until IS NULL
+            AND NOT EXISTS (
+                SELECT FROM \(grants.unnested(as: "n"))
+                WHERE n.organization_id = g.organization_id AND n.source = g.source AND n.channel = g.channel
+                    AND n.role = g.role AND \(holder("n")) = g.user_id)
+        """
+    )
+
+    /// Begins the grants that entities make, except for those that last, and those of erased users.
+    ///
+    /// A user who holds as many channels as a user may gets no others.
+    static let beginGrants = Statement(
+        "channels_begin_grants",
+        grants.inputs,
+        """
+        INSERT INTO channel_grants AS g (
+            organization_id, user_id, channel, source, since, name, role, changed_at)
+        SELECT DISTINCT ON (k.organization_id, u.user_id, k.channel, k.source)
+            k.organization_id, u.user_id, k.channel, k.source, p.position, k.name, k.role, p.position
+        FROM \(grants.unnested(as: "k"))
+        CROSS JOIN LATERAL (SELECT \(holder("k")) AS user_id) u
+        CROSS JOIN LATERAL (SELECT \(position("k")) AS position) p
+        WHERE NOT EXISTS (
+                SELECT FROM channel_grants x
+                WHERE x.organization_id = k.organization_id AND x.user_id = u.user_id AND x.channel = k.channel
+                    AND x.source = k.source AND x.until IS NULL)
+            AND NOT (\(ErasedUsers.isErased("k.organization_id", "u.user_id")))
+            AND (SELECT count(*) FROM (
+                SELECT FROM channel_grants y
+                WHERE y.organization_id = k.organization_id AND y.user_id = u.user_id AND y.until IS NULL
+                LIMIT \(ChannelName.limitOfUser)) z) < \(ChannelName.limitOfUser)
+        ORDER BY k.organization_id, u.user_id, k.channel, k.source, k.role DESC
+        ON CONFLICT (organization_id, user_id, channel, source, since) DO UPDATE
+        SET role = excluded.role, until = NULL
+        """
+    )
+
+    /// Ends all grants of entities that were deleted outside a push or an event.
+    package static let endGrantsOfDeleted = Statement(
+        "channels_end_grants_of_deleted",
+        ["organization", "sources", "feed_end"],
+        """
+        UPDATE channel_grants AS g
+        SET until = :feed_end, changed_at = :feed_end
+        WHERE g.organization_id = :organization AND g.source = ANY (:sources::text[]) AND g.until IS NULL
+        """
+    )
+
+    // MARK: - Reading
+
+    /// What users hold now, in addition to their own channels.
+    static let access = Statement(
+        "channels_access",
+        Columns.lanes.inputs,
+        """
+        SELECT g.organization_id, g.user_id, g.channel, g.role, g.source
+        FROM \(Columns.lanes.unnested(as: "k"))
+        CROSS JOIN LATERAL (
+            SELECT * FROM channel_grants x
+            WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id AND x.until IS NULL
+            OFFSET 0
+        ) g
+        """
+    )
+
+    /// The grants of a user, ended ones included, as of one moment of the feed.
+    static let history = Statement(
+        "channels_history",
+        ["organization", "user"],
+        """
+        SELECT f.epoch, f.last_position, g.channel, g.role, g.since, g.until
+        FROM feeds f
+        LEFT JOIN LATERAL (
+            SELECT x.channel, x.role, x.since, x.until FROM channel_grants x
+            WHERE x.organization_id = :organization AND x.user_id = :user
+            OFFSET 0
+        ) g ON true
+        WHERE f.organization_id = :organization
+        """
+    )
+
+    // MARK: - Evaluations
+
+    /// Starts a bulk operation that evaluates the entities of a type, in place of one that runs.
+    ///
+    /// It begins once all gateways have the type's settings.
+    package static let startEvaluation = Statement(
+        "channels_start_evaluation",
+        ["organization", "type", "actor", "now", "due_at"],
+        """
+        WITH replaced AS (
+            UPDATE operations AS o
+            SET state = 'cancelled', due_at = NULL, lease_owner = NULL, ended_at = :now, changed_at = :now
+            WHERE o.organization_id = :organization AND o.kind = 'evaluate' AND o.entity_type = :type AND o.state = 'running'
+        ), counted AS (
+            SELECT count(*) AS count FROM (
+                SELECT FROM entities e
+                WHERE e.organization_id = :organization AND e.entity_type = :type AND NOT e.is_deleted LIMIT 10001) x
+        )
+        INSERT INTO operations AS o (
+            organization_id, id, kind, statuses, entity_type, reason, actor, per_second, state, due_at, created_at,
+            changed_at, total, total_is_more)
+        SELECT :organization::uuid, gen_random_uuid(), 'evaluate', '{}', :type::text, 'the settings of its channels have changed',
+            :actor::text, 1000, 'running', :due_at, :now, :now, least(c.count, 10000), c.count > 10000
+        FROM counted c
+        """
+    )
+
+    // MARK: - Pruning
+
+    /// Deletes stays that ended at or below the feed's horizon: no cursor reaches back to them.
+    package static let pruneStays = Statement(
+        "channels_prune_stays",
+        ["organization", "limit"],
+        """
+        DELETE FROM ended_stays AS s
+        USING (
+            SELECT x.organization_id, x.channel, x.left_at FROM ended_stays x
+            WHERE x.organization_id = :organization
+                AND x.left_at + 0 <= (SELECT f.horizon FROM feeds f WHERE f.organization_id = :organization)
+            ORDER BY x.left_at + 0 LIMIT :limit
+        ) k
+        WHERE s.organization_id = :organization AND s.channel = k.channel AND s.left_at = k.left_at
+        """
+    )
+
+    /// Deletes grants that ended at or below the horizon, in channels that their users no longer hold.
+    ///
+    /// An earlier grant of a channel that was granted again remains: devices were not given its end.
+    package static let pruneGrants = Statement(
+        "channels_prune_grants",
+        ["organization", "limit"],
+        """
+        DELETE FROM channel_grants AS g
+        USING (
+            SELECT x.user_id, x.channel, x.source, x.since
+            FROM feeds f
+            CROSS JOIN LATERAL (
+                SELECT * FROM channel_grants y
+                WHERE y.organization_id = :organization AND y.until <= f.horizon
+                    AND NOT EXISTS (
+                        SELECT FROM channel_grants z
+                        WHERE z.organization_id = :organization AND z.user_id = y.user_id AND z.channel = y.channel
+                            AND (z.until IS NULL OR z.until > f.horizon))
+                ORDER BY y.until LIMIT :limit
+            ) x
+            WHERE f.organization_id = :organization
+        ) k
+        WHERE g.organization_id = :organization AND g.user_id = k.user_id AND g.channel = k.channel
+            AND g.source = k.source AND g.since = k.since
+        """
+    )
+
+    static let all = [
+        raiseFeed, moveStays, beginStays, recordEnds, endStays, follow, endGrants, beginGrants, endGrantsOfDeleted,
+        access,
+        history, startEvaluation, pruneStays, pruneGrants,
+    ]
+}

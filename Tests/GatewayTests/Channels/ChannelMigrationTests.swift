@@ -1,0 +1,167 @@
+import Foundation
+import GatewaySupport
+import JSONText
+import NIOHTTP1
+import SyncModel
+import TestSupport
+import Testing
+
+/// A type with entities gets channels, while devices have cursors and pending edits from before.
+@Suite struct ChannelMigrationTests {
+    private let fixture: TwoTenantFixture
+
+    init() async throws { fixture = try await TwoTenantFixture(operates: true) }
+
+    private var type: String { fixture.admin + "/entity-types/visit" }
+
+    private func put(_ body: String, _ query: String = "") async throws -> Reply {
+        try await fixture.operate(.PUT, type + query, body)
+    }
+
+    private func visit(for worker: SyncWorker) async throws -> String {
+        let document = #"{"assignee":\#(worker.user.quoted),"team":"a"}"#
+        let reply = try await fixture.ada.push([fixture.ada.create("visit", document)])
+        return try #require(reply.results[0]["server_id"]?.string, "\(reply.text)")
+    }
+
+    private func pull(_ worker: SyncWorker, _ cursor: inout String?) async throws -> Set<String> {
+        var changes: Set<String> = []
+        while true {
+            let page = try await worker.get("/v1/changes?limit=2" + (cursor.map { "&since=\($0)" } ?? ""))
+            #expect(page.status == 200, "\(page.text)")
+            for change in page.changes {
+                changes.insert((change["removed"]?.bool == true ? "-" : "+") + (change["id"]?.string ?? ""))
+            }
+            cursor = page.next
+            if page.isUpToDate != false { return changes }
+        }
+    }
+
+    /// Waits for the operation that a change of the settings has started.
+    private func evaluated(_ count: Int) async throws {
+        try await waitUntil("\(count) evaluations are done", every: .milliseconds(50)) {
+            let reply = try await fixture.operate(.GET, fixture.admin + "/operations?state=done")
+            return reply.json?["operations"]?.elements?.count { $0["kind"]?.string == "evaluate" } == count
+        }
+    }
+
+    @Test func `devices keep what their users see when a type gets channels`() async throws {
+        let (ada, bob) = (fixture.ada, fixture.bob)
+        #expect(try await put(#"{"visibility":"organization"}"#).status == 201)
+        let (mine, theirs) = (try await visit(for: ada), try await visit(for: bob))
+        var (adas, bobs): (String?, String?) = (nil, nil)
+        #expect(try await pull(ada, &adas) == ["+" + mine, "+" + theirs])
+        #expect(try await pull(bob, &bobs) == ["+" + mine, "+" + theirs])
+
+        let change = #"{"visibility":"channels","channels":["user/{/assignee}"]}"#
+        let dry = try await put(change, "?validate=true")
+        #expect(dry.status == 200 && dry.json?["entity_type"]?["visibility"]?.string == "channels", "\(dry.text)")
+        let counts = dry.json?["channels"]
+        #expect(counts?["entities"]?.int64 == 2 && counts?["examined"]?.int64 == 2, "\(dry.text)")
+        #expect(counts?["changed"]?.int64 == 2 && counts?["without_channels"]?.int64 == 0, "\(dry.text)")
+        #expect(dry.json?["entity_type"]?["channels"]?.text == #"["user/{/assignee}"]"#, "\(dry.text)")
+        let members = #"{"default_priority":7,"relations":{"to":"task"},"on_delete":{"to":"ignore"}}"#
+        let others = try await put(members, "?validate=true").json?["entity_type"]
+        #expect(others?["default_priority"]?.int64 == 7 && others?["on_delete"]?["to"]?.string == "ignore")
+        #expect(others?["visibility"]?.string == "organization" && others?["relations"]?["to"]?.string == "task")
+        expectProblem(try await put(#"{"id_space":"shared"}"#, "?validate=true"), .idSpaceIsImmutable)
+        #expect(try await fixture.operate(.GET, type).json?["visibility"]?.string == "organization")
+
+        #expect(try await put(change).status == 200)
+        #expect(try await pull(bob, &bobs).isEmpty, "nothing is shown before it is evaluated")
+        try await evaluated(1)
+        #expect(try await pull(ada, &adas) == ["+" + mine, "-" + theirs])
+        #expect(try await pull(bob, &bobs) == ["-" + mine, "+" + theirs])
+        #expect(try await pull(ada, &adas).isEmpty)
+        // an edit that a device made before
+        let late = try await ada.push([ada.change("update", "visit", server: theirs)])
+        #expect(late.statuses == ["failed"], "\(late.text)")
+        #expect(try await bob.push([bob.change("update", "visit", server: theirs)]).statuses == ["succeeded"])
+        var first: String?
+        #expect(try await pull(ada, &first) == ["+" + mine])
+    }
+
+    @Test func `devices receive everything again when a type loses its channels`() async throws {
+        let (ada, bob) = (fixture.ada, fixture.bob)
+        let grants = #"[{"user":"/assignee","channels":["team/{/team}"],"role":"write"}]"#
+        let settings = #"{"visibility":"channels","channels":["user/{/assignee}"],"grants":\#(grants)}"#
+        #expect(try await put(settings).status == 201)
+        let mine = try await visit(for: ada)
+        var bobs: String?
+        #expect(try await pull(bob, &bobs).isEmpty)
+        let held = fixture.admin + "/users/\(ada.user.lowercased)/channels"
+        #expect(try await fixture.operate(.GET, held).json?["grants"]?.elements?.count { _ in true } == 1)
+        #expect(try await put(#"{"visibility":"organization","channels":[],"grants":[]}"#).status == 200)
+        try await evaluated(1)
+        #expect(try await pull(bob, &bobs) == ["+" + mine])
+        #expect(try await fixture.operate(.GET, held).json?["grants"]?.elements?.count { _ in true } == 0)
+    }
+
+    @Test func `an operator learns why a user sees an entity or does not`() async throws {
+        let bob = fixture.bob
+        let channels = #"{"visibility":"channels","channels":["user/{/assignee}","team/{/team}"]}"#
+        #expect(try await put(channels).status == 201)
+        let id = try await visit(for: fixture.ada)
+        func code(_ id: String) async throws -> String? {
+            let path = fixture.admin + "/users/\(bob.user.lowercased)/explain?entity_type=visit&entity_id=\(id)"
+            let findings = try await fixture.operate(.GET, path).json?["findings"]?.elements
+            return findings?.compactMap { $0["code"]?.string }.first { $0.hasPrefix("entity_") }
+        }
+        #expect(try await code(id) == "entity_hidden")
+        #expect(try await code("0") == "entity_unknown")
+        let grant = fixture.admin + "/users/\(bob.user.lowercased)/channels"
+        #expect(try await fixture.operate(.PUT, grant, #"{"channel":"team/a","role":"read"}"#).status == 201)
+        #expect(try await code(id) == "entity_visible")
+        let half = fixture.admin + "/users/\(bob.user.lowercased)/explain?entity_type=visit"
+        expectProblem(try await fixture.operate(.GET, half), .invalidRequest)
+    }
+
+    @Test func `pulls of several channels number entities one after another`() async throws {
+        let (ada, bob) = (fixture.ada, fixture.bob)
+        let settings = #"{"visibility":"channels","id_space":"device","channels":["team/{/team}"]}"#
+        #expect(try await fixture.operate(.PUT, fixture.admin + "/entity-types/sketch", settings).status == 201)
+        for worker in [ada, bob] {
+            for team in ["a", "b"] {
+                let path = fixture.admin + "/users/\(worker.user.lowercased)/channels"
+                let body = #"{"channel":"team/\#(team)","role":"write"}"#
+                #expect(try await fixture.operate(.PUT, path, body).status == 201)
+            }
+        }
+        for (number, team) in [(1, "a"), (2, "b")] {
+            let members = ["local_id": "\(number)", "payload": #"{"team":"\#(team)"}"#]
+            #expect(try await ada.push([ada.draft("create", "sketch", members)]).statuses == ["succeeded"])
+        }
+        let path = "/v1/devices/\(bob.device.lowercased)/pull"
+        func pull(_ team: String, since: String?, received: String?) async throws -> Reply {
+            let cursors = [("since", since), ("received", received)].map { name, cursor in
+                #""\#(name)":\#(cursor.map { #""\#($0)""# } ?? "null")"#
+            }
+            return try await bob.post(path, #"{"channels":["team/\#(team)"],\#(cursors.joined(separator: ","))}"#)
+        }
+        let one = try await pull("a", since: nil, received: nil)
+        #expect(one.changes.map { $0["local_id"]?.int64 } == [1], "\(one.text)")
+        let two = try await pull("b", since: nil, received: one.next)
+        #expect(two.changes.map { $0["local_id"]?.int64 } == [2], "\(two.text)")
+        let again = try await pull("a", since: one.next, received: two.next)
+        #expect(again.status == 200 && again.changes.isEmpty, "\(again.text)")
+        // both numbers are confirmed
+        let edits = [1, 2].map { bob.draft("update", "sketch", ["local_id": "\($0)", "payload": #"{"x":1}"#]) }
+        #expect(try await bob.push(edits).statuses == ["succeeded", "succeeded"])
+        expectProblem(try await bob.post(path, #"{"channels":["team/a"]}"#), .invalidRequest)
+    }
+
+    @Test func `a pull of channels may include the entities outside channels`() async throws {
+        let bob = fixture.bob
+        let channels = #"{"visibility":"channels","channels":["team/{/team}","user/{/assignee}"]}"#
+        #expect(try await put(channels).status == 201)
+        let (mine, theirs) = (try await visit(for: bob), try await visit(for: fixture.ada))
+        let note = try await fixture.ada.push([fixture.ada.create("note")])
+        let other = try #require(note.results[0]["server_id"]?.string)
+        let only = try await bob.get("/v1/changes?channel=team/b")
+        #expect(only.changes.isEmpty, "\(only.text)")
+        let all = try await bob.get("/v1/changes?channel=team/b&others=true")
+        let ids = Set(all.changes.compactMap { $0["id"]?.string })
+        #expect(ids.isSuperset(of: [mine, other]) && !ids.contains(theirs), "\(all.text)")
+        expectProblem(try await bob.get("/v1/changes?channel=team/b&since=\(all.next ?? "")"), .invalidRequest)
+    }
+}

@@ -1,0 +1,101 @@
+import Foundation
+import GatewaySupport
+import JSONText
+import NIOHTTP1
+import SyncModel
+import Testing
+import Tokens
+
+/// Channels that an issuer's tokens grant to their users.
+@Suite struct TokenChannelTests {
+    private let stage: TwoProviders
+    private let user = UUID()
+
+    init() async throws {
+        stage = try await TwoProviders { north, south in
+            north.channels = ChannelClaim(ClaimPlace(named: "groups"), prefix: "team/", role: .write)
+            south.channels = ChannelClaim(ClaimPlace(named: "groups"), prefix: "team/")
+        }
+    }
+
+    private var admin: String { "/admin/organizations/\(stage.tenants.shared.lowercased)" }
+
+    /// A request with a token that was issued some seconds ago.
+    private func get(
+        _ groups: String,
+        age: Int64 = 0,
+        by issuer: String = TwoProviders.north,
+        as user: UUID? = nil
+    ) async throws -> Reply {
+        let issuedAt = stage.gateway.clock.now.seconds - age
+        let names = #""sub":\#((user ?? self.user).quoted),"org":\#(stage.tenants.shared.quoted)"#
+        let token = try stage.token(issuer, names + #","iat":\#(issuedAt),"groups":\#(groups)"#)
+        let reply = try await stage.get("/v1/changes", token)
+        #expect(reply.status == 200, "\(reply.text)")
+        return reply
+    }
+
+    /// The channels of a user, with their roles, in order.
+    private func held(by user: UUID? = nil) async throws -> [String] {
+        let reply = try await stage.operate(.GET, admin + "/users/\((user ?? self.user).lowercased)/channels")
+        #expect(reply.status == 200, "\(reply.text)")
+        let grants = reply.json?["grants"]?.elements.map(Array.init) ?? []
+        return grants.map { "\($0["channel"]?.string ?? "-") \($0["role"]?.string ?? "-")" }
+    }
+
+    @Test func `the newest token of a user and an issuer decides`() async throws {
+        _ = try await get(#"["b","a"]"#, age: 50)
+        #expect(try await held() == ["team/a write", "team/b write"])
+        _ = try await get(#"["b","c"]"#, age: 40)
+        #expect(try await held() == ["team/b write", "team/c write"])
+        // another device still has an older token
+        _ = try await get(#"["b","a"]"#, age: 50)
+        _ = try await get(#"["b","a"]"#, age: 45)
+        #expect(try await held() == ["team/b write", "team/c write"])
+        _ = try await get(#"["b","c"]"#, age: 20)
+        _ = try await get(#"["a"]"#, age: 30)
+        #expect(try await held() == ["team/b write", "team/c write"], "the same channels in a newer token count")
+        _ = try await get("[]", age: 10)
+        #expect(try await held() == [])
+    }
+
+    @Test func `tokens of two issuers and an operator's grants are separate sources`() async throws {
+        _ = try await get(#"["a"]"#)
+        _ = try await get(#"["a","b"]"#, by: TwoProviders.south)
+        let path = admin + "/users/\(user.lowercased)/channels"
+        let granted = try await stage.operate(.PUT, path, #"{"channel":"team/b","role":"write"}"#)
+        #expect(granted.status == 201, "\(granted.text)")
+        #expect(Set(try await held()) == ["team/a write", "team/a read", "team/b read", "team/b write"])
+        _ = try await get("[]", by: TwoProviders.south, as: UUID())
+        #expect(try await held().count == 4, "another user's token changes nothing")
+        stage.gateway.clock.advance(seconds: 1)
+        _ = try await get("[]", by: TwoProviders.south)
+        #expect(Set(try await held()) == ["team/a write", "team/b write"])
+    }
+
+    @Test func `a token gives and removes entities`() async throws {
+        let type = #"{"visibility":"channels","channels":["team/{/team}"]}"#
+        #expect(try await stage.operate(.PUT, admin + "/entity-types/task", type).status == 201)
+        let first = try await get(#"["a"]"#, age: 20)
+        let entry =
+            #"{"id":\#(UUID().quoted),"idempotency_key":\#(UUID().quoted),"sequence_number":1,"operation":"create","#
+            + #""entity_type":"task","local_id":\#(UUID().quoted),"payload":{"team":"a"},"#
+            + #""created_at":"2026-11-18T07:00:00.000Z"}"#
+        let names = #""sub":\#(user.quoted),"org":\#(stage.tenants.shared.quoted),"iat":1"#
+        let pushed = try await send(
+            .POST,
+            stage.gateway.address + "/v1/mutations",
+            token: stage.token(TwoProviders.north, names),
+            body: Array(#"{"device_id":\#(UUID().quoted),"mutations":[\#(entry)]}"#.utf8)
+        )
+        #expect(pushed.statuses == ["succeeded"], "a token from before does not end the grant: \(pushed.text)")
+        let since = try #require(first.next)
+        let token = try stage.token(TwoProviders.north, names)
+        let shown = try await stage.get("/v1/changes?since=\(since)", token)
+        #expect(shown.changes.count == 1 && shown.changes.first?["removed"] == nil, "\(shown.text)")
+        let next = try #require(shown.next)
+        _ = try await get("[]", age: 10)
+        let removed = try await stage.get("/v1/changes?since=\(next)", token)
+        #expect(removed.changes.map { $0["removed"]?.bool } == [true], "\(removed.text)")
+    }
+}

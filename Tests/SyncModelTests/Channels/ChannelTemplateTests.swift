@@ -1,0 +1,71 @@
+import Foundation
+import JSONText
+import Testing
+
+@testable import SyncModel
+
+@Suite struct ChannelTemplateTests {
+    private static let owner = UUID(uuid: (1, 0, 0, 0, 0, 0, 64, 0, 128, 0, 0, 0, 0, 0, 0, 2))
+
+    private func names(_ templates: [String], _ document: String, id: ServerID = ServerID(7)) throws -> [String] {
+        let rules = ChannelRules(channels: try templates.map { try ChannelTemplate($0) })
+        return rules.names(document: Array(document.utf8), id: id, owner: Self.owner)
+    }
+
+    @Test func `a template gives a name for each element of an array`() throws {
+        let document = #"{"a":"x","teams":[1,"b",null,{},true],"deep":{"c":"D9A7E6B0-0000-4000-8000-000000000001"}}"#
+        #expect(try names(["visit/{id}"], document) == ["visit/7"])
+        #expect(try names(["user/{owner}"], document) == ["user/\(Self.owner.uuidString.lowercased())"])
+        #expect(try names(["team/{/teams}", "x{/a}y"], document) == ["team/1", "team/b", "xxy"])
+        #expect(try names(["{/a}/{/teams}"], document) == ["x/1", "x/b"])
+        #expect(try names(["c/{/deep/c}"], document) == ["c/d9a7e6b0-0000-4000-8000-000000000001"])
+        #expect(try names(["n/{/none}", "o/{/deep}", "all"], document) == ["all"])
+        #expect(try names(["all", "all"], document) == ["all"])
+        #expect(try names(["l/{/a}"], #"{"a":"\#(String(repeating: "x", count: 199))"}"#) == [])
+    }
+
+    @Test func `an entity may be in 32 channels`() throws {
+        let list = (0..<40).map(String.init).joined(separator: ",")
+        #expect(try names(["t/{/t}"], #"{"t":[\#(list)]}"#).count == ChannelName.limitOfEntity + 1)
+    }
+
+    @Test(arguments: ["", "{", "a}", "{}", "{name}", "{a/b}", "{/a~2}", "a\u{1}"])
+    func `rejects what is no template`(text: String) {
+        #expect(throws: ChannelTemplate.Malformed.self) { try ChannelTemplate(text) }
+    }
+
+    @Test func `a document grants each channel to each user once`() throws {
+        let grants = [
+            ContentGrant(user: "/who", channels: [try ChannelTemplate("v/{id}")], role: .read),
+            ContentGrant(user: "/lead", channels: [try ChannelTemplate("v/{id}")], role: .write),
+        ]
+        let user = Self.owner.uuidString
+        let document = Array(#"{"who":["\#(user)","no user"],"lead":"\#(user)"}"#.utf8)
+        let granted = ChannelRules(grants: grants).granted(document: document, id: ServerID(7), owner: Self.owner)
+        #expect(granted == [GrantedChannel(user: Self.owner, channel: "v/7", role: .write)])
+    }
+
+    @Test func `settings are stored and read back`() throws {
+        let channels = try JSONTree(parsing: Array(#"["visit/{id}"]"#.utf8)).root
+        let grants = try JSONTree(parsing: Array(#"[{"user":"/a","channels":["v/{id}"],"role":"write"}]"#.utf8)).root
+        let rules = ChannelRules(storedChannels: channels, storedGrants: grants)
+        var writer = JSONWriter()
+        rules.grants.write(to: &writer)
+        #expect(
+            String(decoding: writer.bytes, as: UTF8.self) == #"[{"user":"/a","channels":["v/{id}"],"role":"write"}]"#
+        )
+        let wrong = try JSONTree(parsing: Array(#"[{"user":"a","channels":["{x}"],"role":"own","b":1}]"#.utf8)).root
+        var report = MemberReport()
+        #expect(MemberKind.contentGrants.read(wrong, at: "/grants", &report)?.isEmpty == true)
+        let pointers: Set = ["/grants/0/b", "/grants/0/user", "/grants/0/role", "/grants/0/channels/0"]
+        #expect(Set(report.problems.map(\.pointer)) == pointers)
+    }
+
+    @Test func `sources are stored and read back`() {
+        let sources: [GrantSource] = [
+            .operator, .user(Self.owner), .issuer("https://a.example/x y", of: Self.owner),
+            .entity(EntityKey(type: "visit", id: "a b")),
+        ]
+        for source in sources { #expect(GrantSource(source.text) == source) }
+    }
+}

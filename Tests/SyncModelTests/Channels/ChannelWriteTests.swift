@@ -1,0 +1,154 @@
+import Foundation
+import JSONText
+import Testing
+
+@testable import SyncModel
+
+/// The table of product rule 27.
+@Suite struct ChannelWriteTests {
+    private static let key = EntityKey(type: "visit", id: "7")
+    private let user = UUID()
+    private let owner = UUID()
+    private let rules: ChannelRules
+
+    init() throws { rules = ChannelRules(channels: [try ChannelTemplate("team/{/team}")]) }
+
+    private func table(_ role: ChannelRole?, on channel: String = "team/a") -> EntityTable {
+        var table = EntityTable([ByteExactString("visit"): rules])
+        if let role { table.access.load(user, ChannelID(named: channel), role, from: GrantSource.operator.text) }
+        return table
+    }
+
+    private func stored(isDeleted: Bool = false) -> EntityState {
+        var state = EntityState(
+            isIntegerID: true,
+            version: 1,
+            isDeleted: isDeleted,
+            document: isDeleted ? nil : Array(#"{"team":"a"}"#.utf8),
+            owner: owner,
+            clientID: nil,
+            lastWriter: Writer(user: owner, device: UUID()),
+            runBase: 0
+        )
+        state.isStored = true
+        state.channels = [ChannelID(named: "team/a")]
+        state.stored = StoredPlace(position: 3, channels: state.channels)
+        return state
+    }
+
+    private func write(_ operation: SyncModel.Operation, _ payload: String, into table: inout EntityTable)
+        -> BuiltInStore.Result
+    {
+        var type = EntityType(
+            name: "visit",
+            idSpace: .shared,
+            visibility: .channels,
+            defaultPriority: 0,
+            isForwarded: false,
+            isInUse: true
+        )
+        type.channels = rules
+        let write = BuiltInStore.Write(
+            operation: operation,
+            id: ServerID(7),
+            clientID: nil,
+            payload: Array(payload.utf8),
+            baseVersion: nil,
+            writer: Writer(user: user, device: UUID()),
+            type: type,
+            conflictResolution: .manual
+        )
+        return BuiltInStore.apply(write, type: "visit", index: 0, to: &table)
+    }
+
+    @Test(arguments: [SyncModel.Operation.update, .replace, .delete])
+    func `a write needs a grant to write`(operation: SyncModel.Operation) {
+        for (role, status) in [(nil, operation == .delete ? 204 : 404), (.read, 403), (.write, nil)]
+            as [(ChannelRole?, Int16?)]
+        {
+            var table = table(role)
+            table.load(Self.key, stored())
+            let result = write(operation, #"{"team":"b"}"#, into: &table)
+            #expect(result.status == (role == nil && operation != .delete || role == .read ? .failed : .succeeded))
+            if let status { #expect(result.responseStatus == status) }
+            #expect(table.writes.count == (role == .write ? 1 : 0))
+        }
+    }
+
+    @Test func `a create needs a grant to write to a channel of its document`() {
+        for (role, channel, isDone) in [(.write, "team/a", true), (.read, "team/a", false), (.write, "team/b", false)]
+            as [(ChannelRole, String, Bool)]
+        {
+            var table = table(role, on: channel)
+            let result = write(.create, #"{"team":"a"}"#, into: &table)
+            #expect(result.status == (isDone ? .succeeded : .failed))
+            #expect(result.responseStatus == (isDone ? 201 : 403))
+        }
+    }
+
+    @Test func `a hidden id is answered like an unknown one`() {
+        for payload in [#"{"team":"b"}"#, #"{"team":"a"}"#] {
+            var (known, unknown) = (table(nil), table(nil))
+            known.load(Self.key, stored())
+            for operation in [SyncModel.Operation.create, .update, .replace, .delete] {
+                let (first, second) = (
+                    write(operation, payload, into: &known), write(operation, payload, into: &unknown)
+                )
+                #expect(first.error == second.error && first.version == second.version, "\(operation)")
+                #expect(first.responseStatus == second.responseStatus)
+            }
+        }
+    }
+
+    @Test func `a write moves the entity's stays`() throws {
+        var table = table(.write)
+        table.load(Self.key, stored())
+        _ = write(.update, #"{"team":["a","b"]}"#, into: &table)
+        let first = try #require(table.writes.first?.state.stays)
+        #expect(first.moved == [ChannelID(named: "team/a")] && first.joined == [ChannelID(named: "team/b")])
+        _ = write(.update, #"{"team":"b"}"#, into: &table)
+        let second = try #require(table.writes.first?.state.stays)
+        #expect(second.left == [ChannelID(named: "team/a")] && second.joined == [ChannelID(named: "team/b")])
+        #expect(write(.update, #"{"title":"x"}"#, into: &table).responseStatus == 404, "it was moved out of reach")
+    }
+
+    @Test func `a tombstone stays in its channels, and a first evaluation leaves the former visibility`() throws {
+        var table = table(.write)
+        table.load(Self.key, stored())
+        _ = write(.delete, "", into: &table)
+        #expect(table.writes.first?.state.stays.moved == [ChannelID(named: "team/a")])
+        var former = stored()
+        (former.channels, former.stored) = (nil, StoredPlace(position: 3, channels: nil))
+        var rules = rules
+        for (visibility, channel) in [(.organization, .everyone), (.user, .of(user: owner))]
+            as [(Visibility, ChannelID)]
+        {
+            rules.former = visibility
+            let placed = former.placed(by: rules, Self.key)
+            #expect(placed.stays.left == [channel] && placed.stays.joined == [ChannelID(named: "team/a")])
+        }
+    }
+
+    @Test func `a deleted entity and a type without channels end grants`() throws {
+        var deleted = stored()
+        (deleted.isDeleted, deleted.document) = (true, nil)
+        #expect(deleted.placed(by: rules, Self.key).grants == [])
+        #expect(stored().placed(by: nil, Self.key).grants == [])
+        #expect(stored().placed(by: nil, Self.key).stays.left == [ChannelID(named: "team/a")])
+        #expect(stored().placed(by: rules, Self.key).grants == nil, "the type makes no grants")
+    }
+
+    @Test func `an entity that grants opens channels to mutations behind it`() throws {
+        var rules = rules
+        rules.grants = [ContentGrant(user: "/lead", channels: [try ChannelTemplate("team/{/team}")], role: .write)]
+        var table = EntityTable([ByteExactString("visit"): rules])
+        table.access.load(user, ChannelID(named: "team/a"), .read, from: "operator")
+        table.load(Self.key, stored())
+        #expect(write(.update, "{}", into: &table).responseStatus == 403)
+        var next = stored()
+        next.document = Array(#"{"team":"a","lead":"\#(user.uuidString)"}"#.utf8)
+        table.write(Self.key, next)
+        #expect(write(.update, #"{"lead":null}"#, into: &table).responseStatus == 200)
+        #expect(write(.update, "{}", into: &table).responseStatus == 403, "the grant ended with the write")
+    }
+}

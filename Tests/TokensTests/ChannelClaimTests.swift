@@ -1,0 +1,59 @@
+import Foundation
+import SyncModel
+import Testing
+
+@testable import Tokens
+
+@Suite("Channels of tokens")
+struct ChannelClaimTests {
+    private let key = TestKey.hs256(Keys.secret)
+
+    private func verifier(_ claim: ChannelClaim?) async throws -> TokenVerifier {
+        var configuration = TokenConfiguration(secret: Keys.secret)
+        configuration.own.channels = claim
+        return try await TokenVerifier(configuration: configuration)
+    }
+
+    @Test
+    func `A text or a list gives channels with the prefix`() async throws {
+        let verifier = try await verifier(ChannelClaim(try ClaimPlace(parsing: "$.x.groups"), prefix: "team/"))
+        let long = String(repeating: "x", count: 200)
+        for (groups, names) in [
+            ("a", ["team/a"]), (["b", "a", "b"], ["team/a", "team/b"]), ([7, "a\nb", long, ""], ["team/7"]),
+            ([String](), []), (NSNull(), []),
+        ] as [(Any, [String])] {
+            let token = try key.token(claims(["x": ["groups": groups], "iat": now - 5]))
+            let channels = try verifier.verify(token, now: now).channels
+            #expect(channels?.names.map(\.string) == names, "\(groups)")
+            #expect(channels?.role == .read && channels?.issuedAt == now - 5)
+        }
+        let missing = try verifier.verify(key.token(claims()), now: now).channels
+        #expect(missing?.names == [] && missing?.issuedAt == now + 60, "a token without iat counts by its expiry")
+        for groups in [["a": 1], [["a"]], [true]] as [Any] {
+            let token = try key.token(claims(["x": ["groups": groups]]))
+            let problem = TokenError.malformedClaim("$.x.groups", mustBe: "a text, or a list of texts")
+            #expect(verifier.refusal(token) == problem)
+        }
+    }
+
+    @Test
+    func `Without the setting a token decides nothing about channels`() async throws {
+        let token = try key.token(claims(["groups": ["a"]]))
+        #expect(try await verifier(nil).verify(token, now: now).channels == nil)
+    }
+
+    @Test
+    func `The newest token decides`() {
+        let old = TokenChannels(["a"], .read, issuedAt: 7)
+        #expect(old.order(after: 7, old.digest) == .applied)
+        #expect(old.order(after: 8, old.digest) == .outdated)
+        #expect(old.order(after: 6, old.digest) == .renewed)
+        for other in [TokenChannels(["b"], .read, issuedAt: 7), TokenChannels(["a"], .write, issuedAt: 7)] {
+            #expect(other.order(after: 7, old.digest) == .changed)
+        }
+        #expect(
+            TokenChannels(["b", "a"], .read, issuedAt: 1).digest
+                == TokenChannels(["a", "b"], .read, issuedAt: 2).digest
+        )
+    }
+}
