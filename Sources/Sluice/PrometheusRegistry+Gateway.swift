@@ -15,24 +15,7 @@ extension PrometheusRegistry {
     ///
     /// Call it before that code creates the metrics, because a metric keeps the description with which it was created.
     func describeEngine() {
-        let push = "sluice_commit_group_"
-        describe(push + "pushes", kind: .histogram, help: "Pushes committed in one transaction.")
-        describe(push + "mutations", kind: .histogram, help: "Mutations committed in one transaction.")
-        describe(push + "retries_total", kind: .counter, help: "Retried groups of pushes, by reason.")
-        let lane = "sluice_lane_group_"
-        describe(lane + "steps", kind: .histogram, help: "Lane steps committed in one transaction.")
-        describe(lane + "mutations", kind: .histogram, help: "Mutations of lane steps committed in one transaction.")
-        describe(lane + "retries_total", kind: .counter, help: "Retried groups of lane steps, by reason.")
-        let events = "sluice_ingest_group_"
-        describe(events + "batches", kind: .histogram, help: "Event batches committed in one transaction.")
-        describe(events + "mutations", kind: .histogram, help: "Events of the batches committed in one transaction.")
-        describe(events + "retries_total", kind: .counter, help: "Retried groups of event batches, by reason.")
-        for group in [push, lane, events] {
-            let help = "Time from a group's first read to its commit."
-            describe(group + "duration_seconds", kind: .histogram, help: help)
-            describe(group + "statements", kind: .histogram, help: "Statements per group, including retries.")
-            describe(group + "round_trips", kind: .histogram, help: "Round trips to the database per group.")
-        }
+        describeGroups()
         let counters = [
             (
                 "sluice_settledness_looks_total",
@@ -78,6 +61,28 @@ extension PrometheusRegistry {
             help: "Time from the acceptance of a forwarded mutation to its final outcome.",
             buckets: MetricBuckets.upToADay
         )
+    }
+
+    /// Describes the metrics of group commit.
+    private func describeGroups() {
+        let push = "sluice_commit_group_"
+        describe(push + "pushes", kind: .histogram, help: "Pushes committed in one transaction.")
+        describe(push + "mutations", kind: .histogram, help: "Mutations committed in one transaction.")
+        describe(push + "retries_total", kind: .counter, help: "Retried groups of pushes, by reason.")
+        let lane = "sluice_lane_group_"
+        describe(lane + "steps", kind: .histogram, help: "Lane steps committed in one transaction.")
+        describe(lane + "mutations", kind: .histogram, help: "Mutations of lane steps committed in one transaction.")
+        describe(lane + "retries_total", kind: .counter, help: "Retried groups of lane steps, by reason.")
+        let events = "sluice_ingest_group_"
+        describe(events + "batches", kind: .histogram, help: "Event batches committed in one transaction.")
+        describe(events + "mutations", kind: .histogram, help: "Events of the batches committed in one transaction.")
+        describe(events + "retries_total", kind: .counter, help: "Retried groups of event batches, by reason.")
+        for group in [push, lane, events] {
+            let help = "Time from a group's first read to its commit."
+            describe(group + "duration_seconds", kind: .histogram, help: help)
+            describe(group + "statements", kind: .histogram, help: "Statements per group, including retries.")
+            describe(group + "round_trips", kind: .histogram, help: "Round trips to the database per group.")
+        }
     }
 
     /// Adds `sluice_build_info`, which is always 1; its labels describe the program.
@@ -273,7 +278,7 @@ struct RequestReport {
 
     let rows: [Row]
 
-    /// - Parameter limit: the number of organizations with a row of their own.
+    /// - Parameter limit: the number of organizations that have separate rows.
     init(_ counts: [UUID: Int], limit: Int) {
         let most = counts.sorted { ($1.value, $0.key) < ($0.value, $1.key) }
         let rows = most.prefix(limit).map { Row(organization: $0.key.lowercased, count: $0.value) }

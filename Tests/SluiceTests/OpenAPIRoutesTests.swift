@@ -43,7 +43,7 @@ import Testing
         #expect(try Self.lines(partial) == [#"box {"collection":"/boxes","replace":null}"#])
     }
 
-    @Test func `a nested collection takes its parent from the payload, and equal names are told apart`() throws {
+    @Test func `a nested collection takes its parent from the payload, and equal names get different types`() throws {
         let paths = #"""
             "/lists/{list_id}/items":{"post":{}},"/lists/{list}/items/{item}":{"delete":{}},
             "/items":{"post":{}},"/health":{"get":{}}

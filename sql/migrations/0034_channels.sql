@@ -9,7 +9,7 @@ ALTER TABLE entity_types ADD CONSTRAINT entity_types_visibility_check
 -- the templates that put an entity in channels, and the grants that it makes
 ALTER TABLE entity_types ADD COLUMN channels jsonb NOT NULL DEFAULT '[]' CHECK (jsonb_typeof(channels) = 'array');
 ALTER TABLE entity_types ADD COLUMN grants jsonb NOT NULL DEFAULT '[]' CHECK (jsonb_typeof(grants) = 'array');
--- the visibility before the type got channels: its readers are told that an entity has left it
+-- the visibility before the type got channels: its readers receive the entities that have left it
 ALTER TABLE entity_types ADD COLUMN former_visibility text CHECK (former_visibility IN ('organization', 'user'));
 
 -- The channels that an entity is in; null in types without channels, and until the templates were evaluated.

@@ -145,7 +145,7 @@ import Testing
         }
     }
 
-    @Test func `a part with an answer of its own is settled although others have none`() async throws {
+    @Test func `a part with a response is settled although other parts lack theirs`() async throws {
         let api = Upstream(.missingParts, times: 1, Seed().generator)
         let harness = try await BatchDispatchTests.harness(api.answer)
         let entries = (0..<8).map { harness.create(payload: #"{"name":"n\#($0)"}"#) }

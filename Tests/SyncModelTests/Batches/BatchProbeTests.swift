@@ -21,7 +21,7 @@ import Testing
         }
     }
 
-    @Test func `an upstream that answers each part supports batches, whatever the answers`() {
+    @Test func `an upstream that answers each part supports batches, for any status of the answers`() {
         let body = #"{"responses":[{"id":"2","status":404},{"id":"1","status":200,"body":{}}]}"#
         #expect(Self.finding(200, body).isSupported == true)
     }
