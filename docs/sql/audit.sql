@@ -51,8 +51,7 @@ FROM (
 LEFT JOIN LATERAL (
     SELECT q.* FROM (
         SELECT p.*, row_number() OVER w AS place, row_number() OVER w < count(*) OVER () AS has_more,
-            sum(1024 + octet_length(p.target::text) + coalesce(octet_length(p.outcome::text), 0)) OVER w
-                AS bytes_to
+            sum(1024 + coalesce(CASE WHEN pg_column_compression(p.target) IS NULL THEN pg_column_size(p.target) ELSE octet_length(p.target::text) END, 0) + coalesce(CASE WHEN pg_column_compression(p.outcome) IS NULL THEN pg_column_size(p.outcome) ELSE octet_length(p.outcome::text) END, 0)) OVER w AS bytes_to
         FROM (
             SELECT l.* FROM looked l
             WHERE ($5::text IS NULL OR l.actor = $5)
@@ -84,8 +83,7 @@ FROM (
 LEFT JOIN LATERAL (
     SELECT q.* FROM (
         SELECT p.*, row_number() OVER w AS place, row_number() OVER w < count(*) OVER () AS has_more,
-            sum(1024 + octet_length(p.target::text) + coalesce(octet_length(p.outcome::text), 0)) OVER w
-                AS bytes_to
+            sum(1024 + coalesce(CASE WHEN pg_column_compression(p.target) IS NULL THEN pg_column_size(p.target) ELSE octet_length(p.target::text) END, 0) + coalesce(CASE WHEN pg_column_compression(p.outcome) IS NULL THEN pg_column_size(p.outcome) ELSE octet_length(p.outcome::text) END, 0)) OVER w AS bytes_to
         FROM (
             SELECT l.* FROM looked l
             WHERE ($4::text IS NULL OR l.actor = $4)

@@ -7,39 +7,58 @@ WHERE f.organization_id = $1;
 
 -- events_keys
 -- The parameters describe the place: a change position, and the last mutation or mapping already seen at it.
--- $1 organization, $2 user, $3 from, $4 position, $5 client, $6 entity_type, $7 limit
+-- $1 organization, $2 user, $3 from, $4 position, $5 client, $6 entity_type, $7 limit, $8 bytes
 SELECT f.epoch, f.last_position, coalesce((
         SELECT l.change_position FROM lanes l WHERE l.organization_id = $1 AND l.user_id = $2), 0) AS head,
-    k.change_position, k.position, k.id, k.entity_type, k.bytes
+    k.found, k.change_position, k.position, k.id, k.entity_type
 FROM feeds f
 LEFT JOIN LATERAL (
-    SELECT u.*
+    SELECT v.*
     FROM (
-        SELECT m.change_position, m.position, m.id, NULL::text AS entity_type,
-            coalesce(CASE WHEN pg_column_compression(m.response_body) IS NULL THEN pg_column_size(m.response_body) ELSE octet_length(m.response_body::text) END, 0) + coalesce(CASE WHEN pg_column_compression(m.error) IS NULL THEN pg_column_size(m.error) ELSE octet_length(m.error::text) END, 0)
-    + 39 * coalesce(cardinality(m.depends_on), 0) AS bytes
+        SELECT r.*, count(*) FILTER (WHERE r.bytes_to > $8) OVER (ORDER BY r.place ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS past
         FROM (
-            SELECT x.change_position, x.position, x.id, x.response_body, x.error, x.depends_on
-            FROM mutations x
-            WHERE x.organization_id = $1 AND x.user_id = $2 AND x.change_position >= $3
-                AND (x.change_position, x.position) > ($3, $4)
-            ORDER BY x.change_position, x.position
-            LIMIT $7
-        ) m
-        UNION ALL
-        (
-            SELECT x.change_position, NULL, x.client_id, x.entity_type, 0
-            FROM id_mappings x
-            WHERE x.organization_id = $1 AND x.user_id = $2 AND x.change_position >= $3
-                AND (x.change_position, x.client_id, x.entity_type) > ($3, $5, $6)
-            ORDER BY x.change_position, x.client_id, x.entity_type
-            LIMIT $7
-        )
-    ) u
-    ORDER BY u.change_position, u.entity_type IS NOT NULL, u.position, u.id, u.entity_type
-    LIMIT $7
+            SELECT m.*, sum(coalesce(CASE WHEN pg_column_compression(m.response_body) IS NULL THEN pg_column_size(m.response_body) ELSE octet_length(m.response_body::text) END, 0) + coalesce(CASE WHEN pg_column_compression(m.error) IS NULL THEN pg_column_size(m.error) ELSE octet_length(m.error::text) END, 0)
+    + 39 * coalesce(cardinality(m.depends_on), 0)) OVER (
+                    ORDER BY m.place ROWS UNBOUNDED PRECEDING) AS bytes_to
+            FROM (
+                SELECT w.*, row_number() OVER (
+                        ORDER BY w.change_position, w.entity_type IS NOT NULL, w.position, w.id, w.entity_type
+                    ) AS place, count(*) OVER () AS found
+                FROM (
+                    SELECT u.*
+                    FROM (
+                        (
+                            SELECT x.change_position, x.position, x.id, NULL::text AS entity_type,
+                                x.response_body, x.error, x.depends_on
+                            FROM mutations x
+                            WHERE x.organization_id = $1 AND x.user_id = $2
+                                AND x.change_position >= $3
+                                AND (x.change_position, x.position) > ($3, $4)
+                            ORDER BY x.change_position, x.position
+                            LIMIT $7
+                        )
+                        UNION ALL
+                        (
+                            SELECT x.change_position, NULL, x.client_id, x.entity_type, NULL, NULL, NULL
+                            FROM id_mappings x
+                            WHERE x.organization_id = $1 AND x.user_id = $2
+                                AND x.change_position >= $3
+                                AND (x.change_position, x.client_id, x.entity_type)
+                                    > ($3, $5, $6)
+                            ORDER BY x.change_position, x.client_id, x.entity_type
+                            LIMIT $7
+                        )
+                    ) u
+                    ORDER BY u.change_position, u.entity_type IS NOT NULL, u.position, u.id, u.entity_type
+                    LIMIT $7
+                ) w
+            ) m
+        ) r
+    ) v
+    WHERE v.past < 1
 ) k ON true
-WHERE f.organization_id = $1;
+WHERE f.organization_id = $1
+ORDER BY k.place;
 
 -- wake_lanes
 -- $1 organization_id, $2 user_id

@@ -29,25 +29,43 @@ WHERE (SELECT e.user_hash FROM user_erasures e
 -- ingest_parked
 -- Locks the first parked events about entities.
 -- $1 organization_id, $2 entity_type, $3 id, $4 limit, $5 bytes
+WITH found AS MATERIALIZED (
+    SELECT l.*, row_number() OVER (
+            ORDER BY l.organization_id, l.entity_type, l.id, l.place, l.received_at, l.source, l.event_id
+        ) AS number
+    FROM unnest($1::uuid[], $2::text[], $3::text[]) AS k (organization_id, entity_type, id)
+    CROSS JOIN LATERAL (
+        SELECT x.organization_id, x.source, x.event_id, x.entity_type, x.id, x.id_is_integer, x.version, x.occurred_at, x.occurred_at_fraction, x.operation, x.document, x.owner_id, x.causing_key, x.received_at, x.place, x.look_at FROM parked_events x
+        WHERE x.organization_id = k.organization_id AND x.entity_type = k.entity_type AND x.id = k.id
+        ORDER BY x.place, x.received_at, x.source, x.event_id
+        LIMIT $4
+        FOR UPDATE SKIP LOCKED
+    ) l
+)
 SELECT p.organization_id, p.source, p.event_id, p.entity_type, p.id, p.id_is_integer, p.version, p.occurred_at, p.occurred_at_fraction, p.operation, CASE WHEN p.bytes_before < $5 THEN p.document END AS document, p.owner_id, p.causing_key, p.received_at, p.place, p.look_at, p.bytes_before >= $5 AS is_left_out
 FROM (
-    SELECT w.*, coalesce(sum(octet_length(w.document::text)) OVER (
-        ORDER BY w.organization_id, w.entity_type, w.id, w.place, w.received_at, w.source, w.event_id
-        ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-    ), 0) AS bytes_before
+    SELECT s.*, coalesce(
+        sum(s.bytes) OVER (ORDER BY s.number ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0
+    )::bigint AS bytes_before
     FROM (
-        SELECT l.*
-        FROM unnest($1::uuid[], $2::text[], $3::text[]) AS k (organization_id, entity_type, id)
-        CROSS JOIN LATERAL (
-            SELECT x.organization_id, x.source, x.event_id, x.entity_type, x.id, x.id_is_integer, x.version, x.occurred_at, x.occurred_at_fraction, x.operation, x.document, x.owner_id, x.causing_key, x.received_at, x.place, x.look_at FROM parked_events x
-            WHERE x.organization_id = k.organization_id AND x.entity_type = k.entity_type AND x.id = k.id
-            ORDER BY x.place, x.received_at, x.source, x.event_id
-            LIMIT $4
-            FOR UPDATE SKIP LOCKED
-        ) l
-    ) w
+        SELECT r.*, (CASE WHEN (pg_column_compression(r.document) IS NOT NULL AND pg_column_size(r.document) > 2048)
+    AND (r.number > (
+        SELECT s.place
+        FROM (
+            SELECT t.number AS place, sum(coalesce(CASE WHEN pg_column_compression(t.document) IS NULL THEN pg_column_size(t.document) ELSE octet_length(t.document::text) END, 0)) OVER (
+                ORDER BY t.number ROWS UNBOUNDED PRECEDING) AS bytes_to
+            FROM found t
+        ) s
+        WHERE s.bytes_to >= $5
+        ORDER BY s.place
+        LIMIT 1
+    ))
+THEN coalesce(pg_column_size(r.document), 0) ELSE coalesce(CASE WHEN pg_column_compression(r.document) IS NULL THEN pg_column_size(r.document) ELSE octet_length(r.document::text) END, 0) END)::bigint AS bytes
+        FROM found r
+        OFFSET 0
+    ) s
 ) p
-ORDER BY p.organization_id, p.entity_type, p.id, p.place, p.received_at, p.source, p.event_id;
+ORDER BY p.number;
 
 -- ingest_first_parked
 -- Reads the first parked event about each entity, whether locked or not.
@@ -75,7 +93,17 @@ CROSS JOIN LATERAL (
 
 -- ingest_lock_entities
 -- Locks entities, with their marks and the sizes of their documents.
--- $1 organization_id, $2 entity_type, $3 id, $4 place, $5 bytes, $6 stored_bytes
+-- $1 organization_id, $2 entity_type, $3 id, $4 place, $5 bytes, $6 measured_bytes
+WITH found AS MATERIALIZED (
+    SELECT e.*, k.place
+    FROM unnest($1::uuid[], $2::text[], $3::text[], $4::int8[]) AS k (organization_id, entity_type, id, place)
+    CROSS JOIN LATERAL (
+        SELECT x.organization_id, x.entity_type, x.id, x.id_is_integer, x.version, x.is_deleted, x.document, x.owner_id, x.client_id, x.updated_by, x.updated_on, x.run_base, x.etag, x.source_version, x.source_at, x.source_at_fraction
+        FROM entities x
+        WHERE x.organization_id = k.organization_id AND x.entity_type = k.entity_type AND x.id = k.id
+        FOR UPDATE
+    ) e
+)
 SELECT e.organization_id, e.entity_type, e.id, e.id_is_integer, e.version, e.is_deleted, CASE WHEN e.bytes_before < $5 THEN e.document END AS document, e.owner_id, e.client_id, e.updated_by, e.updated_on, e.run_base, e.etag, e.source_version, e.source_at, e.source_at_fraction, e.bytes,
     e.bytes_before >= $5 AS is_left_out
 FROM (
@@ -83,27 +111,21 @@ FROM (
         sum(s.bytes) OVER (ORDER BY s.place ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0
     )::bigint AS bytes_before
     FROM (
-        SELECT t.*, CASE
-            WHEN t.stored_before < $6 THEN coalesce(octet_length(t.document::text), 0)
-            ELSE t.stored_bytes
-        END::bigint AS bytes
+        SELECT r.*, (CASE WHEN (pg_column_compression(r.document) IS NOT NULL AND pg_column_size(r.document) > 2048)
+    AND (r.place > (
+        SELECT s.place
         FROM (
-            SELECT l.*, coalesce(
-                sum(l.stored_bytes) OVER (ORDER BY l.place ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0
-            )::bigint AS stored_before
-            FROM (
-                SELECT e.*, k.place, coalesce(pg_column_size(e.document), 0) AS stored_bytes
-                FROM unnest($1::uuid[], $2::text[], $3::text[], $4::int8[]) AS k (organization_id, entity_type, id, place)
-                CROSS JOIN LATERAL (
-                    SELECT x.organization_id, x.entity_type, x.id, x.id_is_integer, x.version, x.is_deleted, x.document, x.owner_id, x.client_id, x.updated_by, x.updated_on, x.run_base, x.etag, x.source_version, x.source_at,
-                         x.source_at_fraction
-                    FROM entities x
-                    WHERE x.organization_id = k.organization_id AND x.entity_type = k.entity_type
-                        AND x.id = k.id
-                    FOR UPDATE
-                ) e
-            ) l
-        ) t
+            SELECT t.place AS place, sum(coalesce(CASE WHEN pg_column_compression(t.document) IS NULL THEN pg_column_size(t.document) ELSE octet_length(t.document::text) END, 0)) OVER (
+                ORDER BY t.place ROWS UNBOUNDED PRECEDING) AS bytes_to
+            FROM found t
+        ) s
+        WHERE s.bytes_to >= $6
+        ORDER BY s.place
+        LIMIT 1
+    ))
+THEN coalesce(pg_column_size(r.document), 0) ELSE coalesce(CASE WHEN pg_column_compression(r.document) IS NULL THEN pg_column_size(r.document) ELSE octet_length(r.document::text) END, 0) END)::bigint AS bytes
+        FROM found r
+        OFFSET 0
     ) s
 ) e;
 

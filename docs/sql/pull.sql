@@ -246,23 +246,26 @@ CROSS JOIN LATERAL (
     ) x
 ) s
 LEFT JOIN LATERAL (
-    SELECT q.*, q.bytes_to > $7 OR q.place = $6 AS is_cut
+    SELECT r.*, r.bytes_to > $7 OR r.place = $6 AS is_cut
     FROM (
-        SELECT p.*, row_number() OVER w AS place, sum(p.bytes) OVER w AS bytes_to
+        SELECT q.*, count(*) FILTER (WHERE q.bytes_to > $7) OVER (ORDER BY q.feed_position ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS past
         FROM (
-            SELECT z.*, coalesce(octet_length(z.document::text), 0) AS bytes
-            FROM entities z
-            WHERE z.organization_id = $1 AND z.feed_position > $2 AND z.feed_position <= s.scanned_to
-                AND (cardinality($3::text[]) = 0 OR z.entity_type = ANY ($3))
-                AND (z.owner_id = $4 OR z.entity_type <> ALL (ARRAY(
-                        SELECT t.name FROM entity_types t
-                        WHERE t.organization_id = $1 AND t.visibility = 'user')))
-            ORDER BY z.feed_position
-            LIMIT $6
-        ) p
-        WINDOW w AS (ORDER BY p.feed_position)
-    ) q
-    WHERE q.bytes_to - q.bytes <= $7
+            SELECT p.*, row_number() OVER w AS place, sum(coalesce(CASE WHEN pg_column_compression(p.document) IS NULL THEN pg_column_size(p.document) ELSE octet_length(p.document::text) END, 0)) OVER w AS bytes_to
+            FROM (
+                SELECT z.* FROM entities z
+                WHERE z.organization_id = $1 AND z.feed_position > $2
+                    AND z.feed_position <= s.scanned_to
+                    AND (cardinality($3::text[]) = 0 OR z.entity_type = ANY ($3))
+                    AND (z.owner_id = $4 OR z.entity_type <> ALL (ARRAY(
+                            SELECT t.name FROM entity_types t
+                            WHERE t.organization_id = $1 AND t.visibility = 'user')))
+                ORDER BY z.feed_position
+                LIMIT $6
+            ) p
+            WINDOW w AS (ORDER BY p.feed_position ROWS UNBOUNDED PRECEDING)
+        ) q
+    ) r
+    WHERE r.past < 1
 ) e ON true
 WHERE f.organization_id = $1
 ORDER BY e.feed_position;

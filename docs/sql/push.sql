@@ -56,6 +56,16 @@ WHERE (SELECT x.device_id FROM devices x
 
 -- group_mutations_by_key
 -- $1 push, $2 organization_id, $3 user_id, $4 key, $5 bytes, $6 all_bytes
+WITH found AS MATERIALIZED (
+    SELECT k.push, y.*, row_number() OVER (ORDER BY k.push, y.position) AS place
+    FROM unnest($1::int4[], $2::uuid[], $3::uuid[], $4::uuid[]) AS k (push, organization_id, user_id, key)
+    CROSS JOIN LATERAL (
+        SELECT x.id, x.accepted_at, x.idempotency_key, x.device_id, x.sequence_number, x.position, x.operation, x.entity_type, x.local_id, x.local_number, x.server_id, x.server_id_is_integer, x.status, x.revision, x.version, x.etag, x.attempt_count, x.next_retry_at, x.depends_on, x.resolution, x.response_status, x.response_body, x.error, x.fingerprint, x.fingerprint_places, x.synced_at, x.blocked_on
+        FROM mutations x
+        WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id AND x.idempotency_key = k.key
+        OFFSET 0
+    ) y
+)
 SELECT m.push, m.id, m.accepted_at, m.idempotency_key, m.device_id, m.sequence_number, m.position, m.operation, m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer, m.status, m.revision, m.version, m.etag, m.attempt_count, m.next_retry_at, CASE WHEN (m.bytes <= 2048
     OR (m.bytes_to - m.bytes < $5::int8 AND m.all_to - m.bytes < $6::int8)) THEN CASE WHEN cardinality(m.depends_on) > 32
         THEN m.depends_on[coalesce(array_position(m.depends_on, m.blocked_on), 1):]
@@ -71,23 +81,39 @@ SELECT m.push, m.id, m.accepted_at, m.idempotency_key, m.device_id, m.sequence_n
         ELSE m.depends_on END) > 32
     AS lacks_blockers
 FROM (
-    SELECT r.*, (sum(r.bytes) OVER (PARTITION BY r.push ORDER BY r.position))::int8 AS bytes_to,
-        (sum(r.bytes) OVER (ORDER BY r.push, r.position))::int8 AS all_to
+    SELECT r.*, (sum(r.bytes) OVER (PARTITION BY r.push ORDER BY r.place))::int8 AS bytes_to,
+        (sum(r.bytes) OVER (ORDER BY r.place))::int8 AS all_to
     FROM (
-        SELECT k.push, y.*
-        FROM unnest($1::int4[], $2::uuid[], $3::uuid[], $4::uuid[]) AS k (push, organization_id, user_id, key)
-        CROSS JOIN LATERAL (
-            SELECT x.*, (coalesce(CASE WHEN pg_column_compression(x.response_body) IS NULL THEN pg_column_size(x.response_body) ELSE octet_length(x.response_body::text) END, 0) + coalesce(CASE WHEN pg_column_compression(x.error) IS NULL THEN pg_column_size(x.error) ELSE octet_length(x.error::text) END, 0)
-    + 39 * coalesce(cardinality(x.depends_on), 0))::int8 AS bytes FROM mutations x
-            WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id AND x.idempotency_key = k.key
-            OFFSET 0
-        ) y
+        SELECT x.*, (CASE WHEN (pg_column_compression(x.response_body) IS NOT NULL AND pg_column_size(x.response_body) > 2048 OR pg_column_compression(x.error) IS NOT NULL AND pg_column_size(x.error) > 2048)
+    AND (x.place > (
+        SELECT s.place
+        FROM (
+            SELECT t.place AS place, sum(coalesce(CASE WHEN pg_column_compression(t.response_body) IS NULL THEN pg_column_size(t.response_body) ELSE octet_length(t.response_body::text) END, 0) + coalesce(CASE WHEN pg_column_compression(t.error) IS NULL THEN pg_column_size(t.error) ELSE octet_length(t.error::text) END, 0)) OVER (
+                ORDER BY t.place ROWS UNBOUNDED PRECEDING) AS bytes_to
+            FROM found t
+        ) s
+        WHERE s.bytes_to >= $6::int8
+        ORDER BY s.place
+        LIMIT 1
+    ))
+THEN coalesce(pg_column_size(x.response_body), 0) + coalesce(pg_column_size(x.error), 0) ELSE coalesce(CASE WHEN pg_column_compression(x.response_body) IS NULL THEN pg_column_size(x.response_body) ELSE octet_length(x.response_body::text) END, 0) + coalesce(CASE WHEN pg_column_compression(x.error) IS NULL THEN pg_column_size(x.error) ELSE octet_length(x.error::text) END, 0) END + 39 * coalesce(cardinality(x.depends_on), 0))::int8 AS bytes
+        FROM found x
         OFFSET 0
     ) r
 ) m;
 
 -- group_mutations_by_id
 -- $1 push, $2 organization_id, $3 user_id, $4 id, $5 bytes, $6 all_bytes
+WITH found AS MATERIALIZED (
+    SELECT k.push, y.*, row_number() OVER (ORDER BY k.push, y.position) AS place
+    FROM unnest($1::int4[], $2::uuid[], $3::uuid[], $4::uuid[]) AS k (push, organization_id, user_id, id)
+    CROSS JOIN LATERAL (
+        SELECT x.id, x.accepted_at, x.idempotency_key, x.device_id, x.sequence_number, x.position, x.operation, x.entity_type, x.local_id, x.local_number, x.server_id, x.server_id_is_integer, x.status, x.revision, x.version, x.etag, x.attempt_count, x.next_retry_at, x.depends_on, x.resolution, x.response_status, x.response_body, x.error, x.fingerprint, x.fingerprint_places, x.synced_at, x.blocked_on
+        FROM mutations x
+        WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id AND x.id = k.id
+        OFFSET 0
+    ) y
+)
 SELECT m.push, m.id, m.accepted_at, m.idempotency_key, m.device_id, m.sequence_number, m.position, m.operation, m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer, m.status, m.revision, m.version, m.etag, m.attempt_count, m.next_retry_at, CASE WHEN (m.bytes <= 2048
     OR (m.bytes_to - m.bytes < $5::int8 AND m.all_to - m.bytes < $6::int8)) THEN CASE WHEN cardinality(m.depends_on) > 32
         THEN m.depends_on[coalesce(array_position(m.depends_on, m.blocked_on), 1):]
@@ -103,17 +129,23 @@ SELECT m.push, m.id, m.accepted_at, m.idempotency_key, m.device_id, m.sequence_n
         ELSE m.depends_on END) > 32
     AS lacks_blockers
 FROM (
-    SELECT r.*, (sum(r.bytes) OVER (PARTITION BY r.push ORDER BY r.position))::int8 AS bytes_to,
-        (sum(r.bytes) OVER (ORDER BY r.push, r.position))::int8 AS all_to
+    SELECT r.*, (sum(r.bytes) OVER (PARTITION BY r.push ORDER BY r.place))::int8 AS bytes_to,
+        (sum(r.bytes) OVER (ORDER BY r.place))::int8 AS all_to
     FROM (
-        SELECT k.push, y.*
-        FROM unnest($1::int4[], $2::uuid[], $3::uuid[], $4::uuid[]) AS k (push, organization_id, user_id, id)
-        CROSS JOIN LATERAL (
-            SELECT x.*, (coalesce(CASE WHEN pg_column_compression(x.response_body) IS NULL THEN pg_column_size(x.response_body) ELSE octet_length(x.response_body::text) END, 0) + coalesce(CASE WHEN pg_column_compression(x.error) IS NULL THEN pg_column_size(x.error) ELSE octet_length(x.error::text) END, 0)
-    + 39 * coalesce(cardinality(x.depends_on), 0))::int8 AS bytes FROM mutations x
-            WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id AND x.id = k.id
-            OFFSET 0
-        ) y
+        SELECT x.*, (CASE WHEN (pg_column_compression(x.response_body) IS NOT NULL AND pg_column_size(x.response_body) > 2048 OR pg_column_compression(x.error) IS NOT NULL AND pg_column_size(x.error) > 2048)
+    AND (x.place > (
+        SELECT s.place
+        FROM (
+            SELECT t.place AS place, sum(coalesce(CASE WHEN pg_column_compression(t.response_body) IS NULL THEN pg_column_size(t.response_body) ELSE octet_length(t.response_body::text) END, 0) + coalesce(CASE WHEN pg_column_compression(t.error) IS NULL THEN pg_column_size(t.error) ELSE octet_length(t.error::text) END, 0)) OVER (
+                ORDER BY t.place ROWS UNBOUNDED PRECEDING) AS bytes_to
+            FROM found t
+        ) s
+        WHERE s.bytes_to >= $6::int8
+        ORDER BY s.place
+        LIMIT 1
+    ))
+THEN coalesce(pg_column_size(x.response_body), 0) + coalesce(pg_column_size(x.error), 0) ELSE coalesce(CASE WHEN pg_column_compression(x.response_body) IS NULL THEN pg_column_size(x.response_body) ELSE octet_length(x.response_body::text) END, 0) + coalesce(CASE WHEN pg_column_compression(x.error) IS NULL THEN pg_column_size(x.error) ELSE octet_length(x.error::text) END, 0) END + 39 * coalesce(cardinality(x.depends_on), 0))::int8 AS bytes
+        FROM found x
         OFFSET 0
     ) r
 ) m;
@@ -481,12 +513,9 @@ CROSS JOIN LATERAL (
 -- push_lock_entities
 -- Locks the entities that pushes name, with documents up to a number of bytes.
 -- $1 organization_id, $2 entity_type, $3 id, $4 mapped_organization_id, $5 mapped_user_id, $6 mapped_client_id, $7 mapped_entity_type, $8 bytes
-SELECT q.organization_id, q.entity_type, q.id, q.id_is_integer, q.version, q.is_deleted, CASE WHEN q.bytes_to - q.bytes < $8::int8 THEN q.document END AS document, q.owner_id, q.client_id, q.updated_by, q.updated_on, q.run_base, q.etag, q.bytes
-FROM (
-    SELECT p.*, (sum(p.bytes) OVER (ORDER BY p.organization_id, p.entity_type, p.id))::int8 AS bytes_to
+WITH found AS MATERIALIZED (
+    SELECT r.*, row_number() OVER () AS place
     FROM (
-        SELECT r.*, coalesce(CASE WHEN pg_column_compression(r.document) IS NULL THEN pg_column_size(r.document) ELSE octet_length(r.document::text) END, 0)::int8 AS bytes
-        FROM (
 SELECT e.*
 FROM (
     SELECT d.organization_id, d.entity_type, d.id
@@ -509,7 +538,26 @@ CROSS JOIN LATERAL (
     WHERE x.organization_id = k.organization_id AND x.entity_type = k.entity_type AND x.id = k.id
     FOR UPDATE
 ) e
-        ) r
+    ) r
+)
+SELECT q.organization_id, q.entity_type, q.id, q.id_is_integer, q.version, q.is_deleted, CASE WHEN q.bytes_to - q.bytes < $8::int8 THEN q.document END AS document, q.owner_id, q.client_id, q.updated_by, q.updated_on, q.run_base, q.etag, q.bytes
+FROM (
+    SELECT p.*, (sum(p.bytes) OVER (ROWS UNBOUNDED PRECEDING))::int8 AS bytes_to
+    FROM (
+        SELECT r.*, (CASE WHEN (pg_column_compression(r.document) IS NOT NULL AND pg_column_size(r.document) > 2048)
+    AND (r.place > (
+        SELECT s.place
+        FROM (
+            SELECT t.place AS place, sum(coalesce(CASE WHEN pg_column_compression(t.document) IS NULL THEN pg_column_size(t.document) ELSE octet_length(t.document::text) END, 0)) OVER (
+                ORDER BY t.place ROWS UNBOUNDED PRECEDING) AS bytes_to
+            FROM found t
+        ) s
+        WHERE s.bytes_to >= $8::int8
+        ORDER BY s.place
+        LIMIT 1
+    ))
+THEN coalesce(pg_column_size(r.document), 0) ELSE coalesce(CASE WHEN pg_column_compression(r.document) IS NULL THEN pg_column_size(r.document) ELSE octet_length(r.document::text) END, 0) END)::int8 AS bytes
+        FROM found r
         OFFSET 0
     ) p
 ) q;
@@ -517,12 +565,9 @@ CROSS JOIN LATERAL (
 -- push_look_at_entities
 -- Reads the same without waiting for row locks.
 -- $1 organization_id, $2 entity_type, $3 id, $4 mapped_organization_id, $5 mapped_user_id, $6 mapped_client_id, $7 mapped_entity_type, $8 bytes
-SELECT q.organization_id, q.entity_type, q.id, q.id_is_integer, q.version, q.is_deleted, CASE WHEN q.bytes_to - q.bytes < $8::int8 THEN q.document END AS document, q.owner_id, q.client_id, q.updated_by, q.updated_on, q.run_base, q.etag, q.bytes
-FROM (
-    SELECT p.*, (sum(p.bytes) OVER (ORDER BY p.organization_id, p.entity_type, p.id))::int8 AS bytes_to
+WITH found AS MATERIALIZED (
+    SELECT r.*, row_number() OVER () AS place
     FROM (
-        SELECT r.*, coalesce(CASE WHEN pg_column_compression(r.document) IS NULL THEN pg_column_size(r.document) ELSE octet_length(r.document::text) END, 0)::int8 AS bytes
-        FROM (
 SELECT e.*
 FROM (
     SELECT d.organization_id, d.entity_type, d.id
@@ -545,7 +590,26 @@ CROSS JOIN LATERAL (
     WHERE x.organization_id = k.organization_id AND x.entity_type = k.entity_type AND x.id = k.id
     OFFSET 0
 ) e
-        ) r
+    ) r
+)
+SELECT q.organization_id, q.entity_type, q.id, q.id_is_integer, q.version, q.is_deleted, CASE WHEN q.bytes_to - q.bytes < $8::int8 THEN q.document END AS document, q.owner_id, q.client_id, q.updated_by, q.updated_on, q.run_base, q.etag, q.bytes
+FROM (
+    SELECT p.*, (sum(p.bytes) OVER (ROWS UNBOUNDED PRECEDING))::int8 AS bytes_to
+    FROM (
+        SELECT r.*, (CASE WHEN (pg_column_compression(r.document) IS NOT NULL AND pg_column_size(r.document) > 2048)
+    AND (r.place > (
+        SELECT s.place
+        FROM (
+            SELECT t.place AS place, sum(coalesce(CASE WHEN pg_column_compression(t.document) IS NULL THEN pg_column_size(t.document) ELSE octet_length(t.document::text) END, 0)) OVER (
+                ORDER BY t.place ROWS UNBOUNDED PRECEDING) AS bytes_to
+            FROM found t
+        ) s
+        WHERE s.bytes_to >= $8::int8
+        ORDER BY s.place
+        LIMIT 1
+    ))
+THEN coalesce(pg_column_size(r.document), 0) ELSE coalesce(CASE WHEN pg_column_compression(r.document) IS NULL THEN pg_column_size(r.document) ELSE octet_length(r.document::text) END, 0) END)::int8 AS bytes
+        FROM found r
         OFFSET 0
     ) p
 ) q;
@@ -553,12 +617,9 @@ CROSS JOIN LATERAL (
 -- push_lock_own_entities
 -- Locks the same entities, and those named by a device's local id
 -- $1 organization_id, $2 entity_type, $3 id, $4 mapped_organization_id, $5 mapped_user_id, $6 mapped_client_id, $7 mapped_entity_type, $8 own_organization_id, $9 own_user_id, $10 own_device_id, $11 own_entity_type, $12 own_local_id, $13 bytes
-SELECT q.organization_id, q.entity_type, q.id, q.id_is_integer, q.version, q.is_deleted, CASE WHEN q.bytes_to - q.bytes < $13::int8 THEN q.document END AS document, q.owner_id, q.client_id, q.updated_by, q.updated_on, q.run_base, q.etag, q.bytes
-FROM (
-    SELECT p.*, (sum(p.bytes) OVER (ORDER BY p.organization_id, p.entity_type, p.id))::int8 AS bytes_to
+WITH found AS MATERIALIZED (
+    SELECT r.*, row_number() OVER () AS place
     FROM (
-        SELECT r.*, coalesce(CASE WHEN pg_column_compression(r.document) IS NULL THEN pg_column_size(r.document) ELSE octet_length(r.document::text) END, 0)::int8 AS bytes
-        FROM (
 SELECT e.*
 FROM (
     SELECT d.organization_id, d.entity_type, d.id
@@ -591,7 +652,26 @@ CROSS JOIN LATERAL (
     WHERE x.organization_id = k.organization_id AND x.entity_type = k.entity_type AND x.id = k.id
     FOR UPDATE
 ) e
-        ) r
+    ) r
+)
+SELECT q.organization_id, q.entity_type, q.id, q.id_is_integer, q.version, q.is_deleted, CASE WHEN q.bytes_to - q.bytes < $13::int8 THEN q.document END AS document, q.owner_id, q.client_id, q.updated_by, q.updated_on, q.run_base, q.etag, q.bytes
+FROM (
+    SELECT p.*, (sum(p.bytes) OVER (ROWS UNBOUNDED PRECEDING))::int8 AS bytes_to
+    FROM (
+        SELECT r.*, (CASE WHEN (pg_column_compression(r.document) IS NOT NULL AND pg_column_size(r.document) > 2048)
+    AND (r.place > (
+        SELECT s.place
+        FROM (
+            SELECT t.place AS place, sum(coalesce(CASE WHEN pg_column_compression(t.document) IS NULL THEN pg_column_size(t.document) ELSE octet_length(t.document::text) END, 0)) OVER (
+                ORDER BY t.place ROWS UNBOUNDED PRECEDING) AS bytes_to
+            FROM found t
+        ) s
+        WHERE s.bytes_to >= $13::int8
+        ORDER BY s.place
+        LIMIT 1
+    ))
+THEN coalesce(pg_column_size(r.document), 0) ELSE coalesce(CASE WHEN pg_column_compression(r.document) IS NULL THEN pg_column_size(r.document) ELSE octet_length(r.document::text) END, 0) END)::int8 AS bytes
+        FROM found r
         OFFSET 0
     ) p
 ) q;
@@ -599,12 +679,9 @@ CROSS JOIN LATERAL (
 -- push_look_at_own_entities
 -- Reads the same without waiting for row locks.
 -- $1 organization_id, $2 entity_type, $3 id, $4 mapped_organization_id, $5 mapped_user_id, $6 mapped_client_id, $7 mapped_entity_type, $8 own_organization_id, $9 own_user_id, $10 own_device_id, $11 own_entity_type, $12 own_local_id, $13 bytes
-SELECT q.organization_id, q.entity_type, q.id, q.id_is_integer, q.version, q.is_deleted, CASE WHEN q.bytes_to - q.bytes < $13::int8 THEN q.document END AS document, q.owner_id, q.client_id, q.updated_by, q.updated_on, q.run_base, q.etag, q.bytes
-FROM (
-    SELECT p.*, (sum(p.bytes) OVER (ORDER BY p.organization_id, p.entity_type, p.id))::int8 AS bytes_to
+WITH found AS MATERIALIZED (
+    SELECT r.*, row_number() OVER () AS place
     FROM (
-        SELECT r.*, coalesce(CASE WHEN pg_column_compression(r.document) IS NULL THEN pg_column_size(r.document) ELSE octet_length(r.document::text) END, 0)::int8 AS bytes
-        FROM (
 SELECT e.*
 FROM (
     SELECT d.organization_id, d.entity_type, d.id
@@ -637,7 +714,26 @@ CROSS JOIN LATERAL (
     WHERE x.organization_id = k.organization_id AND x.entity_type = k.entity_type AND x.id = k.id
     OFFSET 0
 ) e
-        ) r
+    ) r
+)
+SELECT q.organization_id, q.entity_type, q.id, q.id_is_integer, q.version, q.is_deleted, CASE WHEN q.bytes_to - q.bytes < $13::int8 THEN q.document END AS document, q.owner_id, q.client_id, q.updated_by, q.updated_on, q.run_base, q.etag, q.bytes
+FROM (
+    SELECT p.*, (sum(p.bytes) OVER (ROWS UNBOUNDED PRECEDING))::int8 AS bytes_to
+    FROM (
+        SELECT r.*, (CASE WHEN (pg_column_compression(r.document) IS NOT NULL AND pg_column_size(r.document) > 2048)
+    AND (r.place > (
+        SELECT s.place
+        FROM (
+            SELECT t.place AS place, sum(coalesce(CASE WHEN pg_column_compression(t.document) IS NULL THEN pg_column_size(t.document) ELSE octet_length(t.document::text) END, 0)) OVER (
+                ORDER BY t.place ROWS UNBOUNDED PRECEDING) AS bytes_to
+            FROM found t
+        ) s
+        WHERE s.bytes_to >= $13::int8
+        ORDER BY s.place
+        LIMIT 1
+    ))
+THEN coalesce(pg_column_size(r.document), 0) ELSE coalesce(CASE WHEN pg_column_compression(r.document) IS NULL THEN pg_column_size(r.document) ELSE octet_length(r.document::text) END, 0) END)::int8 AS bytes
+        FROM found r
         OFFSET 0
     ) p
 ) q;
@@ -645,12 +741,9 @@ CROSS JOIN LATERAL (
 -- group_lock_related_entities
 -- Locks entities that are written, and those to which they refer.
 -- $1 organization_id, $2 entity_type, $3 id, $4 mapped_organization_id, $5 mapped_user_id, $6 mapped_client_id, $7 mapped_entity_type, $8 own_organization_id, $9 own_user_id, $10 own_device_id, $11 own_entity_type, $12 own_local_id, $13 target_organization_id, $14 target_entity_type, $15 target_id, $16 target_mapped_organization_id, $17 target_mapped_user_id, $18 target_mapped_client_id, $19 target_mapped_entity_type, $20 target_own_organization_id, $21 target_own_user_id, $22 target_own_device_id, $23 target_own_entity_type, $24 target_own_local_id, $25 bytes
-SELECT q.organization_id, q.entity_type, q.id, q.id_is_integer, q.version, q.is_deleted, CASE WHEN q.bytes_to - q.bytes < $25::int8 THEN q.document END AS document, q.owner_id, q.client_id, q.updated_by, q.updated_on, q.run_base, q.etag, q.bytes, q.is_target
-FROM (
-    SELECT p.*, (sum(p.bytes) OVER (ORDER BY p.organization_id, p.entity_type, p.id))::int8 AS bytes_to
+WITH found AS MATERIALIZED (
+    SELECT r.*, row_number() OVER () AS place
     FROM (
-        SELECT r.*, coalesce(CASE WHEN pg_column_compression(r.document) IS NULL THEN pg_column_size(r.document) ELSE octet_length(r.document::text) END, 0)::int8 AS bytes
-        FROM (
 SELECT e.*, k.is_target
 FROM (
     SELECT n.organization_id, n.entity_type, n.id, bool_and(n.is_target) AS is_target
@@ -710,7 +803,26 @@ CROSS JOIN LATERAL (
     WHERE x.organization_id = k.organization_id AND x.entity_type = k.entity_type AND x.id = k.id
     FOR UPDATE
 ) e
-        ) r
+    ) r
+)
+SELECT q.organization_id, q.entity_type, q.id, q.id_is_integer, q.version, q.is_deleted, CASE WHEN q.bytes_to - q.bytes < $25::int8 THEN q.document END AS document, q.owner_id, q.client_id, q.updated_by, q.updated_on, q.run_base, q.etag, q.bytes, q.is_target
+FROM (
+    SELECT p.*, (sum(p.bytes) OVER (ROWS UNBOUNDED PRECEDING))::int8 AS bytes_to
+    FROM (
+        SELECT r.*, (CASE WHEN (pg_column_compression(r.document) IS NOT NULL AND pg_column_size(r.document) > 2048)
+    AND (r.place > (
+        SELECT s.place
+        FROM (
+            SELECT t.place AS place, sum(coalesce(CASE WHEN pg_column_compression(t.document) IS NULL THEN pg_column_size(t.document) ELSE octet_length(t.document::text) END, 0)) OVER (
+                ORDER BY t.place ROWS UNBOUNDED PRECEDING) AS bytes_to
+            FROM found t
+        ) s
+        WHERE s.bytes_to >= $25::int8
+        ORDER BY s.place
+        LIMIT 1
+    ))
+THEN coalesce(pg_column_size(r.document), 0) ELSE coalesce(CASE WHEN pg_column_compression(r.document) IS NULL THEN pg_column_size(r.document) ELSE octet_length(r.document::text) END, 0) END)::int8 AS bytes
+        FROM found r
         OFFSET 0
     ) p
 ) q;
@@ -718,12 +830,9 @@ CROSS JOIN LATERAL (
 -- group_look_at_related_entities
 -- Reads the same without waiting for row locks.
 -- $1 organization_id, $2 entity_type, $3 id, $4 mapped_organization_id, $5 mapped_user_id, $6 mapped_client_id, $7 mapped_entity_type, $8 own_organization_id, $9 own_user_id, $10 own_device_id, $11 own_entity_type, $12 own_local_id, $13 target_organization_id, $14 target_entity_type, $15 target_id, $16 target_mapped_organization_id, $17 target_mapped_user_id, $18 target_mapped_client_id, $19 target_mapped_entity_type, $20 target_own_organization_id, $21 target_own_user_id, $22 target_own_device_id, $23 target_own_entity_type, $24 target_own_local_id, $25 bytes
-SELECT q.organization_id, q.entity_type, q.id, q.id_is_integer, q.version, q.is_deleted, CASE WHEN q.bytes_to - q.bytes < $25::int8 THEN q.document END AS document, q.owner_id, q.client_id, q.updated_by, q.updated_on, q.run_base, q.etag, q.bytes, q.is_target
-FROM (
-    SELECT p.*, (sum(p.bytes) OVER (ORDER BY p.organization_id, p.entity_type, p.id))::int8 AS bytes_to
+WITH found AS MATERIALIZED (
+    SELECT r.*, row_number() OVER () AS place
     FROM (
-        SELECT r.*, coalesce(CASE WHEN pg_column_compression(r.document) IS NULL THEN pg_column_size(r.document) ELSE octet_length(r.document::text) END, 0)::int8 AS bytes
-        FROM (
 SELECT e.*, k.is_target
 FROM (
     SELECT n.organization_id, n.entity_type, n.id, bool_and(n.is_target) AS is_target
@@ -783,7 +892,26 @@ CROSS JOIN LATERAL (
     WHERE x.organization_id = k.organization_id AND x.entity_type = k.entity_type AND x.id = k.id
     OFFSET 0
 ) e
-        ) r
+    ) r
+)
+SELECT q.organization_id, q.entity_type, q.id, q.id_is_integer, q.version, q.is_deleted, CASE WHEN q.bytes_to - q.bytes < $25::int8 THEN q.document END AS document, q.owner_id, q.client_id, q.updated_by, q.updated_on, q.run_base, q.etag, q.bytes, q.is_target
+FROM (
+    SELECT p.*, (sum(p.bytes) OVER (ROWS UNBOUNDED PRECEDING))::int8 AS bytes_to
+    FROM (
+        SELECT r.*, (CASE WHEN (pg_column_compression(r.document) IS NOT NULL AND pg_column_size(r.document) > 2048)
+    AND (r.place > (
+        SELECT s.place
+        FROM (
+            SELECT t.place AS place, sum(coalesce(CASE WHEN pg_column_compression(t.document) IS NULL THEN pg_column_size(t.document) ELSE octet_length(t.document::text) END, 0)) OVER (
+                ORDER BY t.place ROWS UNBOUNDED PRECEDING) AS bytes_to
+            FROM found t
+        ) s
+        WHERE s.bytes_to >= $25::int8
+        ORDER BY s.place
+        LIMIT 1
+    ))
+THEN coalesce(pg_column_size(r.document), 0) ELSE coalesce(CASE WHEN pg_column_compression(r.document) IS NULL THEN pg_column_size(r.document) ELSE octet_length(r.document::text) END, 0) END)::int8 AS bytes
+        FROM found r
         OFFSET 0
     ) p
 ) q;

@@ -17,21 +17,25 @@ SELECT m.id, m.endpoint, m.payload, m.headers, m.dependency_ids, m.priority, m.m
         THEN m.depends_on[coalesce(array_position(m.depends_on, m.blocked_on), 1):]
         ELSE m.depends_on END AS depends_on, m.resolution, m.response_status, m.response_body, m.error, m.fingerprint, m.fingerprint_places, m.synced_at, m.has_more
 FROM (
-    SELECT p.*, row_number() OVER w AS place, sum(p.bytes) OVER w AS bytes_to,
-        row_number() OVER w < count(*) OVER () AS has_more
+    SELECT r.*, r.place < r.found AS has_more, count(*) FILTER (WHERE r.place > 1 AND r.bytes_to > $8) OVER (ORDER BY r.position ROWS UNBOUNDED PRECEDING) AS past
     FROM (
-        SELECT x.*, 1024 + coalesce(octet_length(x.entity_type::text), 0) + coalesce(octet_length(x.endpoint::text), 0) + coalesce(octet_length(x.payload::text), 0) + coalesce(octet_length(x.headers::text), 0) + 39 * coalesce(cardinality(x.dependency_ids), 0) + coalesce(octet_length(x.etag::text), 0) + 39 * coalesce(cardinality(x.depends_on), 0) + coalesce(octet_length(x.response_body::text), 0) + coalesce(octet_length(x.error::text), 0) + coalesce(octet_length(x.last_error::text), 0) + coalesce(pg_column_size(x.fingerprint_places), 0) AS bytes
-        FROM mutations x
-        WHERE x.organization_id = $1 AND x.user_id = $2 AND x.position > $3
-            AND (cardinality($4::text[]) = 0 OR x.status = ANY ($4))
-            AND ($5::uuid IS NULL OR x.device_id = $5)
-            AND ($6::text IS NULL OR x.entity_type = $6)
-        ORDER BY x.position
-        LIMIT $7
-    ) p
-    WINDOW w AS (ORDER BY p.position)
+        SELECT p.*, row_number() OVER w AS place, sum(1024 + coalesce(octet_length(p.entity_type), 0) + coalesce(octet_length(p.endpoint), 0) + coalesce(CASE WHEN pg_column_compression(p.payload) IS NULL THEN pg_column_size(p.payload) ELSE octet_length(p.payload::text) END, 0) + coalesce(CASE WHEN pg_column_compression(p.headers) IS NULL THEN pg_column_size(p.headers) ELSE octet_length(p.headers::text) END, 0) + 39 * coalesce(cardinality(p.dependency_ids), 0) + coalesce(octet_length(p.etag), 0) + 39 * coalesce(cardinality(p.depends_on), 0) + coalesce(CASE WHEN pg_column_compression(p.response_body) IS NULL THEN pg_column_size(p.response_body) ELSE octet_length(p.response_body::text) END, 0) + coalesce(CASE WHEN pg_column_compression(p.error) IS NULL THEN pg_column_size(p.error) ELSE octet_length(p.error::text) END, 0) + coalesce(octet_length(p.last_error), 0) + coalesce(pg_column_size(p.fingerprint_places), 0)) OVER w AS bytes_to
+        FROM (
+            SELECT y.*, count(*) OVER () AS found
+            FROM (
+                SELECT x.* FROM mutations x
+                WHERE x.organization_id = $1 AND x.user_id = $2 AND x.position > $3
+                    AND (cardinality($4::text[]) = 0 OR x.status = ANY ($4))
+                    AND ($5::uuid IS NULL OR x.device_id = $5)
+                    AND ($6::text IS NULL OR x.entity_type = $6)
+                ORDER BY x.position
+                LIMIT $7
+            ) y
+        ) p
+        WINDOW w AS (ORDER BY p.position ROWS UNBOUNDED PRECEDING)
+    ) r
 ) m
-WHERE m.place = 1 OR m.bytes_to <= $8
+WHERE m.past < 1
 ORDER BY m.position;
 
 -- order_shape
@@ -56,28 +60,37 @@ SELECT m.user_id, m.id, m.endpoint, m.payload, m.headers, m.dependency_ids, m.pr
         THEN m.depends_on[coalesce(array_position(m.depends_on, m.blocked_on), 1):]
         ELSE m.depends_on END AS depends_on, m.resolution, m.response_status, m.response_body, m.error, m.fingerprint, m.fingerprint_places, m.synced_at, m.has_more
 FROM (
-    SELECT p.*, row_number() OVER w AS place, sum(p.bytes) OVER w AS bytes_to,
-        row_number() OVER w < count(*) OVER () AS has_more
+    SELECT r.*, r.place < r.found AS has_more, count(*) FILTER (WHERE r.place > 1 AND r.bytes_to > $11) OVER (ORDER BY r.user_id, r.position ROWS UNBOUNDED PRECEDING) AS past
     FROM (
-        SELECT x.*, 1024 + coalesce(octet_length(x.entity_type::text), 0) + coalesce(octet_length(x.endpoint::text), 0) + coalesce(octet_length(x.payload::text), 0) + coalesce(octet_length(x.headers::text), 0) + 39 * coalesce(cardinality(x.dependency_ids), 0) + coalesce(octet_length(x.etag::text), 0) + 39 * coalesce(cardinality(x.depends_on), 0) + coalesce(octet_length(x.response_body::text), 0) + coalesce(octet_length(x.error::text), 0) + coalesce(octet_length(x.last_error::text), 0) + coalesce(pg_column_size(x.fingerprint_places), 0) AS bytes
-        FROM mutations x
-        WHERE x.organization_id = $1 AND (x.user_id, x.position) > ($2, $3)
-            AND (x.user_id, x.position) <= ($4, $5) AND x.position > 0
-            AND (cardinality($6::text[]) = 0 OR x.status = ANY ($6))
-            AND ($7::uuid IS NULL OR x.device_id = $7)
-            AND ($8::text IS NULL OR x.entity_type = $8)
-            AND ($9::uuid IS NULL OR x.user_id = $9)
-        ORDER BY x.user_id, x.position
-        LIMIT $10
-    ) p
-    WINDOW w AS (ORDER BY p.user_id, p.position)
+        SELECT p.*, row_number() OVER w AS place, sum(1024 + coalesce(octet_length(p.entity_type), 0) + coalesce(octet_length(p.endpoint), 0) + coalesce(CASE WHEN pg_column_compression(p.payload) IS NULL THEN pg_column_size(p.payload) ELSE octet_length(p.payload::text) END, 0) + coalesce(CASE WHEN pg_column_compression(p.headers) IS NULL THEN pg_column_size(p.headers) ELSE octet_length(p.headers::text) END, 0) + 39 * coalesce(cardinality(p.dependency_ids), 0) + coalesce(octet_length(p.etag), 0) + 39 * coalesce(cardinality(p.depends_on), 0) + coalesce(CASE WHEN pg_column_compression(p.response_body) IS NULL THEN pg_column_size(p.response_body) ELSE octet_length(p.response_body::text) END, 0) + coalesce(CASE WHEN pg_column_compression(p.error) IS NULL THEN pg_column_size(p.error) ELSE octet_length(p.error::text) END, 0) + coalesce(octet_length(p.last_error), 0) + coalesce(pg_column_size(p.fingerprint_places), 0)) OVER w AS bytes_to
+        FROM (
+            SELECT y.*, count(*) OVER () AS found
+            FROM (
+                SELECT x.* FROM mutations x
+                WHERE x.organization_id = $1 AND (x.user_id, x.position) > ($2, $3)
+                    AND (x.user_id, x.position) <= ($4, $5) AND x.position > 0
+                    AND (cardinality($6::text[]) = 0 OR x.status = ANY ($6))
+                    AND ($7::uuid IS NULL OR x.device_id = $7)
+                    AND ($8::text IS NULL OR x.entity_type = $8)
+                    AND ($9::uuid IS NULL OR x.user_id = $9)
+                ORDER BY x.user_id, x.position
+                LIMIT $10
+            ) y
+        ) p
+        WINDOW w AS (ORDER BY p.user_id, p.position ROWS UNBOUNDED PRECEDING)
+    ) r
 ) m
-WHERE m.place = 1 OR m.bytes_to <= $11
+WHERE m.past < 1
 ORDER BY m.user_id, m.position;
 
 -- mutations_records
 -- Reads records, with the contents of as many records as the limit `bytes` permits.
 -- $1 organization, $2 user, $3 ids, $4 bytes, $5 all_bytes
+WITH found AS MATERIALIZED (
+    SELECT x.id, x.accepted_at, x.idempotency_key, x.device_id, x.sequence_number, x.position, x.operation, x.entity_type, x.local_id, x.local_number, x.server_id, x.server_id_is_integer, x.status, x.revision, x.version, x.etag, x.attempt_count, x.next_retry_at, x.depends_on, x.resolution, x.response_status, x.response_body, x.error, x.fingerprint, x.fingerprint_places, x.synced_at, x.blocked_on, row_number() OVER (ORDER BY x.position) AS place
+    FROM mutations x
+    WHERE x.organization_id = $1 AND x.user_id = $2 AND x.id = ANY ($3::uuid[])
+)
 SELECT m.id, m.accepted_at, m.idempotency_key, m.device_id, m.sequence_number, m.position, m.operation, m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer, m.status, m.revision, m.version, m.etag, m.attempt_count, m.next_retry_at, CASE WHEN (m.bytes <= 2048
     OR (m.bytes_to - m.bytes < $4::int8 AND m.all_to - m.bytes < $5::int8)) THEN CASE WHEN cardinality(m.depends_on) > 32
         THEN m.depends_on[coalesce(array_position(m.depends_on, m.blocked_on), 1):]
@@ -93,11 +106,22 @@ SELECT m.id, m.accepted_at, m.idempotency_key, m.device_id, m.sequence_number, m
         ELSE m.depends_on END) > 32
     AS lacks_blockers
 FROM (
-    SELECT r.*, (sum(r.bytes) OVER (ORDER BY r.position))::int8 AS bytes_to, 0::int8 AS all_to
+    SELECT r.*, (sum(r.bytes) OVER (ORDER BY r.place))::int8 AS bytes_to, 0::int8 AS all_to
     FROM (
-        SELECT x.*, (coalesce(CASE WHEN pg_column_compression(x.response_body) IS NULL THEN pg_column_size(x.response_body) ELSE octet_length(x.response_body::text) END, 0) + coalesce(CASE WHEN pg_column_compression(x.error) IS NULL THEN pg_column_size(x.error) ELSE octet_length(x.error::text) END, 0)
-    + 39 * coalesce(cardinality(x.depends_on), 0))::int8 AS bytes FROM mutations x
-        WHERE x.organization_id = $1 AND x.user_id = $2 AND x.id = ANY ($3::uuid[])
+        SELECT x.*, (CASE WHEN (pg_column_compression(x.response_body) IS NOT NULL AND pg_column_size(x.response_body) > 2048 OR pg_column_compression(x.error) IS NOT NULL AND pg_column_size(x.error) > 2048)
+    AND (x.place > (
+        SELECT s.place
+        FROM (
+            SELECT t.place AS place, sum(coalesce(CASE WHEN pg_column_compression(t.response_body) IS NULL THEN pg_column_size(t.response_body) ELSE octet_length(t.response_body::text) END, 0) + coalesce(CASE WHEN pg_column_compression(t.error) IS NULL THEN pg_column_size(t.error) ELSE octet_length(t.error::text) END, 0)) OVER (
+                ORDER BY t.place ROWS UNBOUNDED PRECEDING) AS bytes_to
+            FROM found t
+        ) s
+        WHERE s.bytes_to >= $4::int8
+        ORDER BY s.place
+        LIMIT 1
+    ))
+THEN coalesce(pg_column_size(x.response_body), 0) + coalesce(pg_column_size(x.error), 0) ELSE coalesce(CASE WHEN pg_column_compression(x.response_body) IS NULL THEN pg_column_size(x.response_body) ELSE octet_length(x.response_body::text) END, 0) + coalesce(CASE WHEN pg_column_compression(x.error) IS NULL THEN pg_column_size(x.error) ELSE octet_length(x.error::text) END, 0) END + 39 * coalesce(cardinality(x.depends_on), 0))::int8 AS bytes
+        FROM found x
         OFFSET 0
     ) r
 ) m;

@@ -121,6 +121,30 @@ WHERE m.organization_id = $1 AND m.user_id = $2 AND m.id = $3;
 -- settle_current
 -- The entities that replace mutations to be discarded.
 -- $1 organization, $2 user, $3 ids, $4 bytes, $5 error_bytes
+WITH found AS MATERIALIZED (
+    SELECT m.id AS mutation_id, m.error, k.place, e.*,
+        row_number() OVER (PARTITION BY e.entity_type, e.id ORDER BY k.place) AS copy
+    FROM unnest($3::uuid[]) WITH ORDINALITY AS k (id, place)
+    CROSS JOIN LATERAL (
+        SELECT * FROM mutations x
+        WHERE x.organization_id = $1 AND x.user_id = $2 AND x.id = k.id
+        OFFSET 0
+    ) m
+    CROSS JOIN LATERAL (
+        SELECT x.organization_id, x.entity_type, x.id, x.id_is_integer, x.version, x.is_deleted, x.document, x.owner_id, x.client_id, x.updated_by, x.updated_on, x.run_base, x.etag
+        FROM entities x
+        WHERE x.organization_id = $1 AND x.entity_type = m.entity_type AND x.id = coalesce(m.server_id, (
+                SELECT z.server_id FROM id_mappings z
+                WHERE z.organization_id = $1 AND z.user_id = $2 AND z.client_id = m.local_id
+                    AND z.entity_type = m.entity_type), (
+                SELECT coalesce(z.server_id, z.same_as) FROM local_ids z
+                WHERE m.local_number IS NOT NULL AND z.organization_id = $1 AND z.user_id = $2
+                    AND z.client_id = m.local_id))
+            AND (x.owner_id = $2 OR x.entity_type <> ALL (ARRAY(
+                SELECT t.name FROM entity_types t WHERE t.organization_id = $1 AND t.visibility = 'user')))
+        OFFSET 0
+    ) e
+)
 SELECT q.mutation_id, q.error_to - q.error_bytes < $5::int8 AS has_error,
     CASE WHEN q.error_to - q.error_bytes < $5::int8 THEN q.error END AS error, q.is_outline, q.organization_id, q.entity_type, q.id, q.id_is_integer, q.version, q.is_deleted, CASE WHEN NOT q.is_outline THEN q.document END AS document, q.owner_id, q.client_id, q.updated_by, q.updated_on, q.run_base, q.etag
 FROM (
@@ -128,28 +152,34 @@ FROM (
             AND (s.copy > 1 OR (sum(s.bytes) FILTER (WHERE s.copy = 1) OVER w) > $4::int8) AS is_outline,
         (sum(s.error_bytes) OVER w)::int8 AS error_to
     FROM (
-        SELECT m.id AS mutation_id, m.error, coalesce(CASE WHEN pg_column_compression(m.error) IS NULL THEN pg_column_size(m.error) ELSE octet_length(m.error::text) END, 0)::int8 AS error_bytes, k.place, e.*,
-            row_number() OVER (PARTITION BY e.entity_type, e.id ORDER BY k.place) AS copy
-        FROM unnest($3::uuid[]) WITH ORDINALITY AS k (id, place)
-        CROSS JOIN LATERAL (
-        SELECT * FROM mutations x
-        WHERE x.organization_id = $1 AND x.user_id = $2 AND x.id = k.id
+        SELECT r.*, (CASE WHEN (pg_column_compression(r.document) IS NOT NULL AND pg_column_size(r.document) > 2048)
+    AND (r.copy > 1 OR r.place > (
+        SELECT s.place
+        FROM (
+            SELECT t.place AS place, sum(coalesce(CASE WHEN pg_column_compression(t.document) IS NULL THEN pg_column_size(t.document) ELSE octet_length(t.document::text) END, 0)) OVER (
+                ORDER BY t.place ROWS UNBOUNDED PRECEDING) AS bytes_to
+            FROM found t WHERE NOT t.copy > 1
+        ) s
+        WHERE s.bytes_to >= $4::int8
+        ORDER BY s.place
+        LIMIT 1
+    ))
+THEN coalesce(pg_column_size(r.document), 0) ELSE coalesce(CASE WHEN pg_column_compression(r.document) IS NULL THEN pg_column_size(r.document) ELSE octet_length(r.document::text) END, 0) END)::int8 AS bytes,
+            (CASE WHEN (pg_column_compression(r.error) IS NOT NULL AND pg_column_size(r.error) > 2048)
+    AND (r.place > (
+        SELECT s.place
+        FROM (
+            SELECT t.place AS place, sum(coalesce(CASE WHEN pg_column_compression(t.error) IS NULL THEN pg_column_size(t.error) ELSE octet_length(t.error::text) END, 0)) OVER (
+                ORDER BY t.place ROWS UNBOUNDED PRECEDING) AS bytes_to
+            FROM found t
+        ) s
+        WHERE s.bytes_to >= $5::int8
+        ORDER BY s.place
+        LIMIT 1
+    ))
+THEN coalesce(pg_column_size(r.error), 0) ELSE coalesce(CASE WHEN pg_column_compression(r.error) IS NULL THEN pg_column_size(r.error) ELSE octet_length(r.error::text) END, 0) END)::int8 AS error_bytes
+        FROM found r
         OFFSET 0
-    ) m
-        CROSS JOIN LATERAL (
-            SELECT x.organization_id, x.entity_type, x.id, x.id_is_integer, x.version, x.is_deleted, x.document, x.owner_id, x.client_id, x.updated_by, x.updated_on, x.run_base, x.etag, coalesce(CASE WHEN pg_column_compression(x.document) IS NULL THEN pg_column_size(x.document) ELSE octet_length(x.document::text) END, 0)::int8 AS bytes
-            FROM entities x
-            WHERE x.organization_id = $1 AND x.entity_type = m.entity_type AND x.id = coalesce(m.server_id, (
-                    SELECT z.server_id FROM id_mappings z
-                    WHERE z.organization_id = $1 AND z.user_id = $2 AND z.client_id = m.local_id
-                        AND z.entity_type = m.entity_type), (
-                    SELECT coalesce(z.server_id, z.same_as) FROM local_ids z
-                    WHERE m.local_number IS NOT NULL AND z.organization_id = $1 AND z.user_id = $2
-                        AND z.client_id = m.local_id))
-                AND (x.owner_id = $2 OR x.entity_type <> ALL (ARRAY(
-                    SELECT t.name FROM entity_types t WHERE t.organization_id = $1 AND t.visibility = 'user')))
-            OFFSET 0
-        ) e
     ) s
     WINDOW w AS (ORDER BY s.place ROWS UNBOUNDED PRECEDING)
 ) q

@@ -13,23 +13,27 @@ CROSS JOIN LATERAL (
     ) x
 ) s
 LEFT JOIN LATERAL (
-    SELECT q.*, q.bytes_to > $7 AS is_cut,
+    SELECT r.*, r.bytes_to > $7 AS is_cut,
         (SELECT t.visibility = 'user' FROM entity_types t
-         WHERE t.organization_id = $1 AND t.name = q.entity_type) IS TRUE AS is_private
+         WHERE t.organization_id = $1 AND t.name = r.entity_type) IS TRUE AS is_private
     FROM (
-        SELECT p.*, sum(p.bytes) OVER (ORDER BY p.feed_position) AS bytes_to
+        SELECT q.*, count(*) FILTER (WHERE q.bytes_to > $7) OVER (ORDER BY q.feed_position ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS past
         FROM (
-            SELECT z.*, coalesce(octet_length(z.document::text), 0) AS bytes
-            FROM entities z
-            WHERE z.organization_id = $1 AND z.feed_position > $2 AND z.feed_position <= s.scanned_to
-                AND (cardinality($4::text[]) = 0 OR z.entity_type = ANY ($4))
-                AND ($5::timestamptz IS NULL OR z.updated_at >= $5)
-                AND (NOT z.is_deleted OR z.feed_position > coalesce($6::int8, f.last_position))
-            ORDER BY z.feed_position
-            LIMIT $3
-        ) p
-    ) q
-    WHERE q.bytes_to - q.bytes <= $7
+            SELECT p.*, sum(coalesce(CASE WHEN pg_column_compression(p.document) IS NULL THEN pg_column_size(p.document) ELSE octet_length(p.document::text) END, 0)) OVER (
+                    ORDER BY p.feed_position ROWS UNBOUNDED PRECEDING) AS bytes_to
+            FROM (
+                SELECT z.* FROM entities z
+                WHERE z.organization_id = $1 AND z.feed_position > $2
+                    AND z.feed_position <= s.scanned_to
+                    AND (cardinality($4::text[]) = 0 OR z.entity_type = ANY ($4))
+                    AND ($5::timestamptz IS NULL OR z.updated_at >= $5)
+                    AND (NOT z.is_deleted OR z.feed_position > coalesce($6::int8, f.last_position))
+                ORDER BY z.feed_position
+                LIMIT $3
+            ) p
+        ) q
+    ) r
+    WHERE r.past < 1
 ) e ON true
 WHERE f.organization_id = $1
 ORDER BY e.feed_position;
