@@ -140,6 +140,6 @@ package final class Program: Sendable {
     }
 
     private static let environment = ProcessInfo.processInfo.environment.filter {
-        !$0.key.hasPrefix("SLUICE_") && !$0.key.hasPrefix("PG")
+        !$0.key.hasPrefix("SLUICE_") && !$0.key.hasPrefix("PG") && !$0.key.hasPrefix("OTEL_")
     }
 }
