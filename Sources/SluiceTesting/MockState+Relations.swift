@@ -1,6 +1,6 @@
 import SluiceClient
 
-/// The rules about references to deleted entities (product rule 19).
+/// The rules about references to deleted entities (product rule 24).
 extension MockState {
     /// Checks the relations of a write, and changes the entities that refer to a deleted one.
     ///

@@ -238,7 +238,7 @@ extension BuiltInStore {
 
     /// The outcome of a write, and the writes of other entities that go before it.
     ///
-    /// No strategy overrides a relation (product rule 19): the write is a conflict, or gives way by `server_wins`.
+    /// No strategy overrides a relation (product rule 24): the write is a conflict, or gives way by `server_wins`.
     private static func decideWithRelations(
         _ write: Write,
         _ key: EntityKey,

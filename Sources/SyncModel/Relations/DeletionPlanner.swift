@@ -1,6 +1,6 @@
 import JSONText
 
-/// Why a write would break a relation (product rule 19).
+/// Why a write would break a relation (product rule 24).
 struct BrokenRelation: Error {
     let rule: String
     let detail: String

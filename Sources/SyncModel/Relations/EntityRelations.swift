@@ -1,6 +1,6 @@
 import JSONText
 
-/// What happens when an entity is deleted to which a relation leads (product rule 19).
+/// What happens when an entity is deleted to which a relation leads (product rule 24).
 public enum DeletionRule: String, Sendable, Hashable, CaseIterable {
     /// The deletion is a conflict while an entity refers to the deleted one.
     case restrict

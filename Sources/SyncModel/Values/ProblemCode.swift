@@ -146,7 +146,7 @@ public enum Rule {
     public static let header = "header_not_allowed"
     /// An entity that no client created, or two names that do not refer to the same entity.
     public static let entityReference = "entity_reference_must_exist"
-    /// A reference to an entity that was deleted (product rule 19).
+    /// A reference to an entity that was deleted (product rule 24).
     public static let deletedTarget = "entity_reference_must_not_be_deleted"
     /// A deletion of an entity to which others refer.
     public static let referredTo = "entity_must_not_be_referred_to"

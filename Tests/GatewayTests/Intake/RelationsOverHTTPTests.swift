@@ -6,7 +6,7 @@ import SyncModel
 import TestSupport
 import Testing
 
-/// Relations whose entities are deleted (product rule 19): the entity type's setting, and conflicts that a person settles.
+/// Relations whose entities are deleted (product rule 24): the entity type's setting, and conflicts that a person settles.
 @Suite struct RelationsOverHTTPTests {
     /// Contacts `x` and `y`, and a visit of `x`, that Ada created.
     private struct Fixture {

@@ -66,7 +66,7 @@ extension RuleModel {
         succeed(mutation, of: &user)
     }
 
-    // MARK: - Relations (product rule 19)
+    // MARK: - Relations (product rule 24)
 
     /// Whether a payload refers to a deleted note to which its note did not refer before.
     private func refersToDeleted(_ mutation: Accepted, _ user: User, over stored: [String: String]?) -> Bool {

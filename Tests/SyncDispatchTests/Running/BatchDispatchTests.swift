@@ -125,6 +125,51 @@ import Testing
         #expect(asked.withLock { $0 } <= 1)
     }
 
+    @Test(arguments: ["manual", "server_wins", "client_wins"])
+    func `a conflict of a whole batch is no part's (rule 23)`(_ strategy: String) async throws {
+        let requests = Mutex([String]())
+        let harness = try await Self.harness { request in
+            requests.withLock { $0.append("\(request.method) \(request.path)") }
+            return request.path == "/$batch" ? .status(409, #"{"id":77,"name":"someone else"}"#) : nil
+        }
+        let entries = (0..<8).map { _ in harness.create(extra: ["conflict_resolution": #""\#(strategy)""#]) }
+        try await harness.phone.push(entries)
+        for entry in entries {
+            let mutation = try await harness.mutation(entry.id, is: .succeeded)
+            #expect(mutation.attempts == 1 && mutation["server_id"]?.int64 != 77)
+        }
+        #expect(requests.withLock { Set($0) } == ["POST /$batch", "POST /contacts"])
+    }
+
+    @Test(arguments: [302, 401])
+    func `a refusal of batches alone fails no part that was not sent by itself`(_ status: Int) async throws {
+        let asked = Mutex(0)
+        let harness = try await Self.harness { request in
+            guard request.path == "/$batch" else { return nil }
+            asked.withLock { $0 += 1 }
+            return .status(status)
+        }
+        let entries = (0..<12).map { _ in harness.create() }
+        try await harness.phone.push(entries)
+        for entry in entries { try await harness.mutation(entry.id, is: .succeeded) }
+        #expect(asked.withLock { $0 } <= 1)
+    }
+
+    @Test func `parts of a batch wait as single requests while the upstream refuses all requests`() async throws {
+        let singles = Mutex(0)
+        let harness = try await Self.harness { request in
+            if request.path != "/$batch" { singles.withLock { $0 += 1 } }
+            return .status(401)
+        }
+        let entries = (0..<12).map { _ in harness.create() }
+        try await harness.phone.push(entries)
+        for entry in entries {
+            let held = try await harness.mutation(entry.id, becomes: "held") { $0.nextRetryAt != nil }
+            #expect(held.status == "pending")
+        }
+        #expect(singles.withLock { $0 } <= 4)
+    }
+
     @Test func `a change of the settings ends the refusal of batches`() async throws {
         let (asked, isFixed) = (Mutex(0), Mutex(false))
         let batches = Batches()

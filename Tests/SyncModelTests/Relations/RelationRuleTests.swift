@@ -4,7 +4,7 @@ import Testing
 
 @testable import SyncModel
 
-/// One phone makes an entity refer to another one, which a second phone deletes (product rule 19).
+/// One phone makes an entity refer to another one, which a second phone deletes (product rule 24).
 @Suite struct RelationRuleTests {
     private static let ada = Writer(user: UUID(), device: UUID())
     private static let cyd = Writer(user: UUID(), device: UUID())

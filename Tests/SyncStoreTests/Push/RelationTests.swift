@@ -8,7 +8,7 @@ import Testing
 
 @testable import SyncStore
 
-/// Ada moves a visit to a contact that Cyd deletes, each offline (product rule 19).
+/// Ada moves a visit to a contact that Cyd deletes, each offline (product rule 24).
 @Suite struct RelationTests {
     private struct Fixture {
         let ada: Phone

@@ -45,11 +45,13 @@ extension Administration {
             let results = try await pool.transaction { connection in
                 let hasUpstream = try await Self.hasUpstream(organization, on: connection)
                 if update.isForwarded == true, !hasUpstream { throw Self.noUpstream }
-                return try await connection.run([
+                let results = try await connection.run([
                     Query(Self.makeTypeStatement, update.making(name, in: organization, hasUpstream: hasUpstream)),
                     Query(Self.changeTypeStatement, update.changing(name, in: organization)),
                     Query(Self.getTypeStatement, Self.key(name, in: organization)),
                 ])
+                if let type = try results[1].read(EntityTypeRow.read).first { try update.checkRoutes(of: type) }
+                return results
             }
             catalog.invalidate(organization)
             if let changed = try results[1].read(EntityTypeRow.read).first {
@@ -170,6 +172,13 @@ extension EntityTypeUpdate {
             PostgresJSONB(routes.value)
         )
         return parameters
+    }
+
+    /// Refuses a combination of routes and id space that this update makes.
+    fileprivate func checkRoutes(of type: EntityType) throws(Problem) {
+        guard routes.changes || idSpace != nil, let problem = type.routes?.problem(in: type.idSpace) else { return }
+        let pointer = routes.changes ? problem.pointer : "/id_space"
+        throw Problem(.validationFailed, pointer: pointer, rule: problem.rule, problem.detail)
     }
 
     /// Why a type in use was not changed.
