@@ -19,6 +19,7 @@ let featureTargets = features.map { Target.Dependency(stringLiteral: $0 + "Featu
 
 /// The dependencies of a feature that not all features have.
 let featureDependencies: [String: [Target.Dependency]] = [
+    "Administration": ["SyncUpstream"],
     "Ingest": ["StandardWebhooks", "SyncDispatch", "SyncUpstream", server("DequeModule", "swift-collections")],
     "Operators": ["CConsole"],
     "Transfer": [server("NIOPosix", "swift-nio")],

@@ -38,7 +38,9 @@ LOADS = PUSHES | REPLAYS
 # Without --only.
 USUAL = [*PUSHES, *REPLAYS, "memory", "allocations", "forward", "quiet", "listeners", "feed", "retention",
          "device-push-50", "device-pull", "deep-lane", "noisy-neighbour", "floor", "phone"]
-ALL = [*USUAL, "growth"]
+ALL = [*USUAL, "growth", "drain"]
+# Those of which --against compares two binaries.
+COMPARED = [*LOADS, "forward"]
 
 # At least this factor of the ceiling with as many mutations in a call.
 PUSH_BARS = {"push-1": 2.5, "push-50": 0.8}

@@ -60,11 +60,11 @@ class Quiet:
 class Forwarding:
     """All runs of one gateway with one upstream."""
 
-    def __init__(self, cluster: Cluster, gateway: Gateway, nginx: Nginx, runner: Runner, baseline: Path, *,
-                 pushes: int, samples: int) -> None:
+    def __init__(self, cluster: Cluster, gateway: Gateway, nginx: Nginx, runner: Runner, baseline: Path | None, *,
+                 pushes: int, samples: int = 0, database: str = DATABASE) -> None:
         self._cluster, self._gateway, self._nginx, self._runner = cluster, gateway, nginx, runner
         self._baseline, self._pushes, self._samples = baseline, pushes, samples
-        self._sequence = 0
+        self._database, self._sequence = database, 0
 
     def set_up(self) -> None:
         self._gateway.create_organizations(QUIET)
@@ -78,7 +78,7 @@ class Forwarding:
 
     def client(self) -> Forward:
         """The HTTP client library alone."""
-        meter = Meter(self._cluster, None, DATABASE, self._nginx.pid)
+        meter = Meter(self._cluster, None, self._database, self._nginx.pid)
         command = [str(self._baseline), "--url", f"{self._nginx.url}/api/v1/activities",
                    "--seconds", str(self._runner.seconds)]
         said = dict(pair.split("=", 1) for pair in children.run(command).split())
@@ -96,7 +96,7 @@ class Forwarding:
         expected = self._completed() + self._pushes * BATCH.mutations
         self._nginx.hold(True)
         errors = self._push(self._pushes, ORGANIZATIONS, USERS)
-        meter = Meter(self._cluster, self._gateway, DATABASE, self._nginx.pid)
+        meter = Meter(self._cluster, self._gateway, self._database, self._nginx.pid)
         started = time.monotonic()
         self._nginx.hold(False)
         self._wait_for(expected)
@@ -105,7 +105,7 @@ class Forwarding:
     def live(self) -> Forward:
         """Pushes and their forwarding at the same time, until all is final."""
         expected = self._completed() + self._pushes * BATCH.mutations
-        meter = Meter(self._cluster, self._gateway, DATABASE, self._nginx.pid)
+        meter = Meter(self._cluster, self._gateway, self._database, self._nginx.pid)
         started = time.monotonic()
         errors = self._push(self._pushes, ORGANIZATIONS, USERS)
         pushed = time.monotonic() - started

@@ -4,6 +4,7 @@ from .allocations import Allocations
 from .deep_lane import Deep
 from .delivery import Delivery
 from .device_ids import Pulls
+from .drain import Drain
 from .figures import Figure
 from .forwarding import Forward, Quiet
 from .neighbours import Neighbour
@@ -48,6 +49,12 @@ def forward_line(run: Forward) -> str:
     errors = f" | {run.errors} ERRORS" if run.errors else ""
     return (f"  {run.figure:<13}{run.per_second:>9,.0f} a second | CPU µs each: {', '.join(shares)}; "
             f"others {run.cpu_others:.0%}{errors}")
+
+
+def drain_line(run: Drain) -> str:
+    seconds = "held" if run.seconds is None else f"{run.seconds:,.1f} s"
+    fails = ", one route fails" if run.fails else ""
+    return f"  drain {run.mode:<13}{run.edits:>6,} edits, {run.delay_ms:,} ms{fails}: {seconds}, {run.requests:,} requests"
 
 
 def quiet_line(run: Quiet) -> str:

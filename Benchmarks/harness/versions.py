@@ -1,5 +1,5 @@
-"""One gateway compared with another, such as the same before a change: pushes in short turns, so that other load
-on the machine affects both."""
+"""One gateway compared with another, such as the same before a change: pushes and forwarding in short turns, so that
+other load on the machine affects both."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -8,7 +8,9 @@ from statistics import median
 from . import figures
 from .cluster import Cluster
 from .figures import Figure
+from .forwarding import Forward, Forwarding
 from .gateway import Gateway
+from .nginx import Nginx
 from .runs import Load, Run, Runner
 
 Pair = tuple[Run, Run]
@@ -44,6 +46,52 @@ def compare(
             runs += pairs
             cluster.vacuum(*gateways)
     return results, runs
+
+
+def compare_forwarding(
+    binary: Path, other: Path, cluster: Cluster, runner: Runner, *, turns: int, pushes: int, partitions: int | None,
+    settings: dict[str, str], say: Callable[[str], None],
+) -> tuple[list[Figure], list[Forward]]:
+    """Drains backlogs on both sides in turns, each with a separate database; the upstream is the same."""
+    databases = {"forward_own": binary, "forward_other": other}
+    for database in databases:
+        cluster.create_database(database)
+    own, against = (
+        Gateway(file, cluster.uri(database), cluster.directory / f"{database}.log", settings=settings,
+                partitions=partitions if file is binary else None)
+        for database, file in databases.items()
+    )
+    runs: dict[str, list[Forward]] = {database: [] for database in databases}
+    with Nginx(cluster.directory) as nginx, own, against:
+        sides = {
+            database: Forwarding(cluster, gateway, nginx, runner, None, pushes=pushes, database=database)
+            for database, gateway in zip(databases, (own, against))
+        }
+        for side in sides.values():
+            side.set_up()
+        say(f"forward, {turns} times each")
+        for turn in range(turns):
+            for database in sides if turn % 2 == 0 else reversed(sides):
+                runs[database].append(sides[database].drain())
+            first, second = (runs[database][-1] for database in databases)
+            print(f"  {first.per_second:>9,.0f} against {second.per_second:>9,.0f} a second | CPU µs each: gateway "
+                  f"{first.cpu_gateway:,.0f} against {second.cpu_gateway:,.0f}, Postgres {first.cpu_postgres:,.0f} "
+                  f"against {second.cpu_postgres:,.0f} | others {first.cpu_others:.0%}, {second.cpu_others:.0%}",
+                  flush=True)
+            cluster.vacuum(*databases)
+    rows = [
+        ("forward", "a second", lambda run: run.per_second, True),
+        ("gateway forward", "µs of CPU each", lambda run: run.cpu_gateway, False),
+        ("postgres forward", "µs of CPU each", lambda run: run.cpu_postgres, False),
+    ]
+    figures = []
+    for name, unit, value, more_is_better in rows:
+        values = [(value(a), value(b)) for a, b in zip(*runs.values())]
+        ratios = [a / b if more_is_better else b / a for a, b in values]
+        mine, theirs = (median(pair[side] for pair in values) for side in (0, 1))
+        figures.append(Figure(name, f"{mine:,.0f} {unit}", f"{theirs:,.0f} other", median(ratios),
+                              (min(ratios), max(ratios))))
+    return figures, [run for side in runs.values() for run in side]
 
 
 def pair(load: Load, gateways: dict[str, Gateway], runner: Runner, turn: int, name: str) -> Pair:

@@ -45,19 +45,11 @@ public struct JSONParseError: Error, Sendable, Equatable {
 
     /// The error and its place, for the person who edits the text.
     ///
-    /// The place is a line and a column, both counted from 1; a column is a character.
-    ///
     /// - Parameter text: the parsed text.
     public func explanation(in text: [UInt8]) -> String {
         switch kind {
         case .tooLong, .empty: return explanation
-        default:
-            let before = text.prefix(max(0, offset))
-            let line = before.count { $0 == UInt8(ascii: "\n") } + 1
-            let start = before.lastIndex(of: UInt8(ascii: "\n")).map { $0 + 1 } ?? 0
-            // continuation bytes do not count as characters
-            let column = before[start...].count { $0 & 0xc0 != 0x80 } + 1
-            return "\(complaint) at line \(line), column \(column)."
+        default: return "\(complaint) at \(TextPlace(offset, in: text))."
         }
     }
 
@@ -122,4 +114,23 @@ extension [UInt8] {
     public var withoutByteOrderMark: [UInt8] {
         starts(with: Self.byteOrderMark) ? Array(dropFirst(Self.byteOrderMark.count)) : self
     }
+}
+
+/// The place of a byte in a text, for the person who edits the text.
+///
+/// It is a line and a column, both counted from 1; a column is a character.
+public struct TextPlace: Sendable, Hashable, CustomStringConvertible {
+    public let line: Int
+    public let column: Int
+
+    /// - Parameter offset: the offset of the byte in the text.
+    public init(_ offset: Int, in text: [UInt8]) {
+        let before = text.prefix(max(0, offset))
+        line = before.count { $0 == UInt8(ascii: "\n") } + 1
+        let start = before.lastIndex(of: UInt8(ascii: "\n")).map { $0 + 1 } ?? 0
+        // continuation bytes do not count as characters
+        column = before[start...].count { $0 & 0xc0 != 0x80 } + 1
+    }
+
+    public var description: String { "line \(line), column \(column)" }
 }

@@ -128,7 +128,10 @@ extension PrometheusRegistry {
         ) {
             stats.findings.lanes.map { $0.oldest.map(Self.age) ?? 0 }
         }
-        guard organizations > 0 else { return }
+        if organizations > 0 { addOrganizationMetrics(of: dispatcher, stats, organizations: organizations) }
+    }
+
+    private func addOrganizationMetrics(of dispatcher: Dispatcher, _ stats: LaneStatsCollector, organizations: Int) {
         let oldest = "sluice_organization_oldest_pending_mutation_seconds"
         let halted = "sluice_organization_lanes_halted"
         let inFlight = "sluice_organization_upstream_requests_in_flight"

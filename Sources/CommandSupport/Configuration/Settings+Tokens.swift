@@ -1,4 +1,4 @@
-import FoundationEssentials
+package import FoundationEssentials
 package import Tokens
 
 extension Settings {
@@ -93,6 +93,16 @@ extension Settings {
         } catch {
             throw ConfigurationError("\(Setting.signingKeyFile.variable) cannot be used: \(error)")
         }
+    }
+
+    /// Makes the tokens of `signed` credentials for an organization and a user; nil if there is no key for it.
+    ///
+    /// - Throws: if the key's file cannot be read, or used.
+    package func upstreamSigning() async throws(ConfigurationError)
+        -> (@Sendable (_ organization: UUID, _ user: UUID) async throws -> String)?
+    {
+        guard let signer = try await requestSigner() else { return nil }
+        return { try await signer.sign(organization: $0, user: $1) }
     }
 
     private static func keys(in file: String, _ setting: Setting) throws(ConfigurationError) -> TokenKeySource {

@@ -44,7 +44,7 @@ class Stage:
     def __init__(self, sluice: Path, lanes: int, seed: int, logs: Path, cluster: Cluster) -> None:
         self.lanes, self.seed, self.logs, self.cluster = lanes, seed, logs, cluster
         self.shared = Secrets()
-        self.order = "lane"
+        self.order, self.batches = "lane", False
         self.gateways = [
             Gateway(sluice, cluster.uri(DATABASE), logs / f"gateway-{number}.log", shared=self.shared,
                     settings=SETTINGS)
@@ -55,6 +55,8 @@ class Stage:
         count = organization_count(self.lanes)
         gateway.create_organizations(count)
         upstream = {"base_url": f"http://127.0.0.1:{port}", "timeout_seconds": TIMEOUT}
+        if self.batches:
+            upstream["batch"] = {"path": "/$batch", "max_requests": 20}
         for number in range(1, count + 1):
             path = f"/organizations/{organization(number)}"
             gateway.administer([

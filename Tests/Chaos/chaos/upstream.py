@@ -28,6 +28,9 @@ AFTER_EFFECT = {"error_after": 1.5, "close_after": 1.5, "reset_after": 0.5, "cut
 FAULTS = BEFORE_EFFECT | AFTER_EFFECT
 # The percentage of time in which all requests of an organization fail. It suffices to open a circuit.
 DARK, DARK_SECONDS = 3, 2.5
+BATCH_PATH = "/$batch"
+# A larger batch is answered 413, so that the gateway sends its halves.
+MOST_PARTS = 15
 # If there are more 409s, the gateway correctly reports a conflict.
 BUSY_LIMIT = 2
 
@@ -56,7 +59,7 @@ class Request:
     path: str
     headers: dict[str, str]
     body: bytes
-    connection: "Connection"
+    connection: "Connection | Place"
     is_over: bool = False
 
     @property
@@ -90,9 +93,22 @@ class Upstream:
         self.misbehaves = True
 
     def receive(self, connection: "Connection", head: list[str], body: bytes) -> None:
-        self._requests += 1
         method, path, _ = head[0].split(" ", 2)
         headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:])}
+        if path != BATCH_PATH:
+            return self._take(connection, method, path, headers, body)
+        parts = json.loads(body)["requests"]
+        if len(parts) > MOST_PARTS:
+            return connection.write(Answer(413).encoded())
+        connection.batch = Batch(self, connection, parts)
+        for part, place in zip(parts, connection.batch.places):
+            text = json.dumps(part["body"]).encode() if "body" in part else b""
+            self._take(place, part["method"], part["url"], part["headers"], text)
+
+    def _take(
+        self, connection: "Connection | Place", method: str, path: str, headers: dict[str, str], body: bytes
+    ) -> None:
+        self._requests += 1
         request = Request(self._requests, method, path, headers, body, connection)
         connection.request = request
         fault = self._fault(request)
@@ -248,6 +264,7 @@ class Connection(asyncio.Protocol):
         self._buffer = bytearray()
         self._transport: asyncio.Transport | None = None
         self.request: Request | None = None
+        self.batch: Batch | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -268,8 +285,10 @@ class Connection(asyncio.Protocol):
         self._upstream.receive(self, head, body)
 
     def connection_lost(self, error: Exception | None) -> None:
-        if self.request:
-            self._upstream.end(self.request, "given up")
+        open_requests = [self.request, *(place.request for place in (self.batch.places if self.batch else []))]
+        for request in open_requests:
+            if request:
+                self._upstream.end(request, "given up")
 
     def write(self, text: bytes) -> None:
         if self._transport and not self._transport.is_closing():
@@ -287,6 +306,57 @@ class Connection(asyncio.Protocol):
             linger = struct.pack("ii", 1, 0)
             self._transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
             self._transport.abort()
+
+
+class Place:
+    """A part's place in the response to a batch. To the part's request it is a connection."""
+
+    def __init__(self, upstream: Upstream, batch: "Batch", name: str) -> None:
+        self._upstream, self._batch, self._name = upstream, batch, name
+        self.request: Request | None = None
+
+    def write(self, text: bytes) -> None:
+        """One response or several; a part of a response is none."""
+        while b"\r\n\r\n" in text:
+            head, _, rest = text.partition(b"\r\n\r\n")
+            lines = head.decode("latin-1").split("\r\n")
+            headers = dict(line.split(": ", 1) for line in lines[1:])
+            length = int(headers.pop("Content-Length", 0))
+            if len(rest) < length:
+                break
+            response = {"id": self._name, "status": int(lines[0].split(" ")[1]), "headers": headers}
+            if length:
+                response["body"] = json.loads(rest[:length])
+            self._batch.responses.append(response)
+            text = rest[length:]
+        self._batch.finish(self)
+
+    def close(self, request: Request, how: str) -> None:
+        if not request.is_over:
+            self._upstream.end(request, how)
+            self._batch.finish(self)
+
+    def reset(self, request: Request) -> None:
+        self._upstream.end(request, "reset after the effect")
+        self._batch.finish(self)
+
+
+class Batch:
+    """Several requests in one (OData 4.01), answered when each part has its response or will have none."""
+
+    def __init__(self, upstream: Upstream, connection: Connection, parts: list[dict[str, Any]]) -> None:
+        self._connection = connection
+        self.places = [Place(upstream, self, part["id"]) for part in parts]
+        self.responses: list[dict[str, Any]] = []
+        self._open = set(self.places)
+
+    def finish(self, place: Place) -> None:
+        if place not in self._open:
+            return
+        self._open.remove(place)
+        if not self._open:
+            self._connection.batch = None
+            self._connection.write(Answer(200, {"responses": self.responses}).encoded())
 
 
 def _parsed(body: bytes) -> Any:

@@ -51,6 +51,8 @@ extension RuleHistory {
                 )
             case .start(let dispatches, let token, let unblocking, let isIncomplete, _):
                 try expect(!isLeased, "a lane was claimed by two workers")
+                let waitsForBatch = tenants[tenant].model.batch != nil && !flights.isEmpty
+                try expect(!waitsForBatch || dispatches.isEmpty, "a batch began before the end of another")
                 for dispatch in dispatches {
                     let mutation = startable(tenant, user).first { $0.entry.id == dispatch.mutation.id }
                     guard let mutation else { throw breach("\(dispatch.mutation.id) must not run now") }
@@ -63,7 +65,7 @@ extension RuleHistory {
                 let idle = startable(tenant, user)
                 // those that wait for an entity in flight take room while they are considered
                 let due = tenants[tenant].model.users[user].map { tenants[tenant].model.due(of: $0, now: world.now) }
-                let isFull = flights.count == limit || due?.count != idle.count
+                let isFull = waitsForBatch || flights.count == limit || due?.count != idle.count
                 try expect(
                     rest < 0 || isFull || idle.isEmpty,
                     "\(name(idle.first)) should run, in addition to \(flights.count)"

@@ -24,7 +24,8 @@ extension RuleHistory {
         story.append((tenant, "user \(person): its lane runs\(isLeased ? ", which another worker has" : "")"))
         let worker = generator.uuid()
         if let limit = tenants[tenant].model.inFlight {
-            return try await runConcurrently(tenant, person, by: worker, isLeased: isLeased, limit: limit)
+            let most = tenants[tenant].model.batch ?? limit
+            return try await runConcurrently(tenant, person, by: worker, isLeased: isLeased, limit: most)
         }
         var step = LaneStep.claim
         var rest = Int.random(in: 1...12, using: &generator)
@@ -100,8 +101,9 @@ extension RuleHistory {
                 timeout: request.timeout
             )
         }
+        let isPart = tenants[tenant].model.batch != nil
         let outcome = OutcomePlanner(policy: RetryPolicy()).outcome(
-            of: answer.answer(now),
+            of: isPart ? answer.answer(now).asPart(of: request, now) : answer.answer(now),
             to: dispatch,
             othersSucceeded: othersSucceeded,
             now: now,
@@ -181,6 +183,19 @@ extension RuleHistory {
 }
 
 func name(_ mutation: RuleModel.Accepted?) -> String { mutation?.entry.id.lowercased ?? "nothing" }
+
+extension UpstreamAnswer {
+    /// The answer as the gateway reads it from the answer to a batch.
+    fileprivate func asPart(of request: UpstreamRequest, _ now: Timestamp) -> UpstreamAnswer {
+        guard case .response(let response) = self else { return self }
+        let body = response.json.map { #","body":\#(String(decoding: $0, as: UTF8.self))"# } ?? ""
+        let headers = response.retryAt == nil ? "" : #","headers":{"Retry-After":"0"}"#
+        let part = #"{"id":"1","status":\#(response.status)\#(headers)\#(body)}"#
+        let whole = UpstreamAnswer.status(200, #"{"responses":[\#(part)]}"#)
+        guard case .parts(let parts) = BatchAnswer(whole, to: BatchRequest([request]), now: now) else { return self }
+        return parts[0]
+    }
+}
 
 extension RuleModel.Answer {
     /// The answer in the form in which the gateway receives it.

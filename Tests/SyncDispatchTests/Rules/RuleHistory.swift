@@ -87,12 +87,14 @@ struct RuleHistory {
             let failure = generator.chance(20) ? "halt" : "continue"
             let strategy = generator.pick([.manual, .manual, .serverWins, .clientWins] as [ConflictResolution])
             let inFlight = generator.oneIn(2) ? Int.random(in: 1...6, using: &generator) : nil
+            let batch = inFlight != nil && generator.oneIn(2) ? Int.random(in: 2...12, using: &generator) : nil
             let settings = """
                 {"on_conflict":"\(conflict)","on_failure":"\(failure)","conflict_resolution":"\(strategy.rawValue)",
                 "order":"\(inFlight == nil ? "lane" : "dependencies")","max_in_flight_per_user":\(inFlight ?? 8)}
                 """
             let plain = try await world.replicas.base.organization(settings)
             try await DispatcherHarness.setUpstream(plain.id, world.replicas.base, 64, "/id")
+            if let batch { try await world.replicas.base.takeBatches(of: batch, in: plain.id) }
             let rule = generator.pick(DeletionRule.allCases)
             try await world.replicas.base.makeBuiltIn(.note, in: plain.id, rule)
             let organization = try await world.replicas.base.known(plain.id)
@@ -102,7 +104,7 @@ struct RuleHistory {
                 strategy: strategy,
                 deletionRule: rule
             )
-            model.inFlight = inFlight
+            (model.inFlight, model.batch) = (inFlight, batch)
             tenants.append(RuleTenant(organization: organization, model: model, people: people))
         }
     }
@@ -157,6 +159,16 @@ extension SeededRandom {
 }
 
 extension Gateway {
+    fileprivate func takeBatches(of count: Int, in organization: UUID) async throws {
+        let connection = try await database.connect()
+        let batch = #"{"path":"/$batch","max_requests":\#(count)}"#
+        try await connection.execute(
+            script: "UPDATE upstreams SET batch = '\(batch)' WHERE organization_id = '\(organization)'"
+        )
+        connection.close()
+        store.catalog.invalidate(organization)
+    }
+
     /// Makes a type built-in, with a relation to itself.
     fileprivate func makeBuiltIn(_ type: RuleType, in organization: UUID, _ rule: DeletionRule) async throws {
         let connection = try await database.connect()

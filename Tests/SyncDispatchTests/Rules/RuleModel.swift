@@ -167,6 +167,8 @@ struct RuleModel {
     let strategy: ConflictResolution
     /// The rule for the deletion of a note to which others refer by `ref`.
     let deletionRule: DeletionRule
+    /// Mutations of a batch at most; nil: the upstream takes no batches.
+    var batch: Int?
     /// Mutations of a lane in flight at the same time; nil: one, in the order of the lane.
     var inFlight: Int?
     /// The clock.

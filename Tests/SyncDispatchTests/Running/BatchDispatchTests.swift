@@ -171,7 +171,8 @@ import Testing
     }
 
     @Test func `a change of the settings ends the refusal of batches`() async throws {
-        let (asked, isFixed) = (Mutex(0), Mutex(false))
+        let asked = Mutex(0)
+        let isFixed = Mutex(false)
         let batches = Batches()
         let harness = try await Self.harness { request in
             guard request.path == "/$batch" else { return nil }

@@ -9,17 +9,22 @@ import SyncStore
 struct UpstreamCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "upstream",
-        abstract: "Show, pause and resume an organization's upstream.",
+        abstract: "Show, test, pause and resume an organization's upstream; import its routes.",
         discussion: """
             EXAMPLES
               sluice upstream show 0192f0c1-2345-7abc-8def-0123456789ab
+              sluice upstream test 0192f0c1-2345-7abc-8def-0123456789ab --path /contacts
+              sluice upstream import 0192f0c1-2345-7abc-8def-0123456789ab openapi.json --dry-run
               sluice upstream pause 0192f0c1-2345-7abc-8def-0123456789ab --reason "migration"
               sluice upstream resume 0192f0c1-2345-7abc-8def-0123456789ab
 
             The commands change the database of SLUICE_DATABASE_URL. Gateways apply a change
             within 5 seconds.
             """,
-        subcommands: [ShowUpstreamCommand.self, PauseUpstreamCommand.self, ResumeUpstreamCommand.self]
+        subcommands: [
+            ShowUpstreamCommand.self, TestUpstreamCommand.self, ImportRoutesCommand.self, PauseUpstreamCommand.self,
+            ResumeUpstreamCommand.self,
+        ]
     )
 }
 
@@ -145,7 +150,7 @@ extension AdministrationOptions {
 }
 
 extension CommandFailure {
-    fileprivate static func noUpstream(_ id: UUID) -> CommandFailure {
+    static func noUpstream(_ id: UUID) -> CommandFailure {
         CommandFailure(.notFound, "organization \(id.lowercased) has no upstream")
     }
 }

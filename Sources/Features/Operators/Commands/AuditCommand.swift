@@ -29,6 +29,7 @@ struct AuditCommand: AsyncParsableCommand {
 
               importEntities        sluice import
               exportEntities        sluice export
+              importRoutes          sluice upstream import
               sealRows              sluice keys seal
               rewrapKeys            sluice keys rewrap
               renewKey              sluice keys renew

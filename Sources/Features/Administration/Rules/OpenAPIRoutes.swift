@@ -1,0 +1,140 @@
+import FoundationEssentials
+import JSONText
+import SyncModel
+
+/// Routes of entity types, as an OpenAPI document of the upstream suggests them.
+///
+/// A collection is a path that takes `POST`, or that has a path with one more parameter: `/contacts` and
+/// `/contacts/{id}`. It becomes an entity type with the name of the collection in the singular.
+struct OpenAPIRoutes: Sendable {
+    /// The routes of one entity type.
+    struct Proposal: Sendable {
+        let type: String
+        let routes: EntityRoutes
+        /// What a person should check.
+        let remarks: [String]
+    }
+
+    /// A document that cannot be used, and why.
+    struct Refusal: Error, Hashable {
+        @Exact var detail: String
+    }
+
+    static let maximumBytes = 16_777_216
+
+    private(set) var proposals: [Proposal] = []
+    /// Paths without routes, and why.
+    private(set) var skipped: [String] = []
+    /// The address of the first server.
+    private(set) var server: String?
+
+    private let text: [UInt8]
+
+    init(_ text: [UInt8]) throws(Refusal) {
+        self.text = text
+        let root = try Self.root(of: text)
+        guard let version = root.value(at: "/openapi")?.string, version.hasPrefix("3.") else {
+            let found = root.value(at: "/swagger") ?? root.value(at: "/openapi") ?? root
+            throw refusal("an OpenAPI document of version 3 has a member openapi that begins with 3", at: found)
+        }
+        guard let paths = root.value(at: "/paths")?.members else {
+            throw refusal("paths must be an object", at: root.value(at: "/paths") ?? root)
+        }
+        server = root.value(at: "/servers/0/url")?.string
+        var resources: [OpenAPIResource] = []
+        for (name, item) in paths {
+            guard item.kind == .object else { throw refusal("the path \(name.string) must be an object", at: item) }
+            guard let path = OpenAPIPath(name.string) else {
+                throw refusal("the path \(name.string) must begin with / and have balanced braces", at: item)
+            }
+            if let index = resources.firstIndex(where: { $0.key == path.key }) {
+                resources[index].add(path, item)
+            } else {
+                resources.append(OpenAPIResource(path, item))
+            }
+        }
+        var names: Set<String> = []
+        // the plain name belongs to the collection that is not nested
+        for resource in resources.sorted(by: { $0.depth < $1.depth }) {
+            guard resource.hasRoutes else {
+                skipped.append("\(resource.path): no POST, PATCH, PUT or DELETE of a collection")
+                continue
+            }
+            guard let type = resource.names.first(where: { EntityType.isValidName($0) && !names.contains($0) }) else {
+                skipped.append("\(resource.path): no free name for an entity type")
+                continue
+            }
+            names.insert(type)
+            proposals.append(try proposal(resource, type, root))
+        }
+    }
+
+    private static func root(of text: [UInt8]) throws(Refusal) -> JSONValue {
+        do throws(JSONParseError) {
+            return try JSONTree(parsing: text, limits: .widest).root
+        } catch {
+            let hint = text.first == UInt8(ascii: "{") ? "" : " Convert a YAML document to JSON first."
+            throw Refusal(detail: error.explanation(in: text) + hint)
+        }
+    }
+
+    private func refusal(_ detail: String, at value: JSONValue) -> Refusal {
+        Refusal(detail: "\(detail), at \(TextPlace(value.offset, in: text))")
+    }
+
+    private func proposal(_ resource: OpenAPIResource, _ type: String, _ root: JSONValue) throws(Refusal) -> Proposal {
+        let id = resource.idPointer(type, root)
+        let json = resource.routes(idPointer: id.pointer)
+        var errors: [ProblemDetail] = []
+        guard let tree = try? JSONTree(parsing: json) else { throw Refusal(detail: "\(type) has no routes") }
+        let routes = EntityRoutes(tree.root, at: "/routes", &errors)
+        if let error = errors.first {
+            throw refusal("the routes of \(resource.path) cannot be used: \(error.detail)", at: resource.place)
+        }
+        return Proposal(type: type, routes: routes, remarks: resource.remarks + id.remarks)
+    }
+}
+
+/// A path of an OpenAPI document, as a collection or as an entity in it.
+struct OpenAPIPath: Sendable {
+    /// Equal for a collection and for its entities.
+    let key: String
+    /// The template of a route.
+    let template: String
+    /// The name of the parameter with the entity's id; nil for a collection.
+    let idParameter: String?
+    /// The texts between slashes that are no parameters.
+    let words: [String]
+
+    /// Nil if the path is malformed.
+    init?(_ path: String) {
+        guard path.hasPrefix("/") else { return nil }
+        var segments = path.split(separator: "/", omittingEmptySubsequences: false).dropFirst().map(String.init)
+        let hasSlash = segments.count > 1 && segments.last?.isEmpty == true
+        if hasSlash { segments.removeLast() }
+        var (keys, templates, words) = ([String](), [String](), [String]())
+        for segment in segments {
+            guard let name = Self.parameter(segment) else {
+                guard !segment.contains(where: { $0 == "{" || $0 == "}" }) else { return nil }
+                (keys, templates, words) = (keys + [segment], templates + [segment], words + [segment])
+                continue
+            }
+            (keys, templates) = (keys + ["{}"], templates + ["{\(JSONPointer().appending(member: name).text)}"])
+        }
+        let last = segments.last.flatMap { segments.count > 1 ? Self.parameter($0) : nil }
+        if last != nil {
+            keys.removeLast()
+            templates[templates.count - 1] = "{id}"
+        }
+        idParameter = last
+        key = keys.joined(separator: "/")
+        template = "/" + templates.joined(separator: "/") + (hasSlash ? "/" : "")
+        self.words = words
+    }
+
+    private static func parameter(_ segment: String) -> String? {
+        guard segment.hasPrefix("{"), segment.hasSuffix("}") else { return nil }
+        let name = String(segment.dropFirst().dropLast())
+        return name.isEmpty || name.contains(where: { $0 == "{" || $0 == "}" }) ? nil : name
+    }
+}
