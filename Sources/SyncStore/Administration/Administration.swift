@@ -108,7 +108,7 @@ package struct Administration: Sendable {
                 guard let row = try results[1].read(OrganizationRow.init).first else {
                     throw Problem(.notFound, "the organization is being purged")
                 }
-                if update.settings != nil { try await Self.checkOrder(of: row, on: connection) }
+                if update.setsOrder { try await Self.checkOrder(of: row, on: connection) }
                 _ = try await connection.run(Query(Self.feedStatement, feed))
                 guard let names = update.externalIDs else { return (isNew, row) }
                 try await Self.write(names, of: id, at: now(), on: connection)
@@ -344,6 +344,8 @@ package struct OrganizationUpdate: Sendable {
     package var settings: [UInt8]?
     /// Whether the settings enable users' own keys.
     package var wantsUserKeys = false
+    /// Whether the settings contain the order of lanes.
+    package var setsOrder = false
     /// The complete list of external ids, without repetitions.
     ///
     /// The list has at most ``Administration/maximumExternalIDs`` ids.

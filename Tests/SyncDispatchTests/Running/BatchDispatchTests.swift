@@ -195,6 +195,25 @@ import Testing
         #expect(asked.withLock { $0 } > refusals && !batches.sizes.isEmpty)
     }
 
+    @Test func `a batch counts its parts at once for the upstream's rate`() async throws {
+        let batches = Batches()
+        let harness = try await Self.harness(batches.answer, most: 50)
+        let organization = harness.organization.id
+        let rate = "UPDATE upstreams SET requests_per_second = 20 WHERE organization_id = '\(organization)'"
+        try await Self.execute(rate, harness)
+        let entries = (0..<60).map { _ in harness.create() }
+        try await harness.phone.push(entries)
+        let deadline = ContinuousClock.now + Waiting.limit
+        while batches.sizes.reduce(0, +) < 50, ContinuousClock.now < deadline {
+            try await Task.sleep(for: .milliseconds(100))
+            harness.gateway.clock.advance(seconds: 1)
+            harness.dispatcher.poll()
+        }
+        // a few may be sent by themselves
+        #expect(batches.sizes.reduce(0, +) >= 50)
+        #expect((batches.sizes.max() ?? 0) >= 15 && batches.sizes.count <= 8)
+    }
+
     @Test func `a mutation that depends on a create of a batch waits for the next one`() async throws {
         let batches = Batches()
         let harness = try await Self.harness(batches.answer)
