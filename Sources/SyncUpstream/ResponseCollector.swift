@@ -117,7 +117,8 @@ extension UpstreamResponse {
         let name = headers.contains(name: "Location") || !isSuccess ? "Location" : "Content-Location"
         let locations = headers[name]
         // two different places name no entity
-        let location = locations.dropFirst().allSatisfy { $0 == locations[0] } ? locations.first : nil
+        let hasSeveral = locations.dropFirst().contains { $0 != locations[0] }
+        let location = hasSeveral ? nil : locations.first
         self.init(
             status: status,
             retryAt: headers.first(name: "Retry-After").flatMap { Timestamp(retryAfter: $0, now: now) },
@@ -128,6 +129,7 @@ extension UpstreamResponse {
             unusableBody: body.problem,
             isCutOff: collected.isCutOff
         )
+        hasSeveralLocations = hasSeveral
         let challenge = collected.head.status == .unauthorized ? "WWW-Authenticate" : "Proxy-Authenticate"
         self.challenge = headers.first(name: challenge).flatMap(Self.scheme(of:))
     }

@@ -7,6 +7,10 @@ SELECT 1 FROM organizations WHERE id = $1 AND status <> 'purging';
 -- $1 organization
 SELECT 1 FROM organizations WHERE id = $1 AND status <> 'purging' FOR NO KEY UPDATE;
 
+-- upstreams_has_batch
+-- $1 organization
+SELECT 1 FROM upstreams WHERE organization_id = $1 AND batch IS NOT NULL;
+
 -- organizations_named
 -- $1 name
 SELECT id FROM organizations WHERE name = $1 AND status <> 'purging' ORDER BY id LIMIT 1;
@@ -228,6 +232,30 @@ SET base_url = excluded.base_url, credential = excluded.credential,
     send_weak_etags = excluded.send_weak_etags, outcomes = excluded.outcomes, is_paused = excluded.is_paused,
     paused_until = excluded.paused_until, requests_per_second = excluded.requests_per_second,
     batch = excluded.batch, updated_at = excluded.updated_at;
+
+-- upstreams_lock_waiting_lanes
+-- Locks lanes in the order in which workers lock them.
+-- $1 organization, $2 after, $3 due, $4 limit
+SELECT l.user_id FROM lanes l
+WHERE l.organization_id = $1 AND ($2::uuid IS NULL OR l.user_id > $2) AND l.ready_at > $3
+ORDER BY l.user_id
+LIMIT $4
+FOR UPDATE;
+
+-- upstreams_end_back_off
+-- $1 organization, $2 users, $3 due
+UPDATE mutations AS m
+SET next_retry_at = $3
+WHERE m.organization_id = $1 AND m.user_id = ANY ($2::uuid[]) AND m.synced_at IS NULL
+    AND m.status = 'pending' AND m.next_retry_at > $3;
+
+-- upstreams_wake_lanes
+-- Lanes that a worker has are not changed: it finds their mutations.
+-- $1 organization, $2 users, $3 due
+UPDATE lanes AS l
+SET ready_at = $3
+WHERE l.organization_id = $1 AND l.user_id = ANY ($2::uuid[]) AND l.lease_owner IS NULL
+    AND l.ready_at > $3;
 
 -- upstreams_delete
 -- $1 organization

@@ -47,12 +47,22 @@ extension LaneRunner {
         let answer = await send(whole.request(to: batch, like: like), to: settings, of: first.lane)
         switch BatchAnswer(answer, to: whole, now: configuration.now()) {
         case .parts(let answers):
-            var successes = 0
-            for (index, dispatch) in dispatches.enumerated() {
+            var (successes, settled) = (0, 0)
+            if answer.mayNeedOperator {
+                // a request by itself shows whether only batches are refused
+                let step = await run(first)
+                finish(first, step)
+                settled = 1
+                if case .settle(_, let outcome) = step, outcome.kind.isResponsive {
+                    let reason = "the upstream refused the batch, but not a request by itself"
+                    return refuse(dispatches, from: settled, settings, reason, finish)
+                }
+            }
+            for (index, dispatch) in dispatches.enumerated().dropFirst(settled) {
                 let request = requests[index]
                 var outcome = await outcome(of: answers[index], to: dispatch, request, sentAt: sentAt, started)
                 if case .response(let response) = answer { outcome.room = response.room }
-                let isShared = index > 0 && !answer.isBatch
+                let isShared = index > settled && !answer.isBatch
                 record(outcome, of: dispatch, took: ContinuousClock.now - started, isShared: isShared)
                 if outcome.status == .succeeded { successes += 1 }
                 finish(dispatch, .settle(dispatch, outcome))
@@ -63,15 +73,28 @@ extension LaneRunner {
             let middle = dispatches.count / 2
             await send(Array(dispatches[..<middle]), in: batch, finish)
             await send(Array(dispatches[middle...]), in: batch, finish)
-        case .unsupported(let reason):
-            metrics.batch(of: dispatches.count, .refused)
-            surroundings.refusedBatches.insert(first.lane.organization, settingsChangedAt: settings.changedAt)
-            logger.warning(
-                "Upstream refused a batch: requests are sent one by one for ten minutes",
-                metadata: metadata(first.lane, nil, ["reason": "\(reason)"])
-            )
-            finishUnsent(dispatches, finish)
+        case .unsupported(let reason): refuse(dispatches, from: 0, settings, reason, finish)
         }
+    }
+
+    /// Returns the mutations of a refused batch to their lane, which sends them one by one.
+    ///
+    /// - Parameter settled: the number of mutations that were sent by themselves already.
+    private func refuse(
+        _ dispatches: [Dispatch],
+        from settled: Int,
+        _ settings: UpstreamSettings,
+        _ reason: String,
+        _ finish: (Dispatch, LaneStep) -> Void
+    ) {
+        metrics.batch(of: dispatches.count, .refused)
+        let lane = dispatches[0].lane
+        surroundings.refusedBatches.insert(lane.organization, settingsChangedAt: settings.changedAt)
+        logger.warning(
+            "Upstream refused a batch: requests are sent one by one for ten minutes",
+            metadata: metadata(lane, nil, ["reason": "\(reason)"])
+        )
+        finishUnsent(Array(dispatches[settled...]), finish)
     }
 
     /// Returns mutations that were not sent to their lane, which runs them again later.

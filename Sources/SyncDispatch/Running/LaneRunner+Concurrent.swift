@@ -36,7 +36,6 @@ extension LaneRunner {
         return await withDiscardingTaskGroup { group in
             var (action, progress) = (first, progress)
             var (count, flights) = (0, [UUID: LaneFlight]())
-            var starts = Self.burst
             var iterator = events.stream.makeAsyncIterator()
             while true {
                 guard case .start(let dispatches, let token, let unblocking, let isIncomplete, let due) = action else {
@@ -47,15 +46,14 @@ extension LaneRunner {
                     flights[dispatch.mutation.id] = LaneFlight(of: dispatch)
                 }
                 let batch = dispatches.first.flatMap { progress.batch(in: $0.organization) }
-                if let batch { starts = batch.maxRequests }
                 start(dispatches, by: batch, events, in: &group)
                 surroundings.shares.setFlights(flights.count, of: lane)
                 var step = LaneStep.proceed(token: token, unblocking: unblocking)
                 if !isIncomplete {
                     let pause = due.map { Double($0.microseconds - configuration.now().microseconds) / 1_000_000 }
                     // more may be due than the upstream could get
-                    let short =
-                        dispatches.isEmpty ? nil : store.rates.pause(of: lane.organization, lanes: progress.lanes)
+                    let isSingle = !dispatches.isEmpty && batch == nil
+                    let short = isSingle ? store.rates.pause(of: lane.organization, lanes: progress.lanes) : nil
                     let rest = short ?? Self.interval
                     let timer = events.wake(after: min(rest, pause ?? rest))
                     defer { timer.cancel() }
@@ -73,7 +71,7 @@ extension LaneRunner {
                 let mustYield = hasUsedItsTurn(count, since: started) && surroundings.isCrowded(lane.organization)
                 do throws(Problem) {
                     let releases = surroundings.isDraining() || mustYield
-                    let written = try await write(step, of: lane, releases: releases, starts: starts, progress)
+                    let written = try await write(step, of: lane, releases: releases, starts: Self.burst, progress)
                     guard let written else { return ConcurrentEnd(progress: progress) }
                     action = written
                 } catch {

@@ -118,13 +118,14 @@ struct LaneRunner: Sendable {
             let permit = circuits.ask(lane)
             progress.isProbe = permit == .probe
             var heldUntil = permit.end
-            let tokens = heldUntil == nil ? await store.rates.take(upTo: starts, of: lane.organization) : nil
-            if let tokens {
-                progress.room = min(room, tokens)
-                if tokens == 0 {
+            let taken =
+                heldUntil == nil ? await store.rates.take(upTo: starts, of: lane.organization, progress) : nil
+            let tokens = taken?.count
+            if let taken {
+                progress.room = min(room, taken.count)
+                if let pause = taken.pause {
                     metrics.throttle()
                     if permit == .probe { circuits.release(lane.organization) }
-                    let pause = store.rates.pause(of: lane.organization, lanes: progress.lanes) ?? 0
                     heldUntil = configuration.now().adding(seconds: pause)
                     if progress.flights.isEmpty { surroundings.retry(lane, pause) }
                     // the lane stays due, for this replica and for others
@@ -347,7 +348,7 @@ extension CircuitBreaker.Permit {
 
 extension Outcome.Kind {
     /// Whether the outcome is a response of a working upstream.
-    fileprivate var isResponsive: Bool {
+    var isResponsive: Bool {
         switch self {
         case .succeeded, .discarded, .conflict, .overridden, .rejected: true
         case .deferred, .serverError, .unreachable, .misconfigured, .refused, .abandoned: false

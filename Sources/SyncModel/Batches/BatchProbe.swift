@@ -39,6 +39,8 @@ public struct BatchProbe: Sendable {
         let response = UpstreamResponse(status: fetched.status, json: fetched.body)
         let status = "it answered \(fetched.status)"
         switch BatchAnswer(.response(response), to: batch, now: Timestamp(microseconds: 0)) {
+        case .unsupported where [402, 403].contains(fetched.status), .split where fetched.status != 413:
+            return Finding(isSupported: nil, detail: "\(status) to the batch, which does not show it")
         case .unsupported, .split:
             return Finding(isSupported: false, detail: Self.unsupported(status, fetched.body))
         case .parts(let answers):

@@ -55,24 +55,40 @@ extension JSONWriter {
 public enum BatchAnswer: Sendable {
     /// The answer to each part, in order.
     case parts([UpstreamAnswer])
-    /// The batch was too large, and none of it took effect: its halves are sent.
+    /// The batch was too large, or refused because of one of its parts, and none of it took effect: its halves are sent.
     case split
     /// The upstream takes no batches, for this reason, and none of it took effect: each part is sent by itself.
     case unsupported(String)
 
+    /// Answers that one part may cause: 413, and those about a state that a part met.
+    private static let splitting: Set<Int> = [409, 412, 413, 423, 424]
+
+    /// An answer to the whole never settles a part: it has no id, document, ETag, conflict or success for any of them.
+    ///
     /// - Parameter answer: to the whole request.
     public init(_ answer: UpstreamAnswer, to batch: BatchRequest, now: Timestamp) {
         guard case .response(let response) = answer else {
-            self = .parts(batch.parts.map { _ in answer })
+            // the gateway may refuse the batch for what none of the parts has
+            if case .refused(let reason) = answer {
+                self = .unsupported(reason)
+            } else {
+                self = .parts(batch.parts.map { _ in answer })
+            }
             return
         }
         switch response.status {
         case 200...299: self = .parts(Self.parts(of: response, batch, now))
-        case 413 where batch.parts.count > 1: self = .split
-        case 400, 404, 405, 406, 410, 411, 413, 415, 422, 501:
-            self = .unsupported("the upstream answered \(response.status) to a batch")
+        case let status where batch.parts.count > 1 && Self.splitting.contains(status): self = .split
         // the whole was deferred, refused for its credential, or has an unknown outcome: so has each part
-        default: self = .parts(batch.parts.map { _ in answer })
+        case 300...399, 401, 407, 408, 425, 429, 500, 502...599:
+            var whole = UpstreamResponse(
+                status: response.status,
+                retryAt: response.retryAt,
+                location: response.location
+            )
+            (whole.challenge, whole.isOfBatch) = (response.challenge, true)
+            self = .parts(batch.parts.map { _ in .response(whole) })
+        default: self = .unsupported("the upstream answered \(response.status) to a batch")
         }
     }
 
@@ -108,7 +124,8 @@ public enum BatchAnswer: Sendable {
         // a part that was not processed, since one that it depends on failed
         if status == 424 { return .notSent("the batch ended before the part") }
         var response = UpstreamResponse(status: Int(status))
-        let headers = headers(answer)
+        let (headers, ambiguous) = Self.headers(answer)
+        response.hasSeveralLocations = ambiguous.contains("location")
         response.retryAt = headers["retry-after"].flatMap { Timestamp(retryAfter: $0, now: now) }
         let location = headers["location"] ?? ((200...299).contains(status) ? headers["content-location"] : nil)
         response.location = location.flatMap { UpstreamResponse.isLocation($0) ? $0 : nil }
@@ -120,7 +137,9 @@ public enum BatchAnswer: Sendable {
     }
 
     /// The headers of a part, in lower case, without those that have two different values.
-    private static func headers(_ answer: JSONValue) -> [ByteExactString: String] {
+    private static func headers(
+        _ answer: JSONValue
+    ) -> (values: [ByteExactString: String], ambiguous: Set<ByteExactString>) {
         var headers: [ByteExactString: String] = [:]
         var ambiguous: Set<ByteExactString> = []
         answer.value(at: "/headers")?.members?.forEach { name, value in
@@ -130,6 +149,6 @@ public enum BatchAnswer: Sendable {
                 ambiguous.insert(name)
             }
         }
-        return headers.filter { !ambiguous.contains($0.key) }
+        return (headers.filter { !ambiguous.contains($0.key) }, ambiguous)
     }
 }

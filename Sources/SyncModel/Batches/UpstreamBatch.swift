@@ -1,3 +1,5 @@
+import Crypto
+import FoundationEssentials
 public import JSONText
 
 /// How an upstream takes several requests in one.
@@ -38,7 +40,7 @@ extension UpstreamBatch: TableObject {
 extension MemberKind<String> {
     fileprivate static var batchPath: Self {
         Self { value, place, report in
-            let problem = value.string.map { PathRules.problem(in: $0) } ?? "must be a string"
+            let problem = value.string.map(Self.batchPathProblem) ?? "must be a string"
             if let problem {
                 report.refuse(place.pointer, Rule.range, "the batch path \(problem)")
                 return nil
@@ -46,13 +48,21 @@ extension MemberKind<String> {
             return value.string
         }
     }
+
+    private static func batchPathProblem(_ path: String) -> String? {
+        // one path serves all batches, so it has no placeholders
+        if path.utf8.contains(where: { $0 == UInt8(ascii: "{") || $0 == UInt8(ascii: "}") }) {
+            return "must have no '{' or '}'"
+        }
+        return PathRules.problem(in: path)
+    }
 }
 
 extension BatchRequest {
     /// Groups mutations that are sent at the same time into the requests in which they are sent.
     ///
-    /// A mutation of the built-in store is alone. Each attempt of a mutation halves the batches in which it may be. So a
-    /// part that makes whole batches fail is soon sent by itself.
+    /// A mutation of the built-in store is alone. Each attempt of a mutation halves the batches in which it may be, and so
+    /// does each answer that needs an operator. So a part that makes whole batches fail is soon sent by itself.
     public static func groups(_ dispatches: [Dispatch], by batch: UpstreamBatch) -> [[Dispatch]] {
         var groups: [[Dispatch]] = []
         var (open, limit, size) = ([Dispatch](), 0, 0)
@@ -61,7 +71,8 @@ extension BatchRequest {
                 groups.append([dispatch])
                 continue
             }
-            let own = max(1, batch.maxRequests >> min(Int(dispatch.mutation.attemptCount), 16))
+            let earlier = Int(dispatch.mutation.attemptCount) + Int(dispatch.mutation.hold?.count ?? 0)
+            let own = max(1, batch.maxRequests >> min(earlier, 16))
             let bytes = request.bytesInBatch
             if !open.isEmpty, open.count >= min(limit, own) || size + bytes > UpstreamBatch.maximumBytes {
                 groups.append(open)
@@ -71,6 +82,15 @@ extension BatchRequest {
             open.append(dispatch)
         }
         return open.isEmpty ? groups : groups + [open]
+    }
+
+    /// The key of the whole request, which no part has.
+    ///
+    /// An upstream repeats its answer to a key, so the key of a refused batch must not be that of a part.
+    private var idempotencyKey: UUID {
+        var hash = SHA256()
+        for part in parts { withUnsafeBytes(of: part.idempotencyKey.uuid) { hash.update(bufferPointer: $0) } }
+        return UUID(hash: hash.finalize())
     }
 
     /// The request to the upstream.
@@ -85,7 +105,7 @@ extension BatchRequest {
             // otherwise an upstream stops at the first part that fails (OData 4.01, 8.2.8.3)
             headers: ["prefer": "continue-on-error"],
             body: body,
-            idempotencyKey: parts.first?.idempotencyKey ?? first.idempotencyKey,
+            idempotencyKey: idempotencyKey,
             timeout: first.timeout
         )
         request.trace = first.trace

@@ -13,6 +13,8 @@ struct Attempt {
     var mutation: QueuedMutation { dispatch.mutation }
 
     func outcome(of response: UpstreamResponse) -> Outcome {
+        // it is about no part alone: no rule applies, and no part is rejected
+        if response.isOfBatch { return response.mayNeedOperator ? held(response) : usualOutcome(of: response) }
         let json = response.json ?? response.unkeptJSON
         if response.isCutOff, json == nil, upstream.readsBody(of: response.status) {
             return lost(response)
@@ -86,12 +88,23 @@ struct Attempt {
         return outcome
     }
 
-    /// - Parameter document: where the document is; nil for the usual place.
+    /// - Parameter document: where a conflict's document is; nil for the usual place.
     private func entity(in response: UpstreamResponse, document: String? = nil) -> UpstreamEntity? {
-        UpstreamEntity(
+        let idPointer = upstream.answerIDPointer
+        guard let document else {
+            return UpstreamEntity(
+                in: response,
+                idPointer: idPointer,
+                documentPointer: upstream.route?.documentPointer
+            )
+        }
+        let id = dispatch.serverID
+        let isNamed = request.namesEntity || id?.isSegment(of: request.path) ?? false
+        return UpstreamEntity(
             in: response,
-            idPointer: upstream.answerIDPointer,
-            documentPointer: document ?? upstream.route?.documentPointer
+            document: document,
+            idPointer: idPointer,
+            named: isNamed ? id : nil
         )
     }
 
@@ -118,8 +131,9 @@ struct Attempt {
         } else {
             let place =
                 switch finding(response) {
+                case nil where response.hasSeveralLocations: "the response has several different Locations"
                 case nil: "Location is missing"
-                case .withoutID: "Location has no id"
+                case .withoutID: "Location has no id, or a key with several parts"
                 case .unreadable: "Location is not valid UTF-8"
                 case .elsewhere, .entity: "Location does not point to an entity of the request's collection"
                 }
@@ -265,7 +279,7 @@ struct Attempt {
 extension UpstreamResponse {
     /// The response as a sentence, without its body.
     var words: String {
-        "the upstream answered \(status)" + (pointer.map { " (\($0))" } ?? "")
+        "the upstream answered \(status)" + (isOfBatch ? " to the batch" : "") + (pointer.map { " (\($0))" } ?? "")
     }
 }
 

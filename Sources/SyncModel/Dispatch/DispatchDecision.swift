@@ -149,9 +149,9 @@ extension DispatchDecision {
     func request(by route: EntityRoute, to upstream: UpstreamSettings) throws(Problem) -> UpstreamRequest {
         let content = try body(instead: mutation.override?.payload)
         let payload = content.flatMap { try? JSONTree(parsing: $0, limits: .widest).root }
-        let id = own ?? mutation.entity.client?.asServerID
-        let path = try route.path.path(id: id, payload: payload)
-        let body = route.body.map { $0.body(id: id, payload: payload) } ?? content
+        // never the client's own id, which may be another entity's id at the upstream
+        let path = try route.path.path(id: own, payload: payload)
+        let body = route.body.map { $0.body(id: own, payload: payload) } ?? content
         var request = request(route.method, path, body, upstream)
         request.content = content
         request.namesEntity = own != nil && route.namesEntity

@@ -96,18 +96,51 @@ struct UpstreamEntity {
     ///
     /// A 202 contains no entity: the request is processed later, and the body describes that (RFC 9110, 15.3.3).
     ///
-    /// - Parameter documentPointer: where the document is; nil: the object that holds the id.
+    /// - Parameter documentPointer: where the document is; nil: the object that holds the id. A document that contains
+    ///   another id is another entity's.
     init?(in response: UpstreamResponse, idPointer: String, documentPointer: String? = nil) {
-        guard response.status != 202, let json = response.json ?? response.unkeptJSON,
-            let root = try? JSONTree(parsing: json).root,
-            let id = root.value(at: idPointer).flatMap(ServerID.init(json:)),
-            let step = idPointer.lastIndex(of: "/"), let holder = root.value(at: String(idPointer[..<step])),
-            // neither duplicate members nor an invalid string can be the id
-            !Self.isDefective(idPointer, in: root)
+        guard let root = Self.root(of: response), let id = Self.id(at: idPointer, in: root),
+            let step = idPointer.lastIndex(of: "/")
         else { return nil }
         self.id = id
-        let shown = documentPointer.map { root.value(at: $0) } ?? holder
-        document = response.json != nil && shown?.kind == .object ? shown.map { Array($0.raw) } : nil
+        let place = documentPointer ?? String(idPointer[..<step])
+        let own = Self.place(ofID: idPointer, inDocument: place, in: root)
+        let isOther = own.map { Self.id(at: $0, in: root)?.text != id.text } ?? false
+        document = isOther ? nil : Self.document(at: place, in: root, response)
+    }
+
+    /// Finds the entity whose document is at a pointer.
+    ///
+    /// - Parameter named: the entity that the request names. It counts if neither the document nor the answer has an id.
+    init?(in response: UpstreamResponse, document place: String, idPointer: String, named: ServerID?) {
+        guard let root = Self.root(of: response), root.value(at: place)?.kind == .object else { return nil }
+        let holds = root.value(at: idPointer) != nil
+        let own = Self.place(ofID: idPointer, inDocument: place, in: root) ?? (holds ? idPointer : nil)
+        guard let id = own.map({ Self.id(at: $0, in: root) }) ?? named else { return nil }
+        self.id = id
+        document = Self.document(at: place, in: root, response)
+    }
+
+    private static func root(of response: UpstreamResponse) -> JSONValue? {
+        guard response.status != 202, let json = response.json ?? response.unkeptJSON else { return nil }
+        return try? JSONTree(parsing: json).root
+    }
+
+    private static func id(at pointer: String, in root: JSONValue) -> ServerID? {
+        // neither duplicate members nor an invalid string can be the id
+        isDefective(pointer, in: root) ? nil : root.value(at: pointer).flatMap(ServerID.init(json:))
+    }
+
+    /// Where a document has its id; nil for a document without one.
+    private static func place(ofID idPointer: String, inDocument place: String, in root: JSONValue) -> String? {
+        let member = idPointer.lastIndex(of: "/").map { String(idPointer[$0...]) } ?? idPointer
+        let places = idPointer.hasPrefix(place + "/") ? [idPointer] : [place + idPointer, place + member]
+        return places.first { root.value(at: $0) != nil }
+    }
+
+    private static func document(at place: String, in root: JSONValue, _ response: UpstreamResponse) -> [UInt8]? {
+        guard response.json != nil, let shown = root.value(at: place), shown.kind == .object else { return nil }
+        return Array(shown.raw)
     }
 
     private static func isDefective(_ pointer: String, in root: JSONValue) -> Bool {

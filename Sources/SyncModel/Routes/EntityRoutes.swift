@@ -43,6 +43,18 @@ public struct EntityRoutes: Sendable, Hashable {
 
     /// Whether a new mutation needs no endpoint.
     public func has(_ operation: Operation) -> Bool { routes[operation] != nil }
+
+    /// Why the routes cannot be those of a type; nil if they can.
+    ///
+    /// An entity whose id the upstream assigns has no server id before its create.
+    public func problem(in idSpace: IDSpace) -> ProblemDetail? {
+        guard idSpace.isServerGiven, let create = routes[.create], create.namesEntity else { return nil }
+        return ProblemDetail(
+            pointer: "/routes/create" + (create.path.namesEntity ? "/path" : "/body"),
+            rule: Rule.range,
+            detail: "a create has no server id in the id space '\(idSpace.rawValue)': leave out the id, or use 'shared'"
+        )
+    }
 }
 
 // MARK: - Reading

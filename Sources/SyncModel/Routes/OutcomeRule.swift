@@ -89,8 +89,34 @@ extension OutcomeRule.Condition {
         }
     }
 
+    /// Whether the other condition is about a value inside this one's.
+    private func isAbove(_ other: OutcomeRule.Condition) -> Bool {
+        other.pointer.utf8.starts(with: (pointer + "/").utf8)
+    }
+
+    /// Whether the condition holds only if the value exists.
+    private var isPresence: Bool {
+        switch test {
+        case .exists(true), .equals: true
+        case .exists(false), .differs: false
+        }
+    }
+
+    /// Whether the condition holds only if nothing is inside the value.
+    private var isLeaf: Bool {
+        switch test {
+        case .exists(false), .equals: true
+        case .exists(true), .differs: false
+        }
+    }
+
+    private var isDifference: Bool { if case .differs = test { true } else { false } }
+
     /// Whether this condition holds wherever the other one does.
     func follows(from other: OutcomeRule.Condition) -> Bool {
+        // what has members exists, and is no text, integer, boolean or null
+        if isAbove(other), other.isPresence { return test == .exists(true) || isDifference }
+        if other.isAbove(self), other.isLeaf { return test == .exists(false) || isDifference }
         guard pointer == other.pointer else { return false }
         switch (test, other.test) {
         case (.exists(true), .equals): return true
@@ -102,6 +128,8 @@ extension OutcomeRule.Condition {
 
     /// Whether no answer satisfies both conditions.
     func excludes(_ other: OutcomeRule.Condition) -> Bool {
+        if isAbove(other) { return isLeaf && other.isPresence }
+        if other.isAbove(self) { return other.isLeaf && isPresence }
         guard pointer == other.pointer else { return false }
         switch (test, other.test) {
         case (.exists(let one), .exists(let two)): return one != two

@@ -41,6 +41,9 @@ public struct UnusableBody: Sendable, Hashable {
             self.init(reason: isXML ? "is XML, not JSON" : "is HTML, not JSON", excerpt: PrintableExcerpt.of(bytes))
         } else if String(validating: bytes, as: UTF8.self) == nil {
             self.init(reason: "is not UTF-8, as JSON must be (RFC 8259, 8.1)", excerpt: PrintableExcerpt.of(bytes))
+        } else if error?.kind == .tooDeep {
+            let limit = JSONLimits().maximumDepth
+            self.init(reason: "is JSON with more than \(limit) nested levels", excerpt: PrintableExcerpt.of(bytes))
         } else {
             let cause = error.map { ": \($0.explanation)" } ?? ""
             let trimmed = cause.hasSuffix(".") ? String(cause.dropLast()) : cause

@@ -26,6 +26,10 @@ public struct UpstreamResponse: Sendable {
     ///
     /// For a status other than a success this is no answer at all (``UpstreamAnswer/unknown(_:)``).
     public var isCutOff: Bool
+    /// Whether the response has several different `Location` headers, so that none of them counts.
+    public var hasSeveralLocations = false
+    /// Whether this is the answer to a batch as a whole, and not that to a part.
+    public var isOfBatch = false
     /// The room that the body takes, held until the outcome is written.
     public var room: MemoryReservation?
 

@@ -108,6 +108,7 @@ package struct Administration: Sendable {
                 guard let row = try results[1].read(OrganizationRow.init).first else {
                     throw Problem(.notFound, "the organization is being purged")
                 }
+                if update.setsOrder { try await Self.checkOrder(of: row, on: connection) }
                 _ = try await connection.run(Query(Self.feedStatement, feed))
                 guard let names = update.externalIDs else { return (isNew, row) }
                 try await Self.write(names, of: id, at: now(), on: connection)
@@ -121,6 +122,21 @@ package struct Administration: Sendable {
             throw failure.problem(error, doing: "write an organization")
         }
     }
+
+    /// Refuses the order of the lane while the upstream has batches.
+    private static func checkOrder(of organization: OrganizationRow, on connection: Connection) async throws {
+        guard organization.settings.order == .lane else { return }
+        let found = try await connection.run(Query(hasBatchStatement, Parameters(of: organization.id)))
+        guard found.count > 0 else { return }
+        let detail = "the upstream sends batches, which need the order dependencies; set its batch to null first"
+        throw Problem(.validationFailed, pointer: "/settings/order", rule: Rule.range, detail)
+    }
+
+    static let hasBatchStatement = Statement(
+        "upstreams_has_batch",
+        ["organization"],
+        "SELECT 1 FROM upstreams WHERE organization_id = :organization AND batch IS NOT NULL"
+    )
 
     /// - Throws: `validation_failed` if a gateway is running that cannot read values sealed with users' keys.
     private static func checkGateways(on connection: Connection) async throws {
@@ -258,7 +274,7 @@ package struct Administration: Sendable {
     )
 
     package static let statements = [
-        isThereStatement, lockUpstreamStatement,
+        isThereStatement, lockUpstreamStatement, hasBatchStatement,
         namedStatement, listStatement, searchStatement, getStatement, makeStatement, changeStatement, feedStatement,
         oldGatewayStatement,
     ]
@@ -328,6 +344,8 @@ package struct OrganizationUpdate: Sendable {
     package var settings: [UInt8]?
     /// Whether the settings enable users' own keys.
     package var wantsUserKeys = false
+    /// Whether the settings contain the order of lanes.
+    package var setsOrder = false
     /// The complete list of external ids, without repetitions.
     ///
     /// The list has at most ``Administration/maximumExternalIDs`` ids.

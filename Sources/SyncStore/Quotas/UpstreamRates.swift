@@ -32,12 +32,49 @@ package final class UpstreamRates: Sendable {
         self.failure = failure
     }
 
-    /// Counts requests that are about to be sent.
+    /// Requests that were counted.
+    package struct Taken: Sendable {
+        /// How many may be sent.
+        package var count: Int
+        /// If none may be sent: after how many seconds to ask again. Nil also for a lane that must send none.
+        package var pause: Double?
+    }
+
+    /// Counts requests that a lane is about to send.
     ///
-    /// - Returns: how many may be sent, `wanted` at most; nil for any number.
-    package func take(upTo wanted: Int, of organization: UUID) async -> Int? {
-        guard let quota = await quota(of: organization) else { return nil }
+    /// Those of a batch are counted together: it has as many parts as the bucket allows now.
+    ///
+    /// - Parameter wanted: how many to count at most, unless the lane sends a batch.
+    /// - Returns: nil for any number.
+    package func take(upTo wanted: Int, of organization: UUID, _ progress: LaneProgress) async -> Taken? {
+        guard let (quota, batch) = await limits(of: organization, progress) else { return nil }
+        guard let batch else {
+            let count = await take(upTo: wanted, of: organization, quota, together: false)
+            return taken(count, of: organization, lanes: progress.lanes)
+        }
+        // the next batch starts when all parts of this one are settled
+        guard progress.flights.isEmpty else { return Taken(count: 0) }
+        let most = min(batch.maxRequests, max(1, progress.room))
+        let count = await take(upTo: most, of: organization, quota, together: true)
+        // a longer pause refills the bucket for a whole batch
+        return taken(count, of: organization, lanes: progress.lanes * most)
+    }
+
+    private func taken(_ count: Int, of organization: UUID, lanes: Int) -> Taken {
+        guard count == 0 else { return Taken(count: count) }
+        return Taken(count: 0, pause: pause(of: organization, lanes: lanes) ?? Self.pauses.lowerBound)
+    }
+
+    /// - Parameter isTogether: whether to wait for a draw as long as fewer than `wanted` are counted.
+    private func take(
+        upTo wanted: Int,
+        of organization: UUID,
+        _ quota: Quota,
+        together isTogether: Bool
+    ) async -> Int {
+        var total = 0
         for _ in 0..<2 {
+            let wanted = wanted - total
             let moment = now()
             let (taken, drawing) = entries.withLock { entries in
                 Self.evict(&entries)
@@ -57,10 +94,11 @@ package final class UpstreamRates: Sendable {
                 }
                 return (taken, entry.drawing)
             }
-            guard taken == 0, let drawing else { return taken }
+            total += taken
+            guard total == 0 || isTogether && taken < wanted, let drawing else { return total }
             await drawing.value
         }
-        return 0
+        return total
     }
 
     /// Takes back the requests that were not sent.
@@ -78,12 +116,17 @@ package final class UpstreamRates: Sendable {
         return limit.map { min(max(Double(lanes) / Double($0), Self.pauses.lowerBound), Self.pauses.upperBound) }
     }
 
-    private func quota(of organization: UUID) async -> Quota? {
+    private func limits(
+        of organization: UUID,
+        _ progress: LaneProgress
+    ) async -> (quota: Quota, batch: UpstreamBatch?)? {
         // a step fails for the same reason, and reports it
         guard let entry = try? await catalog.entry(organization) else { return nil }
-        let quota = entry.organization?.upstream?.requestQuota
-        if quota == nil { entries.withLock { _ = $0.removeValue(forKey: organization) } }
-        return quota
+        guard let found = entry.organization, let quota = found.upstream?.requestQuota else {
+            entries.withLock { _ = $0.removeValue(forKey: organization) }
+            return nil
+        }
+        return (quota, progress.batch(in: found))
     }
 
     private func fetch(_ organization: UUID, _ quota: Quota, _ missing: Int) async {

@@ -1,7 +1,9 @@
+import AdministrationFeature
 import Foundation
 import JSONText
 import StoreSupport
 import SyncModel
+import Synchronization
 import TestSupport
 import Testing
 
@@ -80,6 +82,33 @@ import Testing
         try await harness.mutation(wrong.id, is: .failed)
         #expect(harness.upstream.requests.count == 3)
         await second.shutDown()
+    }
+
+    /// Only a person may send earlier than the upstream allows (rule 11).
+    @Test(arguments: ["lane", "dependencies"])
+    func `a change of the upstream's settings ends a back-off of a day`(_ order: String) async throws {
+        let isDown = Mutex(true)
+        let upstream = FakeUpstream { _, _ in
+            guard isDown.withLock({ $0 }) else { return nil }
+            let retryAt = Timestamp(microseconds: 4_000_000_000_000_000)
+            return .response(UpstreamResponse(status: 503, retryAt: retryAt))
+        }
+        let harness = try await DispatcherHarness(settings: #"{"order":"\#(order)"}"#, upstream: upstream)
+        let entry = Self.create(harness.phone)
+        try await harness.phone.push([entry])
+        try await harness.mutation(entry.id, becomes: "waiting") { $0.nextRetryAt != nil }
+        isDown.withLock { $0 = false }
+        let administration = harness.gateway.store.administration
+        var update = UpstreamUpdate()
+        update.isPaused = .set(true)
+        _ = try await administration.putUpstream(of: harness.organization.id, update)
+        harness.gateway.clock.advance(seconds: 60)
+        try await Task.sleep(for: .milliseconds(300))
+        #expect(harness.upstream.requests.count == 1)
+        update.isPaused = .set(false)
+        _ = try await administration.putUpstream(of: harness.organization.id, update)
+        harness.gateway.clock.advance(seconds: 7)
+        try await harness.mutation(entry.id, is: .succeeded)
     }
 
     /// Requests in flight at the first answer may have succeeded before a configuration error began.

@@ -125,6 +125,51 @@ import Testing
         #expect(asked.withLock { $0 } <= 1)
     }
 
+    @Test(arguments: ["manual", "server_wins", "client_wins"])
+    func `a conflict of a whole batch is no part's (rule 23)`(_ strategy: String) async throws {
+        let requests = Mutex([String]())
+        let harness = try await Self.harness { request in
+            requests.withLock { $0.append("\(request.method) \(request.path)") }
+            return request.path == "/$batch" ? .status(409, #"{"id":77,"name":"someone else"}"#) : nil
+        }
+        let entries = (0..<8).map { _ in harness.create(extra: ["conflict_resolution": #""\#(strategy)""#]) }
+        try await harness.phone.push(entries)
+        for entry in entries {
+            let mutation = try await harness.mutation(entry.id, is: .succeeded)
+            #expect(mutation.attempts == 1 && mutation["server_id"]?.int64 != 77)
+        }
+        #expect(requests.withLock { Set($0) } == ["POST /$batch", "POST /contacts"])
+    }
+
+    @Test(arguments: [302, 401])
+    func `a refusal of batches alone fails no part that was not sent by itself`(_ status: Int) async throws {
+        let asked = Mutex(0)
+        let harness = try await Self.harness { request in
+            guard request.path == "/$batch" else { return nil }
+            asked.withLock { $0 += 1 }
+            return .status(status)
+        }
+        let entries = (0..<12).map { _ in harness.create() }
+        try await harness.phone.push(entries)
+        for entry in entries { try await harness.mutation(entry.id, is: .succeeded) }
+        #expect(asked.withLock { $0 } <= 1)
+    }
+
+    @Test func `parts of a batch wait as single requests while the upstream refuses all requests`() async throws {
+        let singles = Mutex(0)
+        let harness = try await Self.harness { request in
+            if request.path != "/$batch" { singles.withLock { $0 += 1 } }
+            return .status(401)
+        }
+        let entries = (0..<12).map { _ in harness.create() }
+        try await harness.phone.push(entries)
+        for entry in entries {
+            let held = try await harness.mutation(entry.id, becomes: "held") { $0.nextRetryAt != nil }
+            #expect(held.status == "pending")
+        }
+        #expect(singles.withLock { $0 } <= 4)
+    }
+
     @Test func `a change of the settings ends the refusal of batches`() async throws {
         let asked = Mutex(0)
         let isFixed = Mutex(false)
@@ -148,6 +193,25 @@ import Testing
         try await Self.execute("UPDATE upstreams SET updated_at = updated_at + interval '1 s'", harness)
         try await push()
         #expect(asked.withLock { $0 } > refusals && !batches.sizes.isEmpty)
+    }
+
+    @Test func `a batch counts its parts at once for the upstream's rate`() async throws {
+        let batches = Batches()
+        let harness = try await Self.harness(batches.answer, most: 50)
+        let organization = harness.organization.id
+        let rate = "UPDATE upstreams SET requests_per_second = 20 WHERE organization_id = '\(organization)'"
+        try await Self.execute(rate, harness)
+        let entries = (0..<60).map { _ in harness.create() }
+        try await harness.phone.push(entries)
+        let deadline = ContinuousClock.now + Waiting.limit
+        while batches.sizes.reduce(0, +) < 50, ContinuousClock.now < deadline {
+            try await Task.sleep(for: .milliseconds(100))
+            harness.gateway.clock.advance(seconds: 1)
+            harness.dispatcher.poll()
+        }
+        // a few may be sent by themselves
+        #expect(batches.sizes.reduce(0, +) >= 50)
+        #expect((batches.sizes.max() ?? 0) >= 15 && batches.sizes.count <= 8)
     }
 
     @Test func `a mutation that depends on a create of a batch waits for the next one`() async throws {

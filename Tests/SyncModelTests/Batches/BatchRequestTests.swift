@@ -77,6 +77,9 @@ import Testing
         repeated.attempts = 4
         #expect(try Self.sizes(Array(repeating: repeated, count: 3), 8) == [1, 1, 1])
         #expect(try Self.sizes([Sample(), Sample(), repeated, Sample()], 8) == [2, 1, 1])
+        var held = Sample()
+        held.hold = AuthBackoff(count: 2, since: Self.now)
+        #expect(try Self.sizes(Array(repeating: held, count: 3), 8) == [2, 1])
     }
 
     @Test func `a mutation of the built-in store is in no batch`() throws {
@@ -93,6 +96,10 @@ import Testing
             request.method == "POST" && request.path == "/$batch" && request.headers["prefer"] == "continue-on-error"
         )
         #expect(request.user == batch.parts[0].user && request.body == batch.body)
+        #expect(!batch.parts.map(\.idempotencyKey).contains(request.idempotencyKey))
+        #expect(request.idempotencyKey == batch.request(to: UpstreamBatch(), like: batch.parts[1]).idempotencyKey)
+        let one = BatchRequest([batch.parts[0]]).request(to: UpstreamBatch(), like: batch.parts[0])
+        #expect(![request.idempotencyKey, batch.parts[0].idempotencyKey].contains(one.idempotencyKey))
     }
 
     @Test func `each part is settled by its own response, in any order`() {
@@ -176,8 +183,10 @@ import Testing
         func answer(_ status: Int, _ count: Int) -> BatchAnswer {
             BatchAnswer(.status(status), to: Self.batch(count), now: Self.now)
         }
-        if case .split = answer(413, 2) {} else { Issue.record("was not split") }
-        for status in [400, 404, 405, 413, 415, 501] {
+        for status in [409, 412, 413, 423, 424] {
+            if case .split = answer(status, 2) {} else { Issue.record("was not split after \(status)") }
+        }
+        for status in [400, 402, 403, 404, 405, 409, 412, 413, 415, 451, 501] {
             if case .unsupported(let reason) = answer(status, 1) {
                 #expect(reason.contains("\(status)"))
             } else {
@@ -191,8 +200,55 @@ import Testing
             }
             #expect(parts.map(Self.line) == Array(repeating: "\(status) -", count: 3))
         }
+        if case .unsupported = BatchAnswer(.refused("x"), to: Self.batch(2), now: Self.now) {
+        } else {
+            Issue.record("the parts fail because the batch cannot be sent")
+        }
         guard case .parts(let lost) = BatchAnswer(.unknown("x"), to: Self.batch(2), now: Self.now) else { return }
         #expect(lost.map(Self.line) == ["unknown", "unknown"])
+    }
+}
+
+/// An answer to a whole batch settles none of its parts (product rule 23).
+@Suite struct WholeAnswerTests {
+    @Test func `the parts get no id, document, ETag or body of the whole answer`() throws {
+        let parts = (0..<2).map { _ in Sample().request }
+        let batch = BatchRequest(try parts.map { try #require($0) })
+        for status in 300...599 {
+            let response = UpstreamResponse(
+                status: status,
+                location: "/contacts/77",
+                etag: #""1""#,
+                json: Array(#"{"id":77}"#.utf8)
+            )
+            guard case .parts(let answers) = BatchAnswer(.response(response), to: batch, now: Sample.now) else {
+                continue
+            }
+            for case .response(let part) in answers {
+                #expect(part.isOfBatch && part.json == nil && part.etag == nil, "\(status)")
+                for strategy in [ConflictResolution.manual, .serverWins, .clientWins] {
+                    var sample = Sample()
+                    sample.strategy = strategy
+                    let outcome = try #require(sample.outcome(.response(part), othersSucceeded: true))
+                    #expect(outcome.status == .pending && outcome.serverID == nil, "\(status)")
+                    #expect(outcome.nextRetryAt != nil && outcome.document == nil && outcome.override == nil)
+                }
+            }
+        }
+    }
+
+    @Test func `no outcome rule applies to the whole answer`() throws {
+        var sample = Sample()
+        let rules =
+            #"[{"status":[302,401,429],"then":"succeeded"},{"status":"5xx","where":[{"pointer":"/a","not":1}],"then":"halt"}]"#
+        sample.upstream?.outcomes = OutcomeRules(stored: try JSONTree(parsing: Array(rules.utf8)).root)
+        for status in [302, 401, 429, 503] {
+            var whole = UpstreamResponse(status: status)
+            whole.isOfBatch = true
+            let outcome = try #require(sample.outcome(.response(whole)))
+            #expect(outcome.status == .pending && !outcome.haltsLane, "\(status)")
+            #expect(outcome.lastError?.contains("\(status) to the batch") == true, "\(outcome.lastError ?? "-")")
+        }
     }
 }
 

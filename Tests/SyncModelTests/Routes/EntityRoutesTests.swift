@@ -56,6 +56,30 @@ import Testing
         #expect(Self.line(Self.sample(.delete, ignoring, endpoint: "/old/{local_id}")) == "DELETE /contacts/7 -")
     }
 
+    @Test(arguments: [IDSpace.mapped, .device])
+    func `a create never sends the client's own id as the server id (rule 20)`(_ idSpace: IDSpace) throws {
+        var sample = Self.sample(.create, #"{"create":{"method":"PUT","path":"/contacts/{id}"}}"#)
+        sample.idSpace = idSpace
+        if idSpace == .device { sample.client = LocalID(entityType: "contact", number: 1).name(on: Sample.device) }
+        guard case .fail(let outcome) = sample.decision() else { throw Missing() }
+        #expect(outcome.code == "validation_failed" && outcome.attemptCount == 0)
+        sample.routes = #"{"create":{"path":"/graphql","body":{"id":{"$":"id"},"in":{"$":"payload"}}}}"#
+        #expect(Self.line(sample) == #"POST /graphql {"in":{"name":"Kari"}}"#)
+    }
+
+    private struct Missing: Error {}
+
+    @Test(arguments: [
+        (#"{"create":{"method":"PUT","path":"/x/{id}"}}"#, "/routes/create/path"),
+        (#"{"create":{"path":"/x","body":[{"a":{"$":"id"}}]}}"#, "/routes/create/body"),
+    ]) func `a create contains its id only if the client chooses the id`(_ json: String, _ pointer: String) throws {
+        let routes = EntityRoutes(stored: try JSONTree(parsing: Array(json.utf8)).root)
+        #expect(routes.problem(in: .device)?.pointer == pointer && routes.problem(in: .mapped)?.pointer == pointer)
+        #expect(routes.problem(in: .shared) == nil)
+        let usual = EntityRoutes(stored: try JSONTree(parsing: Array(Self.collection.utf8)).root)
+        #expect(usual.problem(in: .device) == nil)
+    }
+
     @Test func `client ids give way to server ids before a path is made of the payload`() {
         var sample = Self.sample(.create, #"{"create":{"path":"/lists/{/list}/items"}}"#)
         let list = UUID()

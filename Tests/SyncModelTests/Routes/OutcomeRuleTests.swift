@@ -71,6 +71,21 @@ import Testing
             """#,
             "/outcomes/1", "never decides"
         ),
+        (
+            #"[{"status":200,"where":[{"pointer":"/a","exists":false},{"pointer":"/a/b","exists":true}],"then":"retry"}]"#,
+            "/outcomes/0/where/1", "no answer satisfies"
+        ),
+        (
+            #"[{"status":200,"where":[{"pointer":"/a/b","is":1},{"pointer":"","is":null}],"then":"retry"}]"#,
+            "/outcomes/0/where/1", "no answer satisfies"
+        ),
+        (
+            #"""
+            [{"status":"2xx","where":[{"pointer":"/a","exists":true}],"then":"failed"},
+             {"status":200,"where":[{"pointer":"/a/b","is":1}],"then":"retry"}]
+            """#,
+            "/outcomes/1", "never decides"
+        ),
     ]) func `refuses rules without a meaning, with their place`(_ json: String, _ pointer: String, _ words: String)
         throws
     {
@@ -84,7 +99,7 @@ import Testing
         var random = seed.generator
         let values = ["1", "2", #""a""#, "true", "null"]
         func condition() -> String {
-            let pointer = random.oneIn(2) ? "/x" : "/y"
+            let pointer = random.oneIn(2) ? "/x" : random.oneIn(2) ? "/y" : "/x/z"
             let value = values[Int.random(in: 0..<values.count, using: &random)]
             switch Int.random(in: 0..<3, using: &random) {
             case 0: return #"{"pointer":"\#(pointer)","is":\#(value)}"#
@@ -92,7 +107,9 @@ import Testing
             default: return #"{"pointer":"\#(pointer)","exists":\#(random.oneIn(2))}"#
             }
         }
-        let bodies = try (["{}"] + values.flatMap { x in [#"{"x":\#(x)}"#, #"{"y":\#(x)}"#, #"{"x":1,"y":\#(x)}"#] })
+        let nested = [#"{"x":{}}"#, #"{"x":{"z":1}}"#, #"{"x":{"z":null}}"#]
+        let flat = values.flatMap { x in [#"{"x":\#(x)}"#, #"{"y":\#(x)}"#, #"{"x":1,"y":\#(x)}"#] }
+        let bodies = try (["{}"] + nested + flat)
             .map { try JSONTree(parsing: Array($0.utf8)).root }
         for _ in 0..<2_000 {
             let rules = (0..<2).map { _ in

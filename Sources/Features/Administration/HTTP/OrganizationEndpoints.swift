@@ -111,6 +111,7 @@ extension OrganizationUpdate {
         // keeps the JSON text, because null resets a setting to its default
         update.settings = Array(value.raw)
         update.wantsUserKeys = value["user_keys"]?.bool == true
+        update.setsOrder = value["order"] != nil
     }
 }
 

@@ -46,6 +46,7 @@ extension Administration {
         do {
             let results = try await pool.transaction { connection in
                 let (known, next, hasUpstream) = try await Self.change(update, name, in: organization, on: connection)
+                try update.checkRoutes(of: next)
                 let evaluation =
                     known?.needsEvaluation(as: next) ?? false
                     ? [
@@ -297,6 +298,13 @@ extension EntityTypeUpdate {
             grants.write(to: &writer)
             return writer.bytes
         }
+    }
+
+    /// Refuses a combination of routes and id space that this update makes.
+    fileprivate func checkRoutes(of type: EntityType) throws(Problem) {
+        guard routes.changes || idSpace != nil, let problem = type.routes?.problem(in: type.idSpace) else { return }
+        let pointer = routes.changes ? problem.pointer : "/id_space"
+        throw Problem(.validationFailed, pointer: pointer, rule: problem.rule, problem.detail)
     }
 
     /// Why a type in use cannot be changed; nil if it can.

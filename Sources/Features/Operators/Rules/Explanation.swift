@@ -181,7 +181,8 @@ package struct Explanation: Sendable {
                 .backOff,
                 "The last attempt at mutation \(backlog.head?.id.lowercased ?? "-") failed (it is at \(tries)), and "
                     + "the next one is due \(Words.moment(blocker.until)).",
-                do: "Check its attempts. It is retried automatically.",
+                do: "Check its attempts. It is retried automatically, or within seconds of a change of the upstream's "
+                    + "settings (sluice upstream resume).",
                 mutation: backlog.head?.id,
                 until: blocker.until
             )

@@ -78,13 +78,22 @@ import Testing
         for (body, error) in [
             (#"{"batch":{"path":"/../x"}}"#, "/batch/path member_range"),
             (#"{"batch":{"path":"//other.example"}}"#, "/batch/path member_range"),
+            (#"{"batch":{"path":"/{id}"}}"#, "/batch/path member_range"),
             (#"{"batch":{"path":"/b","max_requests":1}}"#, "/batch/max_requests member_range"),
             (#"{"batch":{"max_requests":10}}"#, "/batch/path member_required"),
         ] {
             expectProblem(try await fixture.operate(.PUT, path, body), .validationFailed, errors: [error])
         }
+        for order in [#""lane""#, "null"] {
+            expectProblem(
+                try await fixture.operate(.PUT, fixture.admin, #"{"settings":{"order":\#(order)}}"#),
+                .validationFailed,
+                errors: ["/settings/order member_range"]
+            )
+        }
         let reset = try await fixture.operate(.PUT, path, #"{"batch":null}"#)
         #expect(reset.json?["batch"]?.isNull == true)
+        #expect(try await fixture.operate(.PUT, fixture.admin, #"{"settings":{"order":"lane"}}"#).status == 200)
     }
 
     @Test func `a probe shows whether the upstream supports batches`() async throws {
@@ -122,6 +131,20 @@ import Testing
             errors: ["/routes/create/path endpoint_must_be_relative_path"]
         )
         #expect(try await fixture.operate(.PUT, type, #"{"routes":null}"#).json?["routes"]?.isNull == true)
+        let ownID = #""routes":{"create":{"method":"PUT","path":"/contacts/{id}"}}"#
+        for idSpace in ["mapped", "device"] {
+            expectProblem(
+                try await fixture.operate(.PUT, type, #"{"id_space":"\#(idSpace)",\#(ownID)}"#),
+                .validationFailed,
+                errors: ["/routes/create/path member_range"]
+            )
+        }
+        #expect(try await fixture.operate(.PUT, type, #"{"id_space":"shared",\#(ownID)}"#).status == 200)
+        expectProblem(
+            try await fixture.operate(.PUT, type, #"{"id_space":"device"}"#),
+            .validationFailed,
+            errors: ["/id_space member_range"]
+        )
     }
 
     @Test func `the order and the number in flight are settings of the organization`() async throws {
