@@ -1,6 +1,8 @@
 package import Logging
 import ServiceLifecycle
-import Tracing
+import Spans
+package import SyncModel
+package import Tracing
 
 /// Exports spans in the background, until graceful shutdown. It has to start before, and end after, all services that
 /// record spans.
@@ -48,5 +50,99 @@ package final class TraceExporter: Service {
         }
         await export.flush(within: Self.grace)
         await sender.shutdown()
+    }
+}
+
+/// The tracer of the process: decides what is recorded, and passes ended spans to the exporter's queue.
+package struct OTLPTracer: Tracer {
+    private let sampler: TraceSampler
+    private let queue: SpanQueue
+
+    package init(_ sampler: TraceSampler, to queue: SpanQueue) {
+        self.sampler = sampler
+        self.queue = queue
+    }
+
+    package func startSpan<Instant: TracerInstant>(
+        _ operationName: String,
+        context: @autoclosure () -> InstrumentationContext,
+        ofKind kind: SpanKind,
+        at instant: @autoclosure () -> Instant,
+        function: String,
+        file fileID: String,
+        line: UInt
+    ) -> ExportedSpan {
+        var context = context()
+        let parent = context.trace
+        let trace = parent ?? TraceContext()
+        let isRecorded = sampler.records(trace.traceID, under: parent)
+        // an unrecorded trace without a parent needs no other id, and most traces are like that
+        let position = isRecorded || parent != nil ? trace.child(sampled: isRecorded) : trace
+        context.trace = position
+        let record = SpanRecord(
+            operationName,
+            kind,
+            at: position,
+            under: parent,
+            since: instant().nanosecondsSinceEpoch
+        )
+        return ExportedSpan(record, context: context, to: isRecorded ? queue : nil)
+    }
+
+    package func extract<Carrier, Extract: Extractor>(
+        _ carrier: Carrier,
+        into context: inout InstrumentationContext,
+        using extractor: Extract
+    ) where Extract.Carrier == Carrier {
+        guard let text = extractor.extract(key: "traceparent", from: carrier) else { return }
+        context.trace = TraceContext(traceparent: text)
+    }
+
+    package func inject<Carrier, Inject: Injector>(
+        _ context: InstrumentationContext,
+        into carrier: inout Carrier,
+        using injector: Inject
+    ) where Inject.Carrier == Carrier {
+        guard let trace = context.trace else { return }
+        injector.inject(trace.traceparent, forKey: "traceparent", into: &carrier)
+    }
+
+    /// Does nothing: the exporter sends the last spans at shutdown.
+    package func forceFlush() {}
+}
+
+/// Decides whether a trace is recorded, by the samplers of OpenTelemetry.
+///
+/// The decision by ratio depends on the trace id alone. So gateways, and other programs that use the same rule, record
+/// the same traces.
+package struct TraceSampler: Sendable, Equatable {
+    /// The random part of a trace id (W3C Trace Context, level 2).
+    private static let randomBits = 56
+    private static let mask: UInt64 = 1 << randomBits - 1
+
+    /// Whether a span follows the decision of its parent, if it has one.
+    private let followsParents: Bool
+    /// The smallest random part of a trace id that is recorded. Above ``mask``, no trace is.
+    private let threshold: UInt64
+
+    /// - Parameters:
+    ///   - name: a value of `OTEL_TRACES_SAMPLER`.
+    ///   - ratio: the share of traces that samplers by ratio record, 0 to 1.
+    package init?(_ name: String, ratio: Double) {
+        let share: Double
+        switch name {
+        case "always_on", "parentbased_always_on": share = 1
+        case "always_off", "parentbased_always_off": share = 0
+        case "traceidratio", "parentbased_traceidratio": share = min(1, max(0, ratio))
+        default: return nil
+        }
+        followsParents = name.hasPrefix("parentbased_")
+        threshold = UInt64(((1 - share) * Double(Self.mask + 1)).rounded())
+    }
+
+    /// Whether a span is recorded.
+    package func records(_ traceID: UInt128, under parent: TraceContext?) -> Bool {
+        if followsParents, let parent { return parent.isSampled }
+        return UInt64(truncatingIfNeeded: traceID) & Self.mask >= threshold
     }
 }

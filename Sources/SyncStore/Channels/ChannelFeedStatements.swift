@@ -150,7 +150,7 @@ enum ChannelFeedStatements {
             CASE WHEN e.owner_id = :owner THEN e.client_id END AS client_id, e.version, e.is_deleted,
             CASE WHEN NOT d.is_ended AND w.is_asked THEN e.document END AS document, e.updated_at, e.updated_by,
             e.etag, w.is_asked, CASE
-                WHEN NOT d.is_ended AND w.is_asked THEN coalesce(octet_length(e.document::text), 0) ELSE 0
+                WHEN NOT d.is_ended AND w.is_asked THEN \(RowBytes.of("e.document")) ELSE 0
             END AS bytes
         FROM (
             \(positions)
