@@ -89,6 +89,6 @@ struct Installation {
             )
         }
         try DeviceNumbers.noteOthers(db)
-        try Feed.startOver(Feed.read(db).types, db, now: now)
+        try Feed.startOver(Feed.read(db).filter, db, now: now)
     }
 }
