@@ -59,6 +59,8 @@ struct Installation {
         try db.execute(sql: "DELETE FROM sluice_flight")
         try refuseOldSent(db)
         if map.hasDeviceIDs { try forgetNumbers(db) }
+        // so that a discard of one of them reaches the gateway
+        try PushBatch.markSent(db)
         return device
     }
 

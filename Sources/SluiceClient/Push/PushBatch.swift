@@ -46,6 +46,20 @@ extension PushBatch {
         return try batch(queued, db)
     }
 
+    /// Marks all mutations that can be sent as sent without a response, because another phone may have sent them.
+    static func markSent(_ db: Database) throws {
+        var limits = Limits(entries: .max)
+        limits.bytes = .max
+        var queued: [OutboxRow]
+        repeat { queued = try rows(of: .queued, limits, db) } while try refuseOrphans(among: queued, db)
+        for row in queued {
+            try db.execute(
+                sql: "UPDATE sluice_mutations SET status = 'sent' WHERE sequence_number = ?",
+                arguments: [row.sequence]
+            )
+        }
+    }
+
     /// Whether any mutation that was never sent can be sent.
     static func isAnyToSend(_ db: Database) throws -> Bool {
         try !rows(of: .queued, Limits(entries: 1), db).isEmpty

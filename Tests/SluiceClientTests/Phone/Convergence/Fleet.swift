@@ -61,7 +61,7 @@ final class Fleet {
         self.upstream = upstream
         gateway = try await TestGateway.start(forwards: forwards) { upstream.note($0) }
         let organization = try await gateway.makeOrganization()
-        for (type, body) in Self.registrations {
+        for (type, body) in Self.registrations(hasDisasters: self.hasDisasters) {
             let place = #""visibility":"organization","upstream":\#(forwards && type != "memo")"#
             try await gateway.register(type, "{\(place)\(body)}", in: organization)
         }
@@ -98,17 +98,24 @@ final class Fleet {
         }
     }
 
-    /// Entities may refer to deleted ones.
-    private static let registrations = [
-        ("customer", ""), ("shelf", #","id_space":"device""#),
-        ("meeting", #","relations":{"customer_id":"customer"},"on_delete":{"customer_id":"ignore"}"#),
-        ("item", #","id_space":"device","relations":{"shelf_id":"shelf"},"on_delete":{"shelf_id":"ignore"}"#),
-        (
-            "memo",
-            #","id_space":"shared","relations":{"customer_id":"customer","shelf_id":"shelf"},"#
-                + #""on_delete":{"customer_id":"ignore","shelf_id":"ignore"}"#
-        ),
-    ]
+    /// The types. Without disasters no phone deletes a row to which others refer. With disasters the default rule of
+    /// relations applies: the app's own tables could not show a reference to a deleted row.
+    private static func registrations(hasDisasters: Bool) -> [(String, String)] {
+        func ignoring(_ members: String...) -> String {
+            let rules = members.map { #""\#($0)":"ignore""# }.joined(separator: ",")
+            return hasDisasters ? "" : #","on_delete":{\#(rules)}"#
+        }
+        return [
+            ("customer", ""), ("shelf", #","id_space":"device""#),
+            ("meeting", #","relations":{"customer_id":"customer"}"# + ignoring("customer_id")),
+            ("item", #","id_space":"device","relations":{"shelf_id":"shelf"}"# + ignoring("shelf_id")),
+            (
+                "memo",
+                #","id_space":"shared","relations":{"customer_id":"customer","shelf_id":"shelf"}"#
+                    + ignoring("customer_id", "shelf_id")
+            ),
+        ]
+    }
 
     /// Removes the phones' files.
     func remove() { for phone in phones { phone.remove() } }
