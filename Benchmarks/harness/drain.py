@@ -22,7 +22,7 @@ _FAILING = "/route-0/"
 _PUSH = 500
 _COMPLETED = "sluice_mutation_completion_seconds_count"
 _CONCURRENT = {"order": "dependencies", "max_in_flight_per_user": 16}
-# Settings of the organization and of the upstream, by mode. Each mode has an organization of its own.
+# Settings of the organization and of the upstream, by mode. Each mode has a separate organization.
 MODES: dict[str, tuple[dict, dict]] = {
     "lane": ({"order": "lane"}, {}),
     "dependencies": (_CONCURRENT, {}),

@@ -10,8 +10,11 @@ extension DemoCollections {
     private static let graphQLPath = "/graphql"
     private static let maximumParts = 100
 
-    /// Responds to a batch, or to a request of the GraphQL API; nil for any other request.
+    /// Responds to a batch, a request of the GraphQL API, or one for the API's description; nil for any other request.
     mutating func answerOfEndpoint(_ request: DemoRequest) -> DemoAnswer? {
+        if request.method == "GET", request.path == DemoContract.path[...] {
+            return DemoAnswer(status: 200, body: DemoContract.json)
+        }
         guard request.method == "POST" else { return nil }
         switch request.path {
         case Self.batchPath[...]: return batch(request)

@@ -256,7 +256,7 @@ struct RequestReport {
 
     let rows: [Row]
 
-    /// - Parameter limit: the number of organizations with a row of their own.
+    /// - Parameter limit: the number of organizations with a separate row.
     init(_ counts: [UUID: Int], limit: Int) {
         let most = counts.sorted { ($1.value, $0.key) < ($0.value, $1.key) }
         let rows = most.prefix(limit).map { Row(organization: $0.key.lowercased, count: $0.value) }

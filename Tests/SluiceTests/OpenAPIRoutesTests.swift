@@ -2,6 +2,7 @@ import SyncModel
 import Testing
 
 @testable import AdministrationFeature
+@testable import DemoUpstream
 
 /// Routes that are proposed from an OpenAPI document.
 @Suite struct OpenAPIRoutesTests {
@@ -27,6 +28,15 @@ import Testing
         let rest = Self.schema(#"{"id":{"type":"integer"}}"#)
         #expect(try Self.lines(paths, rest: rest) == [#"contact {"collection":"/contacts"}"#])
         #expect(try Self.document(paths, rest: rest).proposals[0].remarks.isEmpty)
+    }
+
+    @Test func `the description of the demo's API has three usual collections`() throws {
+        let document = try OpenAPIRoutes(DemoContract.json)
+        let lines = document.proposals.map { "\($0.type) \(String(decoding: $0.routes.json, as: UTF8.self))" }
+        let expected = ["contact", "activity", "expense"]
+        #expect(document.proposals.map(\.type) == expected && document.skipped.isEmpty)
+        #expect(lines.contains(#"activity {"collection":"/activities"}"#))
+        #expect(document.proposals.allSatisfy { $0.remarks.isEmpty })
     }
 
     @Test func `missing methods, slashes and other ids make explicit routes`() throws {

@@ -316,7 +316,7 @@ class Place:
         self.request: Request | None = None
 
     def write(self, text: bytes) -> None:
-        """One response or several; a part of a response is none."""
+        """Adds one response or several; drops a part of a response."""
         while b"\r\n\r\n" in text:
             head, _, rest = text.partition(b"\r\n\r\n")
             lines = head.decode("latin-1").split("\r\n")
@@ -342,7 +342,7 @@ class Place:
 
 
 class Batch:
-    """Several requests in one (OData 4.01), answered when each part has its response or will have none."""
+    """Several requests in one (OData 4.01), answered when no part still waits for a response."""
 
     def __init__(self, upstream: Upstream, connection: Connection, parts: list[dict[str, Any]]) -> None:
         self._connection = connection

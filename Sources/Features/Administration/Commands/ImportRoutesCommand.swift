@@ -43,11 +43,11 @@ struct ImportRoutesCommand: AsyncParsableCommand {
     func run() async throws {
         let document = try document()
         let proposals = try selected(of: document)
-        var remarks: [String: [String]] = [:]
-        for proposal in proposals { remarks[proposal.type] = proposal.remarks }
+        var remarks: [ByteExactString: [String]] = [:]
+        for proposal in proposals { remarks[ByteExactString(proposal.type)] = proposal.remarks }
         let builtIn = dryRun ? [] : try await apply(proposals)
         for type in builtIn {
-            remarks[type, default: []].append("it is in the built-in store: set its upstream to true to forward it")
+            remarks[ByteExactString(type), default: []].append("it is in the built-in store: set its upstream to true to forward it")
         }
         options.output(text(document, proposals, remarks)) { writer in
             writer.member("dry_run", dryRun)
@@ -57,7 +57,7 @@ struct ImportRoutesCommand: AsyncParsableCommand {
                     writer.name(proposal.type)
                     writer.object { writer in
                         writer.member("routes", raw: proposal.routes.json)
-                        writer.member("remarks", remarks[proposal.type] ?? [])
+                        writer.member("remarks", remarks[ByteExactString(proposal.type)] ?? [])
                     }
                 }
             }
@@ -108,12 +108,12 @@ struct ImportRoutesCommand: AsyncParsableCommand {
     private func text(
         _ document: OpenAPIRoutes,
         _ proposals: [OpenAPIRoutes.Proposal],
-        _ remarks: [String: [String]]
+        _ remarks: [ByteExactString: [String]]
     ) -> String {
         var lines: [String] = []
         for proposal in proposals {
             lines.append("\(proposal.type)  \(TerminalText.of(String(decoding: proposal.routes.json, as: UTF8.self)))")
-            lines += (remarks[proposal.type] ?? []).map { "  check: \($0)" }
+            lines += (remarks[ByteExactString(proposal.type)] ?? []).map { "  check: \($0)" }
         }
         lines += document.skipped.map { "skipped \(TerminalText.of($0))" }
         if let server = document.server { lines.append("the document's server is \(TerminalText.of(server))") }

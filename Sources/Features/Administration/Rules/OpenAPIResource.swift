@@ -98,12 +98,16 @@ struct OpenAPIResource: Sendable {
             return (nil, ["the answer to POST has no schema: the id is expected at /id"])
         }
         let names = ["id", entity?.path.idParameter, type + "_id", type + "Id", "uuid", "_id"].compactMap { $0 }
-        if let name = names.first(where: { members[$0] != nil }) {
+        if let name = names.first(where: { members[ByteExactString($0)] != nil }) {
             return (name == "id" ? nil : "/" + name, [])
         }
         for wrapper in Self.wrappers + [type] {
-            guard let inner = members[wrapper].flatMap({ Self.properties(of: $0, root) }) else { continue }
-            if let name = names.first(where: { inner[$0] != nil }) { return ("/\(wrapper)/\(name)", []) }
+            guard let inner = members[ByteExactString(wrapper)].flatMap({ Self.properties(of: $0, root) }) else {
+                continue
+            }
+            if let name = names.first(where: { inner[ByteExactString($0)] != nil }) {
+                return ("/\(wrapper)/\(name)", [])
+            }
         }
         return (nil, ["the answer to POST has no member like id: set id_pointer"])
     }
@@ -121,11 +125,13 @@ struct OpenAPIResource: Sendable {
     }
 
     /// The properties of a schema of an object, also of the parts of `allOf`.
-    private static func properties(of schema: JSONValue, _ root: JSONValue) -> [String: JSONValue]? {
+    private static func properties(of schema: JSONValue, _ root: JSONValue) -> [ByteExactString: JSONValue]? {
         guard let schema = resolved(schema, root) else { return nil }
-        var found: [String: JSONValue] = [:]
+        var found: [ByteExactString: JSONValue] = [:]
         for part in [schema] + (schema.value(at: "/allOf")?.elements.map { Array($0) } ?? []) {
-            resolved(part, root)?.value(at: "/properties")?.members?.forEach { found[$0.name.string] = $0.value }
+            resolved(part, root)?.value(at: "/properties")?.members?.forEach {
+                found[ByteExactString($0.name.string)] = $0.value
+            }
         }
         return found.isEmpty ? nil : found
     }

@@ -53,18 +53,22 @@ struct OpenAPIRoutes: Sendable {
                 resources.append(OpenAPIResource(path, item))
             }
         }
-        var names: Set<String> = []
+        var names: Set<ByteExactString> = []
         // the plain name belongs to the collection that is not nested
         for resource in resources.sorted(by: { $0.depth < $1.depth }) {
             guard resource.hasRoutes else {
                 skipped.append("\(resource.path): no POST, PATCH, PUT or DELETE of a collection")
                 continue
             }
-            guard let type = resource.names.first(where: { EntityType.isValidName($0) && !names.contains($0) }) else {
+            guard
+                let type = resource.names.first(where: {
+                    EntityType.isValidName($0) && !names.contains(ByteExactString($0))
+                })
+            else {
                 skipped.append("\(resource.path): no free name for an entity type")
                 continue
             }
-            names.insert(type)
+            names.insert(ByteExactString(type))
             proposals.append(try proposal(resource, type, root))
         }
     }
@@ -115,7 +119,9 @@ struct OpenAPIPath: Sendable {
         var (keys, templates, words) = ([String](), [String](), [String]())
         for segment in segments {
             guard let name = Self.parameter(segment) else {
-                guard !segment.contains(where: { $0 == "{" || $0 == "}" }) else { return nil }
+                guard !segment.utf8.contains(where: { $0 == UInt8(ascii: "{") || $0 == UInt8(ascii: "}") }) else {
+                    return nil
+                }
                 (keys, templates, words) = (keys + [segment], templates + [segment], words + [segment])
                 continue
             }
@@ -135,6 +141,7 @@ struct OpenAPIPath: Sendable {
     private static func parameter(_ segment: String) -> String? {
         guard segment.hasPrefix("{"), segment.hasSuffix("}") else { return nil }
         let name = String(segment.dropFirst().dropLast())
-        return name.isEmpty || name.contains(where: { $0 == "{" || $0 == "}" }) ? nil : name
+        return name.isEmpty || name.utf8.contains(where: { $0 == UInt8(ascii: "{") || $0 == UInt8(ascii: "}") })
+            ? nil : name
     }
 }
