@@ -1,6 +1,6 @@
 package import FoundationEssentials
 import Postgres
-import SyncModel
+package import SyncModel
 import Synchronization
 
 /// Limits the requests to upstreams with `requests_per_second`, over all replicas together.
