@@ -61,6 +61,11 @@ struct MutationResult: Sendable {
     /// Whether the gateway has already processed the mutation's sequence number, but does not know the mutation.
     var isNumberUsed: Bool { status == .rejected && error?["code"]?.string == "sequence_already_used" }
 
+    /// Whether the gateway has accepted the mutation's key or id with other content.
+    var isKeyReused: Bool {
+        status == .rejected && ["idempotency_key_reused", "id_already_used"].contains(error?["code"]?.string)
+    }
+
     /// Whether the response left out content that the client needs to show, so that the mutation must be read
     /// separately.
     var isCut: Bool {

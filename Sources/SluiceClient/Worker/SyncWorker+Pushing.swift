@@ -126,7 +126,22 @@ extension SyncWorker {
             hasRegistered = false
             try await register()
         }
-        await readCut(answer.results.compactMap(MutationResult.init))
+        let results = answer.results.compactMap(MutationResult.init)
+        await readReused(results)
+        await readCut(results)
+    }
+
+    /// Reads mutations that the gateway has with other content: a copy of this phone's database has sent them, with
+    /// server ids in place of this device's numbers.
+    private func readReused(_ results: [MutationResult]) async {
+        for id in results.filter(\.isKeyReused).prefix(Self.cutResults).map(\.id) {
+            guard case .ok(var answer)? = try? await send(GatewayRequest(path: "/v1/mutations/\(id.wire)")) else {
+                return
+            }
+            answer["replayed"] = true
+            guard let result = MutationResult(answer), result.id == id else { return }
+            try? await write { [map] db, now in try PushAnswer(map, db, now: now).apply(result) }
+        }
     }
 
     /// The maximum number of results that are read one by one after a push; the pull returns the entities of all
