@@ -89,6 +89,10 @@ SELECT count(*) FROM (SELECT 1 FROM local_ids WHERE organization_id = $1 LIMIT $
 -- $1 organization, $2 limit
 SELECT count(*) FROM (SELECT 1 FROM entities WHERE organization_id = $1 LIMIT $2) x;
 
+-- purge_extent_channel_grants
+-- $1 organization, $2 limit
+SELECT count(*) FROM (SELECT 1 FROM channel_grants WHERE organization_id = $1 LIMIT $2) x;
+
 -- purge_extent_parked_events
 -- $1 organization, $2 limit
 SELECT count(*) FROM (SELECT 1 FROM parked_events WHERE organization_id = $1 LIMIT $2) x;
@@ -220,6 +224,38 @@ DELETE FROM entities WHERE organization_id = $1 AND (entity_type, id) <= (
         SELECT entity_type, id FROM entities WHERE organization_id = $1 ORDER BY entity_type, id LIMIT $2
     ) x
     ORDER BY entity_type DESC, id DESC LIMIT 1);
+
+-- purge_channel_grants
+-- $1 organization, $2 limit
+DELETE FROM channel_grants WHERE organization_id = $1 AND (user_id, channel, source, since) <= (
+    SELECT user_id, channel, source, since FROM (
+        SELECT user_id, channel, source, since FROM channel_grants WHERE organization_id = $1 ORDER BY user_id, channel, source, since LIMIT $2
+    ) x
+    ORDER BY user_id DESC, channel DESC, source DESC, since DESC LIMIT 1);
+
+-- purge_token_channels
+-- $1 organization, $2 limit
+DELETE FROM token_channels WHERE organization_id = $1 AND (user_id, source) <= (
+    SELECT user_id, source FROM (
+        SELECT user_id, source FROM token_channels WHERE organization_id = $1 ORDER BY user_id, source LIMIT $2
+    ) x
+    ORDER BY user_id DESC, source DESC LIMIT 1);
+
+-- purge_entity_channels
+-- $1 organization, $2 limit
+DELETE FROM entity_channels WHERE organization_id = $1 AND (channel, changed_at) <= (
+    SELECT channel, changed_at FROM (
+        SELECT channel, changed_at FROM entity_channels WHERE organization_id = $1 ORDER BY channel, changed_at LIMIT $2
+    ) x
+    ORDER BY channel DESC, changed_at DESC LIMIT 1);
+
+-- purge_ended_stays
+-- $1 organization, $2 limit
+DELETE FROM ended_stays WHERE organization_id = $1 AND (channel, left_at) <= (
+    SELECT channel, left_at FROM (
+        SELECT channel, left_at FROM ended_stays WHERE organization_id = $1 ORDER BY channel, left_at LIMIT $2
+    ) x
+    ORDER BY channel DESC, left_at DESC LIMIT 1);
 
 -- purge_entity_references
 -- $1 organization, $2 limit

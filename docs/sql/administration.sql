@@ -95,31 +95,43 @@ SELECT EXISTS (
         WHERE coalesce(g.newest_migration, '') < $1
             AND g.seen_at > clock_timestamp() - $2::int8 * interval '1 second') AS has_old_gateway;
 
+-- entity_types_lock
+-- Locks a type, so that its visibility and its channels are judged together.
+-- $1 organization, $2 name
+SELECT t.name, t.id_space, t.visibility, t.default_priority, t.is_forwarded, t.is_in_use, t.relations, t.on_delete,
+    t.on_erase, t.routes, t.channels, t.grants, t.former_visibility FROM entity_types t WHERE t.organization_id = $1 AND t.name = $2
+FOR UPDATE;
+
 -- entity_types_get
 -- $1 organization, $2 name
 SELECT t.name, t.id_space, t.visibility, t.default_priority, t.is_forwarded, t.is_in_use, t.relations, t.on_delete,
-    t.on_erase, t.routes FROM entity_types t WHERE t.organization_id = $1 AND t.name = $2;
+    t.on_erase, t.routes, t.channels, t.grants, t.former_visibility FROM entity_types t WHERE t.organization_id = $1 AND t.name = $2;
 
 -- entity_types_list
 -- $1 organization, $2 after, $3 limit
 SELECT t.name, t.id_space, t.visibility, t.default_priority, t.is_forwarded, t.is_in_use, t.relations, t.on_delete,
-    t.on_erase, t.routes FROM entity_types t
+    t.on_erase, t.routes, t.channels, t.grants, t.former_visibility FROM entity_types t
 WHERE t.organization_id = $1 AND t.name > $2 ORDER BY t.name LIMIT $3;
 
 -- entity_types_make
--- $1 organization, $2 name, $3 id_space, $4 visibility, $5 default_priority, $6 is_forwarded, $7 relations, $8 on_delete, $9 on_erase, $10 routes
+-- $1 organization, $2 name, $3 id_space, $4 visibility, $5 default_priority, $6 is_forwarded, $7 relations, $8 on_delete, $9 on_erase, $10 routes, $11 channels, $12 grants
 INSERT INTO entity_types AS t (
     organization_id, name, id_space, visibility, default_priority, is_forwarded, relations, on_delete, on_erase,
-    routes)
+    routes, channels, grants)
 VALUES ($1, $2, $3, $4, $5, $6, coalesce($7::jsonb, '{}'),
-    coalesce($8::jsonb, '{}'), coalesce($9, 'delete'), $10)
+    coalesce($8::jsonb, '{}'), coalesce($9, 'delete'), $10,
+    coalesce($11::jsonb, '[]'), coalesce($12::jsonb, '[]'))
 ON CONFLICT (organization_id, name) DO NOTHING;
 
 -- entity_types_change
 -- A type in use keeps its id space and all its relations: stored documents hold ids of the types that these lead to
--- $1 organization, $2 name, $3 id_space, $4 visibility, $5 default_priority, $6 is_forwarded, $7 relations, $8 on_delete, $9 on_erase, $10 changes_routes, $11 routes
+-- $1 organization, $2 name, $3 id_space, $4 visibility, $5 default_priority, $6 is_forwarded, $7 relations, $8 on_delete, $9 on_erase, $10 changes_routes, $11 routes, $12 channels, $13 grants
 UPDATE entity_types AS t
 SET id_space = coalesce($3, t.id_space), visibility = coalesce($4, t.visibility),
+    channels = coalesce($12::jsonb, t.channels), grants = coalesce($13::jsonb, t.grants),
+    -- its readers receive `removed` for entities that leave it
+    former_visibility = CASE
+        WHEN $4 = 'channels' AND t.visibility <> 'channels' THEN t.visibility ELSE t.former_visibility END,
     default_priority = coalesce($5, t.default_priority), is_forwarded = coalesce($6, t.is_forwarded),
     relations = coalesce($7::jsonb, t.relations), on_delete = coalesce($8::jsonb, t.on_delete),
     on_erase = coalesce($9, t.on_erase),
@@ -128,7 +140,7 @@ WHERE t.organization_id = $1 AND t.name = $2
     AND (NOT t.is_in_use OR coalesce($3, t.id_space) = t.id_space
         AND coalesce($7::jsonb, t.relations) @> t.relations)
 RETURNING t.name, t.id_space, t.visibility, t.default_priority, t.is_forwarded, t.is_in_use, t.relations, t.on_delete,
-    t.on_erase, t.routes;
+    t.on_erase, t.routes, t.channels, t.grants, t.former_visibility;
 
 -- readers_list
 -- $1 organization
@@ -211,6 +223,49 @@ CROSS JOIN LATERAL (
     WHERE x.issuer = k.issuer AND x.external_id = k.id AND x.organization_id <> $1
     OFFSET 0
 ) o;
+
+-- channels_lock_feed
+-- $1 organization
+SELECT f.last_position FROM feeds f WHERE f.organization_id = $1 FOR UPDATE;
+
+-- channels_held
+-- $1 organization, $2 user, $3 channel, $4 limit
+SELECT (
+        SELECT x.role FROM channel_grants x
+        WHERE x.organization_id = $1 AND x.user_id = $2 AND x.channel = $3
+            AND x.source = 'operator' AND x.until IS NULL LIMIT 1) AS role, (
+        SELECT count(*) FROM (
+            SELECT FROM channel_grants y
+            WHERE y.organization_id = $1 AND y.user_id = $2 AND y.until IS NULL LIMIT $4) z) AS count;
+
+-- channels_grant
+-- $1 organization, $2 user, $3 channel, $4 name, $5 role
+INSERT INTO channel_grants AS g (organization_id, user_id, channel, source, since, name, role, changed_at)
+VALUES ($1, $2, $3, 'operator', (SELECT f.last_position FROM feeds f WHERE f.organization_id = $1), $4, $5, (SELECT f.last_position FROM feeds f WHERE f.organization_id = $1));
+
+-- channels_revoke
+-- $1 organization, $2 user, $3 channel
+UPDATE channel_grants AS g SET until = (SELECT f.last_position FROM feeds f WHERE f.organization_id = $1), changed_at = (SELECT f.last_position FROM feeds f WHERE f.organization_id = $1)
+WHERE g.organization_id = $1 AND g.user_id = $2 AND g.channel = $3 AND g.source = 'operator'
+    AND g.until IS NULL;
+
+-- channels_of_user
+-- $1 organization, $2 user, $3 limit
+SELECT g.user_id, g.name, g.role, g.source FROM channel_grants g
+WHERE g.organization_id = $1 AND g.user_id = $2 AND g.until IS NULL
+ORDER BY g.name, g.source LIMIT $3;
+
+-- channels_of_channel
+-- $1 organization, $2 channel, $3 after, $4 limit
+SELECT g.user_id, g.name, g.role, g.source FROM channel_grants g
+WHERE g.organization_id = $1 AND g.channel = $2 AND g.until IS NULL
+    AND ($3::uuid IS NULL OR g.user_id > $3)
+ORDER BY g.user_id LIMIT $4;
+
+-- channels_count
+-- $1 organization, $2 channel, $3 limit
+SELECT count(*) AS count FROM (
+    SELECT FROM entity_channels s WHERE s.organization_id = $1 AND s.channel = $2 LIMIT $3) x;
 
 -- upstreams_get
 -- $1 organization

@@ -23,14 +23,14 @@ CROSS JOIN LATERAL (SELECT * FROM organizations x WHERE x.id = k.organization_id
 -- catalog_entity_types
 -- $1 organizations
 SELECT t.organization_id, t.name, t.id_space, t.visibility, t.default_priority, t.is_forwarded, t.is_in_use, t.relations, t.on_delete,
-    t.on_erase, t.routes
+    t.on_erase, t.routes, t.channels, t.grants, t.former_visibility
 FROM unnest($1::uuid[]) AS k (organization_id)
 CROSS JOIN LATERAL (SELECT * FROM entity_types x WHERE x.organization_id = k.organization_id OFFSET 0) t;
 
 -- catalog_upstreams
 -- $1 organizations
 SELECT u.organization_id, base_url, credential, timeout_seconds, max_concurrency, id_pointer, headers, allowed_headers, erase_endpoint,
-    send_weak_etags, outcomes, is_paused, paused_until, requests_per_second, batch
+    send_weak_etags, outcomes, is_paused, paused_until, requests_per_second, batch, updated_at
 FROM unnest($1::uuid[]) AS k (organization_id)
 CROSS JOIN LATERAL (SELECT * FROM upstreams x WHERE x.organization_id = k.organization_id OFFSET 0) u;
 

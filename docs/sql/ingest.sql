@@ -98,13 +98,13 @@ WITH found AS MATERIALIZED (
     SELECT e.*, k.place
     FROM unnest($1::uuid[], $2::text[], $3::text[], $4::int8[]) AS k (organization_id, entity_type, id, place)
     CROSS JOIN LATERAL (
-        SELECT x.organization_id, x.entity_type, x.id, x.id_is_integer, x.version, x.is_deleted, x.document, x.owner_id, x.client_id, x.updated_by, x.updated_on, x.run_base, x.etag, x.source_version, x.source_at, x.source_at_fraction
+        SELECT x.organization_id, x.entity_type, x.id, x.id_is_integer, x.version, x.is_deleted, x.document, x.owner_id, x.client_id, x.updated_by, x.updated_on, x.run_base, x.etag, x.channels, x.feed_position, x.source_version, x.source_at, x.source_at_fraction
         FROM entities x
         WHERE x.organization_id = k.organization_id AND x.entity_type = k.entity_type AND x.id = k.id
         FOR UPDATE
     ) e
 )
-SELECT e.organization_id, e.entity_type, e.id, e.id_is_integer, e.version, e.is_deleted, CASE WHEN e.bytes_before < $5 THEN e.document END AS document, e.owner_id, e.client_id, e.updated_by, e.updated_on, e.run_base, e.etag, e.source_version, e.source_at, e.source_at_fraction, e.bytes,
+SELECT e.organization_id, e.entity_type, e.id, e.id_is_integer, e.version, e.is_deleted, CASE WHEN e.bytes_before < $5 THEN e.document END AS document, e.owner_id, e.client_id, e.updated_by, e.updated_on, e.run_base, e.etag, e.channels, e.feed_position, e.source_version, e.source_at, e.source_at_fraction, e.bytes,
     e.bytes_before >= $5 AS is_left_out
 FROM (
     SELECT s.*, coalesce(

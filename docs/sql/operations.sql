@@ -22,8 +22,8 @@ SELECT g.id, $2, $3, $4, $5, $6, $7, $8, CASE WHEN $16::bool THEN $9::uuid[] END
 FROM organizations g WHERE g.id = $1 AND g.status <> 'purging'
 RETURNING o.organization_id, o.id, o.kind, o.statuses, o.entity_type, o.error_code, o.error_status, o.user_id, o.ids,
     o.dependents, o.strategy, o.reason, o.actor, o.per_second, o.state, o.matched, o.done, o.skipped, o.failed,
-    o.reasons, o.error, o.place_at, o.place_user, o.place_id, o.lease_owner, o.lease_token, o.created_at,
-    o.started_at, o.changed_at, o.ended_at, o.total, o.total_is_more;
+    o.reasons, o.error, o.place_at, o.place_user, o.place_id, o.place_entity, o.lease_owner, o.lease_token,
+    o.created_at, o.started_at, o.changed_at, o.ended_at, o.total, o.total_is_more;
 
 -- operation_lock_organization
 -- $1 organization
@@ -46,15 +46,15 @@ FROM (SELECT 1 FROM operations o WHERE o.organization_id = $1 AND o.ended_at IS 
 -- $1 organization, $2 id
 SELECT o.organization_id, o.id, o.kind, o.statuses, o.entity_type, o.error_code, o.error_status, o.user_id, o.ids,
     o.dependents, o.strategy, o.reason, o.actor, o.per_second, o.state, o.matched, o.done, o.skipped, o.failed,
-    o.reasons, o.error, o.place_at, o.place_user, o.place_id, o.lease_owner, o.lease_token, o.created_at,
-    o.started_at, o.changed_at, o.ended_at, o.total, o.total_is_more FROM operations o WHERE o.organization_id = $1 AND o.id = $2;
+    o.reasons, o.error, o.place_at, o.place_user, o.place_id, o.place_entity, o.lease_owner, o.lease_token,
+    o.created_at, o.started_at, o.changed_at, o.ended_at, o.total, o.total_is_more FROM operations o WHERE o.organization_id = $1 AND o.id = $2;
 
 -- operation_list
 -- $1 organization, $2 after, $3 after_organization, $4 after_id, $5 state, $6 limit
 SELECT o.organization_id, o.id, o.kind, o.statuses, o.entity_type, o.error_code, o.error_status, o.user_id, o.ids,
     o.dependents, o.strategy, o.reason, o.actor, o.per_second, o.state, o.matched, o.done, o.skipped, o.failed,
-    o.reasons, o.error, o.place_at, o.place_user, o.place_id, o.lease_owner, o.lease_token, o.created_at,
-    o.started_at, o.changed_at, o.ended_at, o.total, o.total_is_more, o.has_more
+    o.reasons, o.error, o.place_at, o.place_user, o.place_id, o.place_entity, o.lease_owner, o.lease_token,
+    o.created_at, o.started_at, o.changed_at, o.ended_at, o.total, o.total_is_more, o.has_more
 FROM (
     SELECT o.*, row_number() OVER w AS place, row_number() OVER w < count(*) OVER () AS has_more,
         sum(1024 + 39 * coalesce(cardinality(o.ids), 0)) OVER w AS bytes_to
@@ -74,8 +74,8 @@ ORDER BY o.created_at DESC, o.id DESC;
 -- $1 organization, $2 after, $3 after_organization, $4 after_id, $5 state, $6 limit
 SELECT o.organization_id, o.id, o.kind, o.statuses, o.entity_type, o.error_code, o.error_status, o.user_id, o.ids,
     o.dependents, o.strategy, o.reason, o.actor, o.per_second, o.state, o.matched, o.done, o.skipped, o.failed,
-    o.reasons, o.error, o.place_at, o.place_user, o.place_id, o.lease_owner, o.lease_token, o.created_at,
-    o.started_at, o.changed_at, o.ended_at, o.total, o.total_is_more, o.has_more
+    o.reasons, o.error, o.place_at, o.place_user, o.place_id, o.place_entity, o.lease_owner, o.lease_token,
+    o.created_at, o.started_at, o.changed_at, o.ended_at, o.total, o.total_is_more, o.has_more
 FROM (
     SELECT o.*, row_number() OVER w AS place, row_number() OVER w < count(*) OVER () AS has_more,
         sum(1024 + 39 * coalesce(cardinality(o.ids), 0)) OVER w AS bytes_to
@@ -105,8 +105,8 @@ SET lease_owner = $4, lease_token = o.lease_token + 1, due_at = $5, started_at =
 WHERE o.organization_id = $1 AND o.id = $2 AND o.due_at = $3
 RETURNING o.organization_id, o.id, o.kind, o.statuses, o.entity_type, o.error_code, o.error_status, o.user_id, o.ids,
     o.dependents, o.strategy, o.reason, o.actor, o.per_second, o.state, o.matched, o.done, o.skipped, o.failed,
-    o.reasons, o.error, o.place_at, o.place_user, o.place_id, o.lease_owner, o.lease_token, o.created_at,
-    o.started_at, o.changed_at, o.ended_at, o.total, o.total_is_more;
+    o.reasons, o.error, o.place_at, o.place_user, o.place_id, o.place_entity, o.lease_owner, o.lease_token,
+    o.created_at, o.started_at, o.changed_at, o.ended_at, o.total, o.total_is_more;
 
 -- operation_held
 -- Whether the lease is valid: no other gateway has claimed the operation, and it has not ended.
@@ -129,8 +129,20 @@ SET matched = o.matched + $4 + $5, skipped = o.skipped + $4, failed = o.failed +
 WHERE o.organization_id = $1 AND o.id = $2 AND o.lease_token = $3 AND o.state = 'running'
 RETURNING o.organization_id, o.id, o.kind, o.statuses, o.entity_type, o.error_code, o.error_status, o.user_id, o.ids,
     o.dependents, o.strategy, o.reason, o.actor, o.per_second, o.state, o.matched, o.done, o.skipped, o.failed,
-    o.reasons, o.error, o.place_at, o.place_user, o.place_id, o.lease_owner, o.lease_token, o.created_at,
-    o.started_at, o.changed_at, o.ended_at, o.total, o.total_is_more;
+    o.reasons, o.error, o.place_at, o.place_user, o.place_id, o.place_entity, o.lease_owner, o.lease_token,
+    o.created_at, o.started_at, o.changed_at, o.ended_at, o.total, o.total_is_more;
+
+-- operation_advance_entities
+-- Ends a step of an evaluation: records the numbers of written and other entities and the place, and renews the lease.
+-- $1 organization, $2 id, $3 token, $4 done, $5 skipped, $6 reasons, $7 entity, $8 due_at, $9 now
+UPDATE operations AS o
+SET matched = o.matched + $4 + $5, done = o.done + $4, skipped = o.skipped + $5, reasons = $6,
+    place_entity = $7, due_at = $8, changed_at = $9
+WHERE o.organization_id = $1 AND o.id = $2 AND o.lease_token = $3 AND o.state = 'running'
+RETURNING o.organization_id, o.id, o.kind, o.statuses, o.entity_type, o.error_code, o.error_status, o.user_id, o.ids,
+    o.dependents, o.strategy, o.reason, o.actor, o.per_second, o.state, o.matched, o.done, o.skipped, o.failed,
+    o.reasons, o.error, o.place_at, o.place_user, o.place_id, o.place_entity, o.lease_owner, o.lease_token,
+    o.created_at, o.started_at, o.changed_at, o.ended_at, o.total, o.total_is_more;
 
 -- operation_end
 -- Ends an operation
@@ -140,8 +152,8 @@ SET state = $4, error = $5, due_at = NULL, lease_owner = NULL, ended_at = $6, ch
 WHERE o.organization_id = $1 AND o.id = $2 AND o.lease_token = $3 AND o.state = 'running'
 RETURNING o.organization_id, o.id, o.kind, o.statuses, o.entity_type, o.error_code, o.error_status, o.user_id, o.ids,
     o.dependents, o.strategy, o.reason, o.actor, o.per_second, o.state, o.matched, o.done, o.skipped, o.failed,
-    o.reasons, o.error, o.place_at, o.place_user, o.place_id, o.lease_owner, o.lease_token, o.created_at,
-    o.started_at, o.changed_at, o.ended_at, o.total, o.total_is_more;
+    o.reasons, o.error, o.place_at, o.place_user, o.place_id, o.place_entity, o.lease_owner, o.lease_token,
+    o.created_at, o.started_at, o.changed_at, o.ended_at, o.total, o.total_is_more;
 
 -- operation_release
 -- Releases the lease, so that another gateway can continue from `due_at` on.

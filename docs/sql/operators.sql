@@ -872,7 +872,7 @@ FROM (
 
 -- story_entity
 -- $1 organization, $2 user, $3 id
-SELECT e.organization_id, e.entity_type, e.id, e.id_is_integer, e.version, e.is_deleted, e.document, e.owner_id, e.client_id, e.updated_by, e.updated_on, e.run_base, e.etag, e.feed_position, e.updated_at
+SELECT e.organization_id, e.entity_type, e.id, e.id_is_integer, e.version, e.is_deleted, e.document, e.owner_id, e.client_id, e.updated_by, e.updated_on, e.run_base, e.etag, e.channels, e.feed_position, e.updated_at
 FROM (
     SELECT * FROM mutations y
     WHERE y.organization_id = $1 AND y.user_id = $2 AND y.id = $3
@@ -993,3 +993,11 @@ LIMIT $4;
 SELECT (EXISTS (SELECT 1 FROM users x WHERE x.organization_id = $1 AND x.user_id = $2)
                 OR EXISTS (SELECT 1 FROM lanes x WHERE x.organization_id = $1 AND x.user_id = $2)
                 OR EXISTS (SELECT 1 FROM devices x WHERE x.organization_id = $1 AND x.user_id = $2)) AS is_known, (EXISTS (SELECT 1 FROM users x WHERE x.organization_id = $1 AND x.user_id = $2)) AS is_let_in;
+
+-- explain_held
+-- The grants by which a user holds some channels.
+-- $1 organization, $2 user, $3 channels
+SELECT g.name, g.role, g.source FROM channel_grants g
+WHERE g.organization_id = $1 AND g.user_id = $2 AND g.channel = ANY ($3::uuid[])
+    AND g.until IS NULL
+ORDER BY g.name, g.source LIMIT 20;

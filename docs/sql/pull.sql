@@ -208,7 +208,9 @@ WHERE o.id = $1;
 -- feed_news
 -- One row without an entity means that the feed has no such entity.
 -- $1 organization, $2 after, $3 limit
-SELECT f.epoch, f.last_position, e.feed_position, e.entity_type, CASE WHEN e.is_private THEN e.owner_id END
+SELECT f.epoch, f.last_position, EXISTS (
+        SELECT FROM entity_types t WHERE t.organization_id = $1 AND t.visibility = 'channels')
+        AS has_channels, e.feed_position, e.entity_type, CASE WHEN e.is_private THEN e.owner_id END
         AS only_for
 FROM feeds f
 LEFT JOIN LATERAL (
@@ -218,15 +220,58 @@ LEFT JOIN LATERAL (
             WHERE t.organization_id = $1 AND t.visibility = 'user')) AS is_private
     FROM entities x
     WHERE x.organization_id = $1 AND x.feed_position > $2
+        AND x.channels IS NULL AND x.entity_type <> ALL (ARRAY(
+            SELECT t.name FROM entity_types t
+            WHERE t.organization_id = $1 AND t.visibility = 'channels'))
     ORDER BY x.feed_position
     LIMIT $3
 ) e ON true
 WHERE f.organization_id = $1;
 
+-- feed_news_readers
+-- After more changes than the limit, all users: each then reads what it may see.
+-- $1 organization, $2 after, $3 users, $4 own, $5 everyone, $6 limit
+WITH changed AS (
+    SELECT DISTINCT c.channel
+    FROM (
+        SELECT x.channels FROM entities x
+        WHERE x.organization_id = $1 AND x.feed_position > $2 AND x.channels IS NOT NULL
+        ORDER BY x.feed_position LIMIT $6
+    ) e
+    CROSS JOIN LATERAL unnest(e.channels) AS c (channel)
+    UNION
+    SELECT x.channel FROM (
+        SELECT y.channel FROM ended_stays y
+        WHERE y.organization_id = $1 AND y.left_at + 0 > $2
+        ORDER BY y.left_at + 0 LIMIT $6
+    ) x
+)
+SELECT k.user_id
+FROM unnest($3::uuid[], $4::uuid[]) AS k (user_id, own)
+WHERE EXISTS (SELECT FROM changed c WHERE c.channel IN (k.own, $5))
+    OR EXISTS (
+        SELECT FROM channel_grants g
+        WHERE g.organization_id = $1 AND g.user_id = k.user_id AND g.changed_at > $2)
+    OR EXISTS (
+        SELECT FROM changed c
+        CROSS JOIN LATERAL (
+            SELECT FROM channel_grants g
+            WHERE g.organization_id = $1 AND g.channel = c.channel AND g.user_id = k.user_id
+                AND g.until IS NULL
+            LIMIT 1
+        ) h)
+    -- there may be further changes
+    OR (SELECT count(*) FROM (
+        SELECT FROM entities x
+        WHERE x.organization_id = $1 AND x.feed_position > $2 AND x.channels IS NOT NULL
+        LIMIT $6
+    ) x) >= $6::int8;
+
 -- changes_page
 -- The first columns describe the feed and how far the scan went.
 -- $1 organization, $2 after, $3 entity_types, $4 owner, $5 scan, $6 limit, $7 bytes
-SELECT f.epoch, f.horizon, f.last_position, s.scanned, s.scanned_to, w.looked_at, e.feed_position, e.is_cut,
+SELECT f.epoch, f.horizon, f.last_position, s.scanned, s.scanned_to, w.looked_at, w.has_channels, e.feed_position,
+    e.is_cut,
     e.entity_type, e.id AS server_id, e.id_is_integer AS server_id_is_integer,
     CASE WHEN e.owner_id = $4 THEN e.client_id END AS client_id, e.version, e.is_deleted, e.document,
     e.updated_at, e.updated_by, e.etag
@@ -235,7 +280,9 @@ FROM feeds f
 CROSS JOIN LATERAL (
     SELECT CASE WHEN cardinality($3::text[]) > 0 OR EXISTS (
         SELECT FROM entity_types t WHERE t.organization_id = $1 AND t.visibility = 'user')
-    THEN $5::int8 ELSE $6::int8 END AS looked_at
+    THEN $5::int8 ELSE $6::int8 END AS looked_at, EXISTS (
+        SELECT FROM entity_types t WHERE t.organization_id = $1 AND t.visibility = 'channels')
+        AS has_channels
 ) w
 CROSS JOIN LATERAL (
     SELECT count(*) AS scanned, max(x.feed_position) AS scanned_to
@@ -255,6 +302,8 @@ LEFT JOIN LATERAL (
                 SELECT z.* FROM entities z
                 WHERE z.organization_id = $1 AND z.feed_position > $2
                     AND z.feed_position <= s.scanned_to
+                    -- another statement reads the feed of an organization with channels
+                    AND NOT w.has_channels
                     AND (cardinality($3::text[]) = 0 OR z.entity_type = ANY ($3))
                     AND (z.owner_id = $4 OR z.entity_type <> ALL (ARRAY(
                             SELECT t.name FROM entity_types t

@@ -478,7 +478,7 @@ FROM (
     ORDER BY 1, 2, 3
 ) k
 CROSS JOIN LATERAL (
-    SELECT x.organization_id, x.entity_type, x.id, x.id_is_integer, x.version, x.is_deleted, x.document, x.owner_id, x.client_id, x.updated_by, x.updated_on, x.run_base, x.etag
+    SELECT x.organization_id, x.entity_type, x.id, x.id_is_integer, x.version, x.is_deleted, x.document, x.owner_id, x.client_id, x.updated_by, x.updated_on, x.run_base, x.etag, x.channels, x.feed_position
     FROM entities x
     WHERE x.organization_id = k.organization_id AND x.entity_type = k.entity_type AND x.id = k.id
     FOR UPDATE
@@ -504,7 +504,7 @@ FROM (
     ORDER BY 1, 2, 3
 ) k
 CROSS JOIN LATERAL (
-    SELECT x.organization_id, x.entity_type, x.id, x.id_is_integer, x.version, x.is_deleted, x.document, x.owner_id, x.client_id, x.updated_by, x.updated_on, x.run_base, x.etag
+    SELECT x.organization_id, x.entity_type, x.id, x.id_is_integer, x.version, x.is_deleted, x.document, x.owner_id, x.client_id, x.updated_by, x.updated_on, x.run_base, x.etag, x.channels, x.feed_position
     FROM entities x
     WHERE x.organization_id = k.organization_id AND x.entity_type = k.entity_type AND x.id = k.id
     OFFSET 0
@@ -533,14 +533,14 @@ FROM (
     ORDER BY 1, 2, 3
 ) k
 CROSS JOIN LATERAL (
-    SELECT x.organization_id, x.entity_type, x.id, x.id_is_integer, x.version, x.is_deleted, x.document, x.owner_id, x.client_id, x.updated_by, x.updated_on, x.run_base, x.etag
+    SELECT x.organization_id, x.entity_type, x.id, x.id_is_integer, x.version, x.is_deleted, x.document, x.owner_id, x.client_id, x.updated_by, x.updated_on, x.run_base, x.etag, x.channels, x.feed_position
     FROM entities x
     WHERE x.organization_id = k.organization_id AND x.entity_type = k.entity_type AND x.id = k.id
     FOR UPDATE
 ) e
     ) r
 )
-SELECT q.organization_id, q.entity_type, q.id, q.id_is_integer, q.version, q.is_deleted, CASE WHEN q.bytes_to - q.bytes < $8::int8 THEN q.document END AS document, q.owner_id, q.client_id, q.updated_by, q.updated_on, q.run_base, q.etag, q.bytes
+SELECT q.organization_id, q.entity_type, q.id, q.id_is_integer, q.version, q.is_deleted, CASE WHEN q.bytes_to - q.bytes < $8::int8 THEN q.document END AS document, q.owner_id, q.client_id, q.updated_by, q.updated_on, q.run_base, q.etag, q.channels, q.feed_position, q.bytes
 FROM (
     SELECT p.*, (sum(p.bytes) OVER (ROWS UNBOUNDED PRECEDING))::int8 AS bytes_to
     FROM (
@@ -585,14 +585,14 @@ FROM (
     ORDER BY 1, 2, 3
 ) k
 CROSS JOIN LATERAL (
-    SELECT x.organization_id, x.entity_type, x.id, x.id_is_integer, x.version, x.is_deleted, x.document, x.owner_id, x.client_id, x.updated_by, x.updated_on, x.run_base, x.etag
+    SELECT x.organization_id, x.entity_type, x.id, x.id_is_integer, x.version, x.is_deleted, x.document, x.owner_id, x.client_id, x.updated_by, x.updated_on, x.run_base, x.etag, x.channels, x.feed_position
     FROM entities x
     WHERE x.organization_id = k.organization_id AND x.entity_type = k.entity_type AND x.id = k.id
     OFFSET 0
 ) e
     ) r
 )
-SELECT q.organization_id, q.entity_type, q.id, q.id_is_integer, q.version, q.is_deleted, CASE WHEN q.bytes_to - q.bytes < $8::int8 THEN q.document END AS document, q.owner_id, q.client_id, q.updated_by, q.updated_on, q.run_base, q.etag, q.bytes
+SELECT q.organization_id, q.entity_type, q.id, q.id_is_integer, q.version, q.is_deleted, CASE WHEN q.bytes_to - q.bytes < $8::int8 THEN q.document END AS document, q.owner_id, q.client_id, q.updated_by, q.updated_on, q.run_base, q.etag, q.channels, q.feed_position, q.bytes
 FROM (
     SELECT p.*, (sum(p.bytes) OVER (ROWS UNBOUNDED PRECEDING))::int8 AS bytes_to
     FROM (
@@ -647,14 +647,14 @@ FROM (
     ORDER BY 1, 2, 3
 ) k
 CROSS JOIN LATERAL (
-    SELECT x.organization_id, x.entity_type, x.id, x.id_is_integer, x.version, x.is_deleted, x.document, x.owner_id, x.client_id, x.updated_by, x.updated_on, x.run_base, x.etag
+    SELECT x.organization_id, x.entity_type, x.id, x.id_is_integer, x.version, x.is_deleted, x.document, x.owner_id, x.client_id, x.updated_by, x.updated_on, x.run_base, x.etag, x.channels, x.feed_position
     FROM entities x
     WHERE x.organization_id = k.organization_id AND x.entity_type = k.entity_type AND x.id = k.id
     FOR UPDATE
 ) e
     ) r
 )
-SELECT q.organization_id, q.entity_type, q.id, q.id_is_integer, q.version, q.is_deleted, CASE WHEN q.bytes_to - q.bytes < $13::int8 THEN q.document END AS document, q.owner_id, q.client_id, q.updated_by, q.updated_on, q.run_base, q.etag, q.bytes
+SELECT q.organization_id, q.entity_type, q.id, q.id_is_integer, q.version, q.is_deleted, CASE WHEN q.bytes_to - q.bytes < $13::int8 THEN q.document END AS document, q.owner_id, q.client_id, q.updated_by, q.updated_on, q.run_base, q.etag, q.channels, q.feed_position, q.bytes
 FROM (
     SELECT p.*, (sum(p.bytes) OVER (ROWS UNBOUNDED PRECEDING))::int8 AS bytes_to
     FROM (
@@ -709,14 +709,14 @@ FROM (
     ORDER BY 1, 2, 3
 ) k
 CROSS JOIN LATERAL (
-    SELECT x.organization_id, x.entity_type, x.id, x.id_is_integer, x.version, x.is_deleted, x.document, x.owner_id, x.client_id, x.updated_by, x.updated_on, x.run_base, x.etag
+    SELECT x.organization_id, x.entity_type, x.id, x.id_is_integer, x.version, x.is_deleted, x.document, x.owner_id, x.client_id, x.updated_by, x.updated_on, x.run_base, x.etag, x.channels, x.feed_position
     FROM entities x
     WHERE x.organization_id = k.organization_id AND x.entity_type = k.entity_type AND x.id = k.id
     OFFSET 0
 ) e
     ) r
 )
-SELECT q.organization_id, q.entity_type, q.id, q.id_is_integer, q.version, q.is_deleted, CASE WHEN q.bytes_to - q.bytes < $13::int8 THEN q.document END AS document, q.owner_id, q.client_id, q.updated_by, q.updated_on, q.run_base, q.etag, q.bytes
+SELECT q.organization_id, q.entity_type, q.id, q.id_is_integer, q.version, q.is_deleted, CASE WHEN q.bytes_to - q.bytes < $13::int8 THEN q.document END AS document, q.owner_id, q.client_id, q.updated_by, q.updated_on, q.run_base, q.etag, q.channels, q.feed_position, q.bytes
 FROM (
     SELECT p.*, (sum(p.bytes) OVER (ROWS UNBOUNDED PRECEDING))::int8 AS bytes_to
     FROM (
@@ -798,14 +798,14 @@ FROM (
     ORDER BY 1, 2, 3
 ) k
 CROSS JOIN LATERAL (
-    SELECT x.organization_id, x.entity_type, x.id, x.id_is_integer, x.version, x.is_deleted, CASE WHEN NOT k.is_target THEN x.document END AS document, x.owner_id, x.client_id, x.updated_by, x.updated_on, x.run_base, x.etag
+    SELECT x.organization_id, x.entity_type, x.id, x.id_is_integer, x.version, x.is_deleted, CASE WHEN NOT k.is_target THEN x.document END AS document, x.owner_id, x.client_id, x.updated_by, x.updated_on, x.run_base, x.etag, x.channels, x.feed_position
     FROM entities x
     WHERE x.organization_id = k.organization_id AND x.entity_type = k.entity_type AND x.id = k.id
     FOR UPDATE
 ) e
     ) r
 )
-SELECT q.organization_id, q.entity_type, q.id, q.id_is_integer, q.version, q.is_deleted, CASE WHEN q.bytes_to - q.bytes < $25::int8 THEN q.document END AS document, q.owner_id, q.client_id, q.updated_by, q.updated_on, q.run_base, q.etag, q.bytes, q.is_target
+SELECT q.organization_id, q.entity_type, q.id, q.id_is_integer, q.version, q.is_deleted, CASE WHEN q.bytes_to - q.bytes < $25::int8 THEN q.document END AS document, q.owner_id, q.client_id, q.updated_by, q.updated_on, q.run_base, q.etag, q.channels, q.feed_position, q.bytes, q.is_target
 FROM (
     SELECT p.*, (sum(p.bytes) OVER (ROWS UNBOUNDED PRECEDING))::int8 AS bytes_to
     FROM (
@@ -887,14 +887,14 @@ FROM (
     ORDER BY 1, 2, 3
 ) k
 CROSS JOIN LATERAL (
-    SELECT x.organization_id, x.entity_type, x.id, x.id_is_integer, x.version, x.is_deleted, CASE WHEN NOT k.is_target THEN x.document END AS document, x.owner_id, x.client_id, x.updated_by, x.updated_on, x.run_base, x.etag
+    SELECT x.organization_id, x.entity_type, x.id, x.id_is_integer, x.version, x.is_deleted, CASE WHEN NOT k.is_target THEN x.document END AS document, x.owner_id, x.client_id, x.updated_by, x.updated_on, x.run_base, x.etag, x.channels, x.feed_position
     FROM entities x
     WHERE x.organization_id = k.organization_id AND x.entity_type = k.entity_type AND x.id = k.id
     OFFSET 0
 ) e
     ) r
 )
-SELECT q.organization_id, q.entity_type, q.id, q.id_is_integer, q.version, q.is_deleted, CASE WHEN q.bytes_to - q.bytes < $25::int8 THEN q.document END AS document, q.owner_id, q.client_id, q.updated_by, q.updated_on, q.run_base, q.etag, q.bytes, q.is_target
+SELECT q.organization_id, q.entity_type, q.id, q.id_is_integer, q.version, q.is_deleted, CASE WHEN q.bytes_to - q.bytes < $25::int8 THEN q.document END AS document, q.owner_id, q.client_id, q.updated_by, q.updated_on, q.run_base, q.etag, q.channels, q.feed_position, q.bytes, q.is_target
 FROM (
     SELECT p.*, (sum(p.bytes) OVER (ROWS UNBOUNDED PRECEDING))::int8 AS bytes_to
     FROM (
@@ -951,6 +951,32 @@ SET version = excluded.version, is_deleted = excluded.is_deleted, document = exc
     feed_position = excluded.feed_position, updated_by = excluded.updated_by, updated_on = excluded.updated_on,
     run_base = excluded.run_base, updated_at = excluded.updated_at, etag = excluded.etag,
     owner_id = excluded.owner_id;
+
+-- group_make_entities_in_channels
+-- The same with entities in channels.
+-- $1 organization_id, $2 entity_type, $3 id, $4 id_is_integer, $5 version, $6 is_deleted, $7 document, $8 before_end, $9 owner_id, $10 client_id, $11 updated_by, $12 updated_on, $13 run_base, $14 etag, $15 channels, $16 now
+INSERT INTO entities AS e (organization_id, entity_type, id, id_is_integer, version, is_deleted, document, feed_position, owner_id,
+    client_id, updated_by, updated_on, run_base, created_at, updated_at, etag, channels)
+SELECT k.organization_id, k.entity_type, k.id, k.id_is_integer, k.version, k.is_deleted, k.document,
+    (SELECT f.last_position FROM feeds f WHERE f.organization_id = k.organization_id) - k.before_end, k.owner_id,
+    k.client_id, k.updated_by, k.updated_on, k.run_base, $16,
+    $16, k.etag, k.channels::uuid[]
+FROM unnest($1::uuid[], $2::text[], $3::text[], $4::bool[], $5::int8[], $6::bool[], $7::json[], $8::int8[], $9::uuid[], $10::uuid[], $11::uuid[], $12::uuid[], $13::int8[], $14::text[], $15::text[]) AS k (organization_id, entity_type, id, id_is_integer, version, is_deleted, document, before_end, owner_id, client_id, updated_by, updated_on, run_base, etag, channels);
+
+-- group_change_entities_in_channels
+-- $1 organization_id, $2 entity_type, $3 id, $4 id_is_integer, $5 version, $6 is_deleted, $7 document, $8 before_end, $9 owner_id, $10 client_id, $11 updated_by, $12 updated_on, $13 run_base, $14 etag, $15 channels, $16 now
+INSERT INTO entities AS e (organization_id, entity_type, id, id_is_integer, version, is_deleted, document, feed_position, owner_id,
+    client_id, updated_by, updated_on, run_base, created_at, updated_at, etag, channels)
+SELECT k.organization_id, k.entity_type, k.id, k.id_is_integer, k.version, k.is_deleted, k.document,
+    (SELECT f.last_position FROM feeds f WHERE f.organization_id = k.organization_id) - k.before_end, k.owner_id,
+    k.client_id, k.updated_by, k.updated_on, k.run_base, $16,
+    $16, k.etag, k.channels::uuid[]
+FROM unnest($1::uuid[], $2::text[], $3::text[], $4::bool[], $5::int8[], $6::bool[], $7::json[], $8::int8[], $9::uuid[], $10::uuid[], $11::uuid[], $12::uuid[], $13::int8[], $14::text[], $15::text[]) AS k (organization_id, entity_type, id, id_is_integer, version, is_deleted, document, before_end, owner_id, client_id, updated_by, updated_on, run_base, etag, channels)
+ON CONFLICT (organization_id, entity_type, id) DO UPDATE
+SET version = excluded.version, is_deleted = excluded.is_deleted, document = excluded.document,
+    feed_position = excluded.feed_position, updated_by = excluded.updated_by, updated_on = excluded.updated_on,
+    run_base = excluded.run_base, updated_at = excluded.updated_at, etag = excluded.etag,
+    owner_id = excluded.owner_id, channels = excluded.channels;
 
 -- entity_references_write
 -- $1 organization_id, $2 to_type, $3 to_id, $4 entity_type, $5 id, $6 member

@@ -346,6 +346,22 @@ WHERE e.organization_id = $1 AND e.is_deleted AND e.updated_at >= $2
 ORDER BY e.updated_at, e.entity_type, e.id::text COLLATE "C"
 LIMIT $6;
 
+-- retention_delete_stays_of_tombstones
+-- Deletes the stays of tombstones that are about to go.
+-- $1 organization_id, $2 entity_type, $3 id, $4 feed_position
+DELETE FROM entity_channels AS s
+USING (
+    SELECT k.organization_id, x.channels, x.feed_position
+    FROM unnest($1::uuid[], $2::text[], $3::text[], $4::int8[]) AS k (organization_id, entity_type, id, feed_position)
+    CROSS JOIN LATERAL (
+        SELECT y.channels, y.feed_position FROM entities y
+        WHERE y.organization_id = k.organization_id AND y.entity_type = k.entity_type AND y.id = k.id
+            AND y.feed_position = k.feed_position AND y.channels IS NOT NULL
+        OFFSET 0
+    ) x
+) e
+WHERE s.organization_id = e.organization_id AND s.channel = ANY (e.channels) AND s.changed_at = e.feed_position;
+
 -- retention_delete_tombstones
 -- An entity that was written after it was read has another position, and stays.
 -- $1 organization_id, $2 entity_type, $3 id, $4 feed_position

@@ -131,7 +131,7 @@ WITH found AS MATERIALIZED (
         OFFSET 0
     ) m
     CROSS JOIN LATERAL (
-        SELECT x.organization_id, x.entity_type, x.id, x.id_is_integer, x.version, x.is_deleted, x.document, x.owner_id, x.client_id, x.updated_by, x.updated_on, x.run_base, x.etag
+        SELECT x.organization_id, x.entity_type, x.id, x.id_is_integer, x.version, x.is_deleted, x.document, x.owner_id, x.client_id, x.updated_by, x.updated_on, x.run_base, x.etag, x.channels, x.feed_position
         FROM entities x
         WHERE x.organization_id = $1 AND x.entity_type = m.entity_type AND x.id = coalesce(m.server_id, (
                 SELECT z.server_id FROM id_mappings z
@@ -140,13 +140,20 @@ WITH found AS MATERIALIZED (
                 SELECT coalesce(z.server_id, z.same_as) FROM local_ids z
                 WHERE m.local_number IS NOT NULL AND z.organization_id = $1 AND z.user_id = $2
                     AND z.client_id = m.local_id))
-            AND (x.owner_id = $2 OR x.entity_type <> ALL (ARRAY(
-                SELECT t.name FROM entity_types t WHERE t.organization_id = $1 AND t.visibility = 'user')))
+            AND CASE coalesce((
+                    SELECT t.visibility FROM entity_types t
+                    WHERE t.organization_id = $1 AND t.name = x.entity_type), 'user')
+                WHEN 'organization' THEN true
+                WHEN 'user' THEN x.owner_id = $2
+                ELSE (encode(substring(sha256(convert_to('user/' || $2::uuid, 'UTF8')) FOR 16), 'hex')::uuid = ANY (x.channels) OR EXISTS (
+    SELECT FROM channel_grants h
+    WHERE h.organization_id = $1 AND h.user_id = $2 AND h.channel = ANY (x.channels)
+        AND h.until IS NULL)) END
         OFFSET 0
     ) e
 )
 SELECT q.mutation_id, q.error_to - q.error_bytes < $5::int8 AS has_error,
-    CASE WHEN q.error_to - q.error_bytes < $5::int8 THEN q.error END AS error, q.is_outline, q.organization_id, q.entity_type, q.id, q.id_is_integer, q.version, q.is_deleted, CASE WHEN NOT q.is_outline THEN q.document END AS document, q.owner_id, q.client_id, q.updated_by, q.updated_on, q.run_base, q.etag
+    CASE WHEN q.error_to - q.error_bytes < $5::int8 THEN q.error END AS error, q.is_outline, q.organization_id, q.entity_type, q.id, q.id_is_integer, q.version, q.is_deleted, CASE WHEN NOT q.is_outline THEN q.document END AS document, q.owner_id, q.client_id, q.updated_by, q.updated_on, q.run_base, q.etag, q.channels, q.feed_position
 FROM (
     SELECT s.*, s.bytes > 2048
             AND (s.copy > 1 OR (sum(s.bytes) FILTER (WHERE s.copy = 1) OVER w) > $4::int8) AS is_outline,

@@ -279,6 +279,22 @@ WHERE x.organization_id = $1 AND x.user_id = $2 AND (x.device_id, x.page) > ($3:
 ORDER BY x.device_id, x.page
 LIMIT $5;
 
+-- export_channel_grants_first
+-- $1 organization, $2 user, $3 limit
+SELECT x.channel::text AS key_1, x.source::text AS key_2, x.since::text AS key_3, (SELECT to_json(r) FROM (SELECT x.name AS name, x.role AS role, x.source AS source, x.since AS since, x.until AS until) r) AS row
+FROM channel_grants x
+WHERE x.organization_id = $1 AND x.user_id = $2
+ORDER BY x.channel, x.source, x.since
+LIMIT $3;
+
+-- export_channel_grants_next
+-- $1 organization, $2 user, $3 key_1, $4 key_2, $5 key_3, $6 limit
+SELECT x.channel::text AS key_1, x.source::text AS key_2, x.since::text AS key_3, (SELECT to_json(r) FROM (SELECT x.name AS name, x.role AS role, x.source AS source, x.since AS since, x.until AS until) r) AS row
+FROM channel_grants x
+WHERE x.organization_id = $1 AND x.user_id = $2 AND (x.channel, x.source, x.since) > ($3::text::uuid, $4::text::text, $5::text::bigint)
+ORDER BY x.channel, x.source, x.since
+LIMIT $6;
+
 -- export_webhook_deliveries
 -- $1 organization, $2 first_keys, $3 second_keys, $4 users
 SELECT (SELECT to_json(r) FROM (
@@ -471,6 +487,32 @@ WITH gone AS (
     RETURNING x.*
 ) SELECT count(*) FILTER (WHERE $3::bytea IS NOT NULL) AS count FROM gone;
 
+-- erase_channel_grants
+-- $1 organization, $2 user, $3 user_hash, $4 limit
+WITH gone AS (
+    DELETE FROM channel_grants AS x
+    USING (
+        SELECT y.organization_id, y.user_id, y.channel, y.source, y.since FROM channel_grants y
+        WHERE y.organization_id = $1 AND y.user_id = $2
+        LIMIT $4
+    ) k
+    WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id AND x.channel = k.channel AND x.source = k.source AND x.since = k.since
+    RETURNING x.*
+) SELECT count(*) FILTER (WHERE $3::bytea IS NOT NULL) AS count FROM gone;
+
+-- erase_token_channels
+-- $1 organization, $2 user, $3 user_hash, $4 limit
+WITH gone AS (
+    DELETE FROM token_channels AS x
+    USING (
+        SELECT y.organization_id, y.user_id, y.source FROM token_channels y
+        WHERE y.organization_id = $1 AND y.user_id = $2
+        LIMIT $4
+    ) k
+    WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id AND x.source = k.source
+    RETURNING x.*
+) SELECT count(*) FILTER (WHERE $3::bytea IS NOT NULL) AS count FROM gone;
+
 -- erase_keep_names
 -- Keeps hashes of names, and of the values that the names identify.
 -- $1 organization, $2 user_hash, $3 hashes, $4 known_hashes
@@ -635,6 +677,32 @@ UPDATE local_ids AS x SET user_id = $3 WHERE x.organization_id = $1 AND x.user_i
 -- join_local_id_pages
 -- $1 organization, $2 user, $3 into
 UPDATE local_id_pages AS x SET user_id = $3 WHERE x.organization_id = $1 AND x.user_id = $2;
+
+-- join_grants
+-- The other user takes over what the user holds, and the user's own channel, from a new position on, so that the devices of both receive the entities
+-- $1 organization, $2 user, $3 into
+WITH raised AS (
+    UPDATE feeds AS f SET last_position = f.last_position + 1
+    WHERE f.organization_id = $1 AND (EXISTS (SELECT FROM entity_types t WHERE t.organization_id = $1 AND t.visibility = 'channels') OR EXISTS (
+        SELECT FROM channel_grants x
+        WHERE x.organization_id = $1 AND x.user_id = $2 AND x.until IS NULL))
+    RETURNING f.last_position AS position
+), moved AS (
+    UPDATE channel_grants AS g
+    SET user_id = $3, since = r.position, changed_at = r.position
+    FROM raised r
+    WHERE g.organization_id = $1 AND g.user_id = $2 AND g.until IS NULL
+)
+INSERT INTO channel_grants AS g (organization_id, user_id, channel, source, since, name, role, changed_at)
+SELECT $1::uuid, $3::uuid, encode(substring(sha256(convert_to(n.name, 'UTF8')) FOR 16), 'hex')::uuid,
+    'user ' || $2::uuid, r.position, n.name, 'write', r.position
+FROM raised r
+CROSS JOIN (SELECT 'user/' || $2::uuid AS name) n
+WHERE EXISTS (SELECT FROM entity_types t WHERE t.organization_id = $1 AND t.visibility = 'channels');
+
+-- join_token_channels
+-- $1 organization, $2 user, $3 into
+UPDATE token_channels AS x SET user_id = $3 WHERE x.organization_id = $1 AND x.user_id = $2;
 
 -- join_operations
 -- Replaces the user in operations by the target user.
