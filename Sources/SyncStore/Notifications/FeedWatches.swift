@@ -239,9 +239,10 @@ struct PendingFeedChanges: Sendable {
                     WHERE t.organization_id = :organization AND t.visibility = 'user')) AS is_private
             FROM entities x
             WHERE x.organization_id = :organization AND x.feed_position > :after
-                AND x.channels IS NULL AND x.entity_type <> ALL (ARRAY(
+                -- coalesce: the planner takes a list of unknown types for a condition that hardly any row passes
+                AND x.channels IS NULL AND coalesce(x.entity_type <> ALL (ARRAY(
                     SELECT t.name FROM entity_types t
-                    WHERE t.organization_id = :organization AND t.visibility = 'channels'))
+                    WHERE t.organization_id = :organization AND t.visibility = 'channels')), true)
             ORDER BY x.feed_position
             LIMIT :limit
         ) e ON true

@@ -84,9 +84,12 @@ import Testing
         #expect(Set(try await pull(bob, &bobs)) == Set(ids.map { "+" + $0 }))
         #expect(try await pull(bob, &bobs) == [])
         let first = try #require(ids.first)
-        let reply = try await bob.push([bob.change("update", "visit", server: first)])
+        let refused = bob.change("update", "visit", server: first)
+        let reply = try await bob.push([refused])
         #expect(reply.statuses == ["failed"] && reply.results[0]["error"]?["code"]?.string == "forbidden")
         try await grant("team/a", "write", to: bob)
+        // until it is settled, the failed write blocks later writes to the same entity
+        #expect(try await bob.post("/v1/mutations/\(refused.id)/discard", "{}").status == 200)
         #expect(try await bob.push([bob.change("update", "visit", server: first)]).statuses == ["succeeded"])
         #expect(try await pull(bob, &bobs) == ["+" + first])
         try await revoke("team/a", from: bob)

@@ -112,7 +112,7 @@ import Testing
     private static func bland(_ reply: Reply) -> String {
         reply.text
             .replacing(/[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/, with: "ID")
-            .replacing(/\b[fei]1-[0-9a-z-]+/, with: "CURSOR").replacing(/slt_[A-Za-z0-9_-]+/, with: "TOKEN")
+            .replacing(/\b[fei][12]-[0-9a-z-]+/, with: "CURSOR").replacing(/slt_[A-Za-z0-9_-]+/, with: "TOKEN")
     }
 
     private static func fields(_ reply: Reply) -> [String] {
