@@ -177,8 +177,9 @@ package final class TokenGrants: Sendable {
         ["organization", "user", "source", "channels", "names", "role"],
         """
         INSERT INTO channel_grants AS g (organization_id, user_id, channel, source, since, name, role, changed_at)
-        SELECT :organization::uuid, :user::uuid, k.channel, :source::text, p.position, k.name, :role::text, p.position
-        FROM (SELECT \(ChannelStatements.feedEnd) AS position) p
+        SELECT f.organization_id, :user::uuid, k.channel, :source::text, f.last_position, k.name, :role::text,
+            f.last_position
+        FROM feeds f
         CROSS JOIN LATERAL (
             SELECT n.channel, n.name FROM unnest(:channels::uuid[], :names::text[]) AS n (channel, name)
             WHERE NOT EXISTS (
@@ -191,7 +192,7 @@ package final class TokenGrants: Sendable {
                     WHERE y.organization_id = :organization AND y.user_id = :user AND y.until IS NULL
                     LIMIT \(ChannelName.limitOfUser)) z)
         ) k
-        WHERE NOT (\(ErasedUsers.isErased(":organization::uuid", ":user::uuid")))
+        WHERE f.organization_id = :organization AND NOT (\(ErasedUsers.isErased(":organization::uuid", ":user::uuid")))
         """
     )
 

@@ -39,6 +39,8 @@ import Testing
 
     /// Waits for the operation that a change of the settings has started.
     private func evaluated(_ count: Int) async throws {
+        // an evaluation begins when all gateways have the new settings
+        fixture.gateway.clock.advance(seconds: 10)
         try await waitUntil("\(count) evaluations are done", every: .milliseconds(50)) {
             let reply = try await fixture.operate(.GET, fixture.admin + "/operations?state=done")
             return reply.json?["operations"]?.elements?.count { $0["kind"]?.string == "evaluate" } == count
