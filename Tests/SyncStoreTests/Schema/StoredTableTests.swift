@@ -66,7 +66,8 @@ import Testing
     @Test func `every table with a user's rows states how they age`() {
         // these rows remain as long as the user or the device
         let lasting: Set = [
-            "lanes", "users", "user_subjects", "user_joins", "devices", "mutation_quotas", "user_keys", "token_channels",
+            "lanes", "users", "user_subjects", "user_joins", "devices", "mutation_quotas", "user_keys",
+            "token_channels",
         ]
         // pages end with the device's confirmation
         let confirmed: Set = ["local_id_pages"]

@@ -47,7 +47,9 @@ struct ImportRoutesCommand: AsyncParsableCommand {
         for proposal in proposals { remarks[ByteExactString(proposal.type)] = proposal.remarks }
         let builtIn = dryRun ? [] : try await apply(proposals)
         for type in builtIn {
-            remarks[ByteExactString(type), default: []].append("it is in the built-in store: set its upstream to true to forward it")
+            remarks[ByteExactString(type), default: []].append(
+                "it is in the built-in store: set its upstream to true to forward it"
+            )
         }
         options.output(text(document, proposals, remarks)) { writer in
             writer.member("dry_run", dryRun)
