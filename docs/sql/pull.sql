@@ -220,9 +220,10 @@ LEFT JOIN LATERAL (
             WHERE t.organization_id = $1 AND t.visibility = 'user')) AS is_private
     FROM entities x
     WHERE x.organization_id = $1 AND x.feed_position > $2
-        AND x.channels IS NULL AND x.entity_type <> ALL (ARRAY(
+        -- coalesce: the planner takes a list of unknown types for a condition that hardly any row passes
+        AND x.channels IS NULL AND coalesce(x.entity_type <> ALL (ARRAY(
             SELECT t.name FROM entity_types t
-            WHERE t.organization_id = $1 AND t.visibility = 'channels'))
+            WHERE t.organization_id = $1 AND t.visibility = 'channels')), true)
     ORDER BY x.feed_position
     LIMIT $3
 ) e ON true
