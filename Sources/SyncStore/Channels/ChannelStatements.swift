@@ -145,24 +145,21 @@ package enum ChannelStatements {
         """
         INSERT INTO channel_grants AS g (
             organization_id, user_id, channel, source, since, name, role, changed_at)
-        SELECT d.organization_id, d.user_id, d.channel, d.source, d.position, d.name, d.role, d.position
-        FROM (
-            SELECT DISTINCT ON (k.organization_id, u.user_id, k.channel, k.source)
-                k.organization_id, u.user_id, k.channel, k.source, p.position, k.name, k.role
-            FROM \(grants.unnested(as: "k"))
-            CROSS JOIN LATERAL (SELECT \(holder("k")) AS user_id) u
-            CROSS JOIN LATERAL (SELECT \(position("k")) AS position) p
-            WHERE NOT EXISTS (
-                    SELECT FROM channel_grants x
-                    WHERE x.organization_id = k.organization_id AND x.user_id = u.user_id AND x.channel = k.channel
-                        AND x.source = k.source AND x.until IS NULL)
-                AND NOT (\(ErasedUsers.isErased("k.organization_id", "u.user_id")))
-                AND (SELECT count(*) FROM (
-                    SELECT FROM channel_grants y
-                    WHERE y.organization_id = k.organization_id AND y.user_id = u.user_id AND y.until IS NULL
-                    LIMIT \(ChannelName.limitOfUser)) z) < \(ChannelName.limitOfUser)
-            ORDER BY k.organization_id, u.user_id, k.channel, k.source, k.role DESC
-        ) d
+        SELECT k.organization_id, u.user_id, k.channel, k.source, p.position, max(k.name), max(k.role), p.position
+        FROM \(grants.unnested(as: "k"))
+        CROSS JOIN LATERAL (SELECT \(holder("k")) AS user_id) u
+        CROSS JOIN LATERAL (SELECT \(position("k")) AS position) p
+        WHERE NOT EXISTS (
+                SELECT FROM channel_grants x
+                WHERE x.organization_id = k.organization_id AND x.user_id = u.user_id AND x.channel = k.channel
+                    AND x.source = k.source AND x.until IS NULL)
+            AND NOT (\(ErasedUsers.isErased("k.organization_id", "u.user_id")))
+            AND (SELECT count(*) FROM (
+                SELECT FROM channel_grants y
+                WHERE y.organization_id = k.organization_id AND y.user_id = u.user_id AND y.until IS NULL
+                LIMIT \(ChannelName.limitOfUser)) z) < \(ChannelName.limitOfUser)
+        -- of several grants of one source, 'write' is the greater one
+        GROUP BY 1, 2, 3, 4, 5
         ON CONFLICT (organization_id, user_id, channel, source, since) DO UPDATE
         SET role = excluded.role, until = NULL
         """

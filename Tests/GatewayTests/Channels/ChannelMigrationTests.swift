@@ -156,6 +156,8 @@ import Testing
         let bob = fixture.bob
         let channels = #"{"visibility":"channels","channels":["team/{/team}","user/{/assignee}"]}"#
         #expect(try await put(channels).status == 201)
+        let granted = fixture.admin + "/users/\(fixture.ada.user.lowercased)/channels"
+        #expect(try await fixture.operate(.PUT, granted, #"{"channel":"team/a","role":"write"}"#).status == 201)
         let (mine, theirs) = (try await visit(for: bob), try await visit(for: fixture.ada))
         let note = try await fixture.ada.push([fixture.ada.create("note")])
         let other = try #require(note.results[0]["server_id"]?.string)
