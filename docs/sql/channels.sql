@@ -71,29 +71,26 @@ WHERE g.organization_id = k.organization_id AND g.source = k.source AND g.until 
 -- $1 organization_id, $2 source, $3 before_end, $4 user_id, $5 channel, $6 name, $7 role
 INSERT INTO channel_grants AS g (
     organization_id, user_id, channel, source, since, name, role, changed_at)
-SELECT d.organization_id, d.user_id, d.channel, d.source, d.position, d.name, d.role, d.position
-FROM (
-    SELECT DISTINCT ON (k.organization_id, u.user_id, k.channel, k.source)
-        k.organization_id, u.user_id, k.channel, k.source, p.position, k.name, k.role
-    FROM unnest($1::uuid[], $2::text[], $3::int8[], $4::uuid[], $5::uuid[], $6::text[], $7::text[]) AS k (organization_id, source, before_end, user_id, channel, name, role)
-    CROSS JOIN LATERAL (SELECT coalesce((
+SELECT k.organization_id, u.user_id, k.channel, k.source, p.position, max(k.name), max(k.role), p.position
+FROM unnest($1::uuid[], $2::text[], $3::int8[], $4::uuid[], $5::uuid[], $6::text[], $7::text[]) AS k (organization_id, source, before_end, user_id, channel, name, role)
+CROSS JOIN LATERAL (SELECT coalesce((
     SELECT j.into_id FROM user_joins j
     WHERE j.organization_id = k.organization_id AND j.user_id = k.user_id AND j.closed_until IS NULL),
     k.user_id) AS user_id) u
-    CROSS JOIN LATERAL (SELECT (SELECT f.last_position FROM feeds f WHERE f.organization_id = k.organization_id) - k.before_end AS position) p
-    WHERE NOT EXISTS (
-            SELECT FROM channel_grants x
-            WHERE x.organization_id = k.organization_id AND x.user_id = u.user_id AND x.channel = k.channel
-                AND x.source = k.source AND x.until IS NULL)
-        AND NOT ((SELECT e.user_hash FROM user_erasures e
+CROSS JOIN LATERAL (SELECT (SELECT f.last_position FROM feeds f WHERE f.organization_id = k.organization_id) - k.before_end AS position) p
+WHERE NOT EXISTS (
+        SELECT FROM channel_grants x
+        WHERE x.organization_id = k.organization_id AND x.user_id = u.user_id AND x.channel = k.channel
+            AND x.source = k.source AND x.until IS NULL)
+    AND NOT ((SELECT e.user_hash FROM user_erasures e
      WHERE e.organization_id = k.organization_id
         AND e.user_hash = sha256(uuid_send(k.organization_id) || uuid_send(u.user_id))) IS NOT NULL)
-        AND (SELECT count(*) FROM (
-            SELECT FROM channel_grants y
-            WHERE y.organization_id = k.organization_id AND y.user_id = u.user_id AND y.until IS NULL
-            LIMIT 10000) z) < 10000
-    ORDER BY k.organization_id, u.user_id, k.channel, k.source, k.role DESC
-) d
+    AND (SELECT count(*) FROM (
+        SELECT FROM channel_grants y
+        WHERE y.organization_id = k.organization_id AND y.user_id = u.user_id AND y.until IS NULL
+        LIMIT 10000) z) < 10000
+-- of several grants of one source, 'write' is the greater one
+GROUP BY 1, 2, 3, 4, 5
 ON CONFLICT (organization_id, user_id, channel, source, since) DO UPDATE
 SET role = excluded.role, until = NULL;
 

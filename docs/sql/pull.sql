@@ -206,24 +206,23 @@ LEFT JOIN devices d ON d.organization_id = $1 AND d.user_id = $2 AND d.device_id
 WHERE o.id = $1;
 
 -- feed_news
--- One row without an entity means that the feed has no such entity.
+-- One row without an entity means that the feed has no such entity
 -- $1 organization, $2 after, $3 limit
 SELECT f.epoch, f.last_position, EXISTS (
         SELECT FROM entity_types t WHERE t.organization_id = $1 AND t.visibility = 'channels')
-        AS has_channels, e.feed_position, e.entity_type, CASE WHEN e.is_private THEN e.owner_id END
-        AS only_for
+        AS has_channels, CASE WHEN NOT e.is_in_channels THEN e.feed_position END AS feed_position, e.entity_type,
+    CASE WHEN e.is_private THEN e.owner_id END AS only_for
 FROM feeds f
 LEFT JOIN LATERAL (
     SELECT x.feed_position, x.entity_type, x.owner_id,
         x.entity_type = ANY (ARRAY(
             SELECT t.name FROM entity_types t
-            WHERE t.organization_id = $1 AND t.visibility = 'user')) AS is_private
+            WHERE t.organization_id = $1 AND t.visibility = 'user')) AS is_private,
+        x.channels IS NOT NULL OR x.entity_type = ANY (ARRAY(
+            SELECT t.name FROM entity_types t
+            WHERE t.organization_id = $1 AND t.visibility = 'channels')) AS is_in_channels
     FROM entities x
     WHERE x.organization_id = $1 AND x.feed_position > $2
-        -- coalesce: the planner takes a list of unknown types for a condition that hardly any row passes
-        AND x.channels IS NULL AND coalesce(x.entity_type <> ALL (ARRAY(
-            SELECT t.name FROM entity_types t
-            WHERE t.organization_id = $1 AND t.visibility = 'channels')), true)
     ORDER BY x.feed_position
     LIMIT $3
 ) e ON true
