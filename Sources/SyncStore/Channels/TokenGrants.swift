@@ -81,18 +81,21 @@ package final class TokenGrants: Sendable {
         let known = try await pool.run([find])[0].read(Self.newest).first
         switch known.map({ channels.order(after: $0.issuedAt, $0.digest) }) ?? .changed {
         case .outdated, .applied: return known ?? seen
-        case .renewed:
-            _ = try await pool.run([recording(channels, user, source)])
-            return seen
-        case .changed: break
+        case .renewed, .changed: break
         }
         let changed = try await pool.transaction { connection -> Int? in
             // the feed's lock orders concurrent tokens of the organization
             let locked = try await connection.run([
                 ChannelStatements.raiseFeed(organization: user.organization), find,
             ])[1].read(Self.newest).first
-            let order = locked.map { channels.order(after: $0.issuedAt, $0.digest) } ?? .changed
-            guard order == .changed else { return nil }
+            switch locked.map({ channels.order(after: $0.issuedAt, $0.digest) }) ?? .changed {
+            case .outdated, .applied: return nil
+            case .renewed:
+                // without the lock, this would overwrite the digest of an older token that was applied in between
+                _ = try await connection.run([recording(channels, user, source)])
+                return 0
+            case .changed: break
+            }
             let (names, ids) = (channels.names.map(\.string), channels.names.map { ChannelID(named: $0.string).uuid })
             let results = try await connection.run([
                 recording(channels, user, source),
