@@ -90,7 +90,9 @@ import Testing
                 row.skip(name)
             }
             let document: [UInt8]? = try row.read("document")
-            for name in ["owner_id", "client_id", "updated_by", "updated_on", "run_base", "etag", "channels"]
+            for name in [
+                "owner_id", "client_id", "updated_by", "updated_on", "run_base", "etag", "channels", "feed_position",
+            ]
                 as [StaticString]
             {
                 row.skip(name)
