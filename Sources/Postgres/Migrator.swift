@@ -1,8 +1,8 @@
 /// Applies the pending migrations of a database's schema, each file in one transaction.
 ///
 /// The table `schema_migrations` records the applied migrations, with the SHA-256 of each text as it was published,
-/// before its variables are replaced (``Migration/publishedChecksum``). Runners that start together take turns by locking the only row of `schema_migrations_lock`. A
-/// database that a newer build has migrated further is not changed.
+/// before its variables are replaced (``Migration/publishedChecksum``). Runners that start together take turns by
+/// locking the only row of `schema_migrations_lock`. A database that a newer build has migrated further is not changed.
 public struct Migrator: Sendable {
     private let migrations: [Migration]
     private let variables: [String: String]

@@ -73,18 +73,21 @@ package struct ChannelEvaluation: Sendable {
         let moment = now()
         return try await pool.transaction { connection in
             let keys = try await keys(of: type.name, organization, after: last, limit, on: connection)
-            guard let end = keys.last else { return Step() }
+            guard !keys.isEmpty else { return Step() }
             var tables: [UUID: EntityTable] = [:]
             let granted = Self.granted(
                 organization: organization,
                 sources: keys.map { GrantSource.entity($0.key).text }
             )
-            let results = try await connection.runByIndex([EntityRows.lock(keys), granted])
-            try EntityRows.load(results[0], into: &tables, seals)
+            let entities = EntityRows.query(.locking, keys, documentBytes: WorkBounds.bulkContents)
+            let results = try await connection.runByIndex([entities, granted])
+            try EntityRows.loadBounded(results[0], into: &tables, seals)
             let grants = try Self.grants(results[1])
-            var step = Step(examined: keys.count, next: keys.count < limit ? nil : end.key.id)
+            let examined = Self.read(keys[...], tables)
+            let isEnd = keys.count < limit && examined.count == keys.count
+            var step = Step(examined: examined.count, next: isEnd ? nil : examined.last?.key.id)
             var writes: [(key: EntityKey, state: EntityState)] = []
-            for (_, key) in keys {
+            for (_, key) in examined {
                 guard let state = tables[organization]?[key], !state.isDeleted else { continue }
                 guard !state.isUnreadable else {
                     step.unreadable += 1
@@ -117,6 +120,14 @@ package struct ChannelEvaluation: Sendable {
         return try await connection.runByIndex(page).read { row in
             (organization, EntityKey(type: type, id: try row.read("id")))
         }
+    }
+
+    /// The first keys of a page, up to the first entity whose document did not fit; at least one.
+    private static func read(
+        _ keys: ArraySlice<EntityRows.Key>,
+        _ tables: [UUID: EntityTable]
+    ) -> ArraySlice<EntityRows.Key> {
+        keys.prefix { tables[$0.organization]?[$0.key]?.unreadBytes ?? 0 == 0 }
     }
 
     private static func grants(_ rows: Rows) throws -> [ByteExactString: Set<GrantedChannel>] {
@@ -161,12 +172,16 @@ package struct ChannelEvaluation: Sendable {
                     (organization, EntityKey(type: type.name, id: try row.read("id")))
                 }
                 // in parts, so that the documents fit the memory
-                for start in stride(from: 0, to: keys.count, by: Self.limit) {
+                var left = keys[...]
+                while !left.isEmpty {
                     var tables: [UUID: EntityTable] = [:]
-                    let part = Array(keys[start..<min(start + Self.limit, keys.count)])
-                    let rows = try await pool.readByIndex([EntityRows.find(at: part)])[0]
-                    try EntityRows.load(rows, into: &tables, SealTable([organization: seal]))
-                    for (_, key) in part {
+                    let part = Array(left.prefix(Self.limit))
+                    let query = EntityRows.query(.looking, part, documentBytes: WorkBounds.bulkContents)
+                    let rows = try await pool.readByIndex([query])[0]
+                    try EntityRows.loadBounded(rows, into: &tables, SealTable([organization: seal]))
+                    let examined = Self.read(left.prefix(part.count), tables)
+                    left = left.dropFirst(examined.count)
+                    for (_, key) in examined {
                         guard let state = tables[organization]?[key], !state.isDeleted, !state.isUnreadable else {
                             continue
                         }

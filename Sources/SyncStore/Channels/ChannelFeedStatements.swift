@@ -90,6 +90,12 @@ enum ChannelFeedStatements {
         "limit", "bytes",
     ]
 
+    private static let past = RowBytes.stop(
+        when: "v.bytes_to > :bytes",
+        by: "v.position, v.is_ended, v.channel",
+        includesExceeding: true
+    )
+
     /// - Parameters:
     ///   - bounds: the position at which each source that may have more rows stops.
     ///   - entities: the rows of the page, with their entities.
@@ -125,13 +131,17 @@ enum ChannelFeedStatements {
         LEFT JOIN LATERAL (
             SELECT p.*, p.bytes_to > :bytes OR p.place = :limit AS is_cut
             FROM (
-                -- a position has one row with a document: others at a cut are not needed
-                SELECT r.*, sum(r.bytes) OVER (ORDER BY r.position) AS bytes_to
+                SELECT v.*, \(past) AS past
                 FROM (
-                    \(entities)
-                ) r
+                    -- a position has one row with a document, its first: others at a cut are not needed
+                    SELECT r.*, sum(\(RowBytes.of("r.document"))) OVER w AS bytes_to
+                    FROM (
+                        \(entities)
+                    ) r
+                    WINDOW w AS (ORDER BY r.position, r.is_ended, r.channel ROWS UNBOUNDED PRECEDING)
+                ) v
             ) p
-            WHERE p.bytes_to - p.bytes <= :bytes
+            WHERE p.past < 1
         ) q ON NOT g.is_stale
         WHERE f.organization_id = :organization
         ORDER BY q.position, q.is_ended, q.channel
@@ -149,9 +159,7 @@ enum ChannelFeedStatements {
             coalesce(e.id, d.id) AS server_id, coalesce(e.id_is_integer, d.id_is_integer) AS server_id_is_integer,
             CASE WHEN e.owner_id = :owner THEN e.client_id END AS client_id, e.version, e.is_deleted,
             CASE WHEN NOT d.is_ended AND w.is_asked THEN e.document END AS document, e.updated_at, e.updated_by,
-            e.etag, w.is_asked, CASE
-                WHEN NOT d.is_ended AND w.is_asked THEN \(RowBytes.of("e.document")) ELSE 0
-            END AS bytes
+            e.etag, w.is_asked
         FROM (
             \(positions)
         ) d

@@ -225,13 +225,13 @@ package enum ChannelStatements {
         ), counted AS (
             SELECT count(*) AS count FROM (
                 SELECT FROM entities e
-                WHERE e.organization_id = :organization AND e.entity_type = :type AND NOT e.is_deleted LIMIT 10001) x
+                WHERE e.organization_id = :organization AND e.entity_type = :type AND NOT e.is_deleted LIMIT \(BoundedCount.limit + 1)) x
         )
         INSERT INTO operations AS o (
             organization_id, id, kind, statuses, entity_type, reason, actor, per_second, state, due_at, created_at,
             changed_at, total, total_is_more)
         SELECT :organization::uuid, gen_random_uuid(), 'evaluate', '{}', :type::text, 'the settings of its channels have changed',
-            :actor::text, 1000, 'running', :due_at, :now, :now, least(c.count, 10000), c.count > 10000
+            :actor::text, 1000, 'running', :due_at, :now, :now, least(c.count, \(BoundedCount.limit)), c.count > \(BoundedCount.limit)
         FROM counted c
         """
     )
@@ -283,7 +283,6 @@ package enum ChannelStatements {
 
     static let all = [
         raiseFeed, moveStays, beginStays, recordEnds, endStays, follow, endGrants, beginGrants, endGrantsOfDeleted,
-        access,
-        history, startEvaluation, pruneStays, pruneGrants,
+        access, history, startEvaluation, pruneStays, pruneGrants,
     ]
 }

@@ -81,6 +81,8 @@ package final class TokenGrants: Sendable {
         let known = try await pool.run([find])[0].read(Self.newest).first
         switch known.map({ channels.order(after: $0.issuedAt, $0.digest) }) ?? .changed {
         case .outdated, .applied: return known ?? seen
+        case .renewed where try await pool.run([renewing(channels, user, source)])[0].affected > 0: return seen
+        // a renewed token of which another one was applied since it was read
         case .renewed, .changed: break
         }
         let changed = try await pool.transaction { connection -> Int? in
@@ -88,14 +90,8 @@ package final class TokenGrants: Sendable {
             let locked = try await connection.run([
                 ChannelStatements.raiseFeed(organization: user.organization), find,
             ])[1].read(Self.newest).first
-            switch locked.map({ channels.order(after: $0.issuedAt, $0.digest) }) ?? .changed {
-            case .outdated, .applied: return nil
-            case .renewed:
-                // without the lock, this would overwrite the digest of an older token that was applied in between
-                _ = try await connection.run([recording(channels, user, source)])
-                return 0
-            case .changed: break
-            }
+            let order = locked.map { channels.order(after: $0.issuedAt, $0.digest) } ?? .changed
+            guard order == .changed else { return nil }
             let (names, ids) = (channels.names.map(\.string), channels.names.map { ChannelID(named: $0.string).uuid })
             let results = try await connection.run([
                 recording(channels, user, source),
@@ -122,6 +118,16 @@ package final class TokenGrants: Sendable {
         metrics.countChange(byToken: changed)
         if changed > 0 { notifier.changed([user]) }
         return seen
+    }
+
+    private func renewing(_ channels: TokenChannels, _ user: LaneKey, _ source: String) -> Query {
+        Self.renew(
+            organization: user.organization,
+            user: user.user,
+            source: source,
+            issued_at: channels.issuedAt,
+            digest: channels.digest
+        )
     }
 
     private func recording(_ channels: TokenChannels, _ user: LaneKey, _ source: String) -> Query {
@@ -163,6 +169,17 @@ package final class TokenGrants: Sendable {
         """
     )
 
+    /// Records a newer token with the channels of the newest one, unless another token was recorded in between.
+    private static let renew = Statement(
+        "token_channels_renew",
+        ["organization", "user", "source", "issued_at", "digest"],
+        """
+        UPDATE token_channels AS t SET issued_at = :issued_at
+        WHERE t.organization_id = :organization AND t.user_id = :user AND t.source = :source AND t.digest = :digest
+            AND t.issued_at <= :issued_at
+        """
+    )
+
     private static let end = Statement(
         "token_channels_end",
         ["organization", "user", "source", "channels", "role"],
@@ -199,5 +216,5 @@ package final class TokenGrants: Sendable {
         """
     )
 
-    static let statements = [find, record, end, begin]
+    static let statements = [find, renew, record, end, begin]
 }

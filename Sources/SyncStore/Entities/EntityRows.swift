@@ -129,10 +129,23 @@ package enum EntityRows {
     /// The query that reads entities by their server ids, without waiting for row locks.
     package static func find(at entities: [Key]) -> Query { query(EntityStatements.lookAtEntities, entities) }
 
+    /// The query that locks or reads entities, with documents up to a number of bytes.
+    ///
+    /// Load its rows by ``loadBounded(_:hasTargets:into:_:)``.
+    static func query(_ access: GroupReader.Access, _ entities: [Key], documentBytes: Int) -> Query {
+        var parameters = named(entities)
+        parameters.add(documentBytes)
+        return Query(access == .locking ? EntityStatements.lockBounded : EntityStatements.lookAtBounded, parameters)
+    }
+
     private static func query(_ statement: Statement, _ entities: [Key]) -> Query {
+        Query(statement, named(entities))
+    }
+
+    private static func named(_ entities: [Key]) -> Parameters {
         var parameters = keys.parameters(entities)
         PushEntityRow.mapped.add([], to: &parameters)
-        return Query(statement, parameters)
+        return parameters
     }
 
     /// The columns by which each organization's feed is raised.

@@ -57,7 +57,8 @@ enum EntityStatements {
 
     /// The statement with documents up to a number of bytes, its last parameter.
     ///
-    /// The documents are in key order, in which `sql` reads them; sorting them again would cost pushes. The sizes of documents that do not fit may be those stored (``RowBytes``).
+    /// The documents are in key order, in which `sql` reads them; sorting them again would cost pushes. The sizes of
+    /// documents that do not fit may be those stored (``RowBytes``).
     private static func bounded(_ sql: String, more: String = "") -> String {
         let document = "CASE WHEN q.bytes_to - q.bytes < :bytes::int8 THEN q.document END"
         let rows = RowBytes.Rows(table: "found", columns: ["document"], limit: ":bytes::int8")

@@ -45,7 +45,8 @@ struct ReferrerReader {
         let keys = missing(referrers, tables)
         if !keys.isEmpty {
             let isLocking = access == .locking
-            let results = try await connection.run([entities(keys)] + (isLocking ? find : []))
+            let entities = EntityRows.query(access, keys, documentBytes: documentBytes)
+            let results = try await connection.run([entities] + (isLocking ? find : []))
             try EntityRows.loadBounded(results[0], into: &tables, seals)
             if isLocking {
                 referrers = try self.referrers(Array(results.dropFirst()))
@@ -85,12 +86,5 @@ struct ReferrerReader {
         return keys.sorted { $0.key < $1.key }.flatMap { organization, keys in
             keys.sorted { ($0.type, $0.id) < ($1.type, $1.id) }.map { (organization, $0) }
         }
-    }
-
-    private func entities(_ keys: [EntityRows.Key]) -> Query {
-        var parameters = EntityRows.keys.parameters(keys)
-        PushEntityRow.mapped.add([], to: &parameters)
-        parameters.add(documentBytes)
-        return Query(access == .locking ? EntityStatements.lockBounded : EntityStatements.lookAtBounded, parameters)
     }
 }

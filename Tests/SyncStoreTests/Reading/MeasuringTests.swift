@@ -90,13 +90,10 @@ import Testing
                 row.skip(name)
             }
             let document: [UInt8]? = try row.read("document")
-            for name in [
+            let skipped: [StaticString] = [
                 "owner_id", "client_id", "updated_by", "updated_on", "run_base", "etag", "channels", "feed_position",
             ]
-                as [StaticString]
-            {
-                row.skip(name)
-            }
+            for name in skipped { row.skip(name) }
             found.append((document != nil, try row.read("bytes")))
         }
         #expect(found.map(\.hasDocument) == [true, true, false, false, false])
