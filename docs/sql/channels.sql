@@ -220,10 +220,12 @@ FROM unnest($4::uuid[]) AS k (channel)
 LEFT JOIN LATERAL (
     SELECT p.*, p.bytes_to > $12 OR p.place = $11 AS is_cut
     FROM (
-        -- a position has one row with a document: others at a cut are not needed
-        SELECT r.*, sum(r.bytes) OVER (ORDER BY r.position) AS bytes_to
+        SELECT v.*, count(*) FILTER (WHERE v.bytes_to > $12) OVER (ORDER BY v.position, v.is_ended, v.channel ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS past
         FROM (
-            SELECT d.position, d.place, d.channel, d.joined_at, d.is_ended, e.id IS NOT NULL AS is_stored,
+            -- a position has one row with a document, its first: others at a cut are not needed
+            SELECT r.*, sum(coalesce(CASE WHEN pg_column_compression(r.document) IS NULL THEN pg_column_size(r.document) ELSE octet_length(r.document::text) END, 0)) OVER w AS bytes_to
+            FROM (
+                SELECT d.position, d.place, d.channel, d.joined_at, d.is_ended, e.id IS NOT NULL AS is_stored,
     e.channels, coalesce(e.channels IS NULL AND e.entity_type <> ALL (coalesce(t.in_channels, '{}'))
         AND (e.owner_id = $2 OR e.entity_type <> ALL (coalesce(t.private, '{}'))), false)
         AS is_seen_without,
@@ -231,9 +233,7 @@ LEFT JOIN LATERAL (
     coalesce(e.id, d.id) AS server_id, coalesce(e.id_is_integer, d.id_is_integer) AS server_id_is_integer,
     CASE WHEN e.owner_id = $2 THEN e.client_id END AS client_id, e.version, e.is_deleted,
     CASE WHEN NOT d.is_ended AND w.is_asked THEN e.document END AS document, e.updated_at, e.updated_by,
-    e.etag, w.is_asked, CASE
-        WHEN NOT d.is_ended AND w.is_asked THEN coalesce(CASE WHEN pg_column_compression(e.document) IS NULL THEN pg_column_size(e.document) ELSE octet_length(e.document::text) END, 0) ELSE 0
-    END AS bytes
+    e.etag, w.is_asked
 FROM (
     SELECT s.*, dense_rank() OVER (ORDER BY s.position) AS place
 FROM (
@@ -288,9 +288,11 @@ CROSS JOIN LATERAL (
         OR coalesce(e.entity_type, d.entity_type) = ANY ($9) AS is_asked
 ) w
 WHERE d.place <= $11
-        ) r
+            ) r
+            WINDOW w AS (ORDER BY r.position, r.is_ended, r.channel ROWS UNBOUNDED PRECEDING)
+        ) v
     ) p
-    WHERE p.bytes_to - p.bytes <= $12
+    WHERE p.past < 1
 ) q ON NOT g.is_stale
 WHERE f.organization_id = $1
 ORDER BY q.position, q.is_ended, q.channel;
@@ -336,10 +338,12 @@ SELECT (
 LEFT JOIN LATERAL (
     SELECT p.*, p.bytes_to > $12 OR p.place = $11 AS is_cut
     FROM (
-        -- a position has one row with a document: others at a cut are not needed
-        SELECT r.*, sum(r.bytes) OVER (ORDER BY r.position) AS bytes_to
+        SELECT v.*, count(*) FILTER (WHERE v.bytes_to > $12) OVER (ORDER BY v.position, v.is_ended, v.channel ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS past
         FROM (
-            SELECT d.position, d.place, d.channel, d.joined_at, d.is_ended, e.id IS NOT NULL AS is_stored,
+            -- a position has one row with a document, its first: others at a cut are not needed
+            SELECT r.*, sum(coalesce(CASE WHEN pg_column_compression(r.document) IS NULL THEN pg_column_size(r.document) ELSE octet_length(r.document::text) END, 0)) OVER w AS bytes_to
+            FROM (
+                SELECT d.position, d.place, d.channel, d.joined_at, d.is_ended, e.id IS NOT NULL AS is_stored,
     e.channels, coalesce(e.channels IS NULL AND e.entity_type <> ALL (coalesce(t.in_channels, '{}'))
         AND (e.owner_id = $2 OR e.entity_type <> ALL (coalesce(t.private, '{}'))), false)
         AS is_seen_without,
@@ -347,9 +351,7 @@ LEFT JOIN LATERAL (
     coalesce(e.id, d.id) AS server_id, coalesce(e.id_is_integer, d.id_is_integer) AS server_id_is_integer,
     CASE WHEN e.owner_id = $2 THEN e.client_id END AS client_id, e.version, e.is_deleted,
     CASE WHEN NOT d.is_ended AND w.is_asked THEN e.document END AS document, e.updated_at, e.updated_by,
-    e.etag, w.is_asked, CASE
-        WHEN NOT d.is_ended AND w.is_asked THEN coalesce(CASE WHEN pg_column_compression(e.document) IS NULL THEN pg_column_size(e.document) ELSE octet_length(e.document::text) END, 0) ELSE 0
-    END AS bytes
+    e.etag, w.is_asked
 FROM (
     SELECT s.*, dense_rank() OVER (ORDER BY s.position) AS place
 FROM (
@@ -405,9 +407,11 @@ CROSS JOIN LATERAL (
         OR coalesce(e.entity_type, d.entity_type) = ANY ($9) AS is_asked
 ) w
 WHERE d.place <= $11
-        ) r
+            ) r
+            WINDOW w AS (ORDER BY r.position, r.is_ended, r.channel ROWS UNBOUNDED PRECEDING)
+        ) v
     ) p
-    WHERE p.bytes_to - p.bytes <= $12
+    WHERE p.past < 1
 ) q ON NOT g.is_stale
 WHERE f.organization_id = $1
 ORDER BY q.position, q.is_ended, q.channel;
@@ -434,6 +438,13 @@ WHERE g.organization_id = $1 AND g.source = ANY ($2::text[]) AND g.until IS NULL
 -- $1 organization, $2 user, $3 source
 SELECT t.issued_at, t.digest FROM token_channels t
 WHERE t.organization_id = $1 AND t.user_id = $2 AND t.source = $3;
+
+-- token_channels_renew
+-- Records a newer token with the channels of the newest one, unless another token was recorded in between.
+-- $1 organization, $2 user, $3 source, $4 issued_at, $5 digest
+UPDATE token_channels AS t SET issued_at = $4
+WHERE t.organization_id = $1 AND t.user_id = $2 AND t.source = $3 AND t.digest = $5
+    AND t.issued_at <= $4;
 
 -- token_channels_record
 -- Records a token, unless a newer one was recorded, or the user was erased.
