@@ -1,5 +1,6 @@
 """Child processes, all of which end with this one."""
 
+import contextlib
 import ctypes
 import os
 import signal
@@ -54,6 +55,18 @@ def stop_all() -> None:
     """Stops all children, the youngest first."""
     for child, _ in reversed(list(_children)):
         stop(child)
+
+
+def prefer(pid: int) -> None:
+    """Gives a process of a machine that does not exist here (a phone, an upstream) the highest priority.
+
+    Without it, the process waits for a core that the other machine would have, and the wait counts as a latency of
+    the gateway. Needs the rights of root, and has no effect without them. If the kernel divides the cores between
+    sessions, nice(1) has an effect only within one session (sched(7))."""
+    with contextlib.suppress(OSError):
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            os.setpriority(os.PRIO_PROCESS, int(thread.name), -20)
+        Path(f"/proc/{pid}/autogroup").write_text("-20")
 
 
 def tail(log: Path, lines: int = 15) -> str:

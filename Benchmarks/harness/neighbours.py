@@ -95,6 +95,8 @@ class Neighbours:
 
     def run(self, scenario: str) -> list[Neighbour]:
         """The quiet organization alone, then with the other one, once the worst load has begun."""
+        for pid in (os.getpid(), self._nginx.pid):
+            children.prefer(pid)
         self._measure(2)
         alone = self._measure(self._seconds)
         cpu.reset_peak(self._gateway.pid)

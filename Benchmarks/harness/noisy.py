@@ -456,7 +456,7 @@ def yield_the_cores() -> None:
     and the database.
 
     If the kernel divides the cores between sessions, nice(1) has an effect only within one session (sched(7))."""
-    os.nice(19)
+    os.setpriority(os.PRIO_PROCESS, 0, 19)
     try:
         Path("/proc/self/autogroup").write_text("19")
     except OSError:
