@@ -51,7 +51,8 @@ enum ChannelFeedStatements {
         bounds: """
             SELECT (
                 SELECT y.feed_position FROM entities y
-                WHERE y.organization_id = :organization AND y.feed_position > :after AND y.feed_position <= :up_to
+                WHERE y.organization_id = :organization AND y.channels IS NOT NULL
+                    AND y.feed_position > :after AND y.feed_position <= :up_to
                 ORDER BY y.feed_position OFFSET :room::int8 - 1 LIMIT 1) AS position
             UNION ALL
             SELECT (
@@ -123,8 +124,8 @@ enum ChannelFeedStatements {
                 UNION ALL
                 SELECT (
                     SELECT y.feed_position FROM entities y
-                    WHERE y.organization_id = :organization AND y.channels IS NULL AND y.feed_position + 0 > :after
-                    ORDER BY y.feed_position + 0 OFFSET greatest(:scan::int8 - 1, 0) LIMIT 1)
+                    WHERE y.organization_id = :organization AND y.channels IS NULL AND y.feed_position > :after
+                    ORDER BY y.feed_position OFFSET greatest(:scan::int8 - 1, 0) LIMIT 1)
                 WHERE :scan::int8 > 0
             ) c
         ) b ON NOT g.is_stale
@@ -165,7 +166,12 @@ enum ChannelFeedStatements {
         ) d
         LEFT JOIN LATERAL (
             SELECT z.* FROM entities z
-            WHERE NOT d.is_ended AND z.organization_id = :organization AND z.feed_position = d.position
+            WHERE d.channel IS NULL AND z.organization_id = :organization AND z.feed_position = d.position
+                AND z.channels IS NULL
+            UNION ALL
+            SELECT z.* FROM entities z
+            WHERE d.channel IS NOT NULL AND NOT d.is_ended AND z.organization_id = :organization
+                AND z.feed_position = d.position AND z.channels IS NOT NULL
             UNION ALL
             SELECT z.* FROM entities z
             WHERE d.is_ended AND z.organization_id = :organization AND z.entity_type = d.entity_type
@@ -203,8 +209,8 @@ enum ChannelFeedStatements {
             FROM (
                 SELECT y.feed_position, y.entity_type, y.owner_id FROM entities y
                 WHERE y.organization_id = :organization AND y.channels IS NULL
-                    AND y.feed_position + 0 > :after
-                ORDER BY y.feed_position + 0 LIMIT :scan
+                    AND y.feed_position > :after
+                ORDER BY y.feed_position LIMIT :scan
             ) x
             WHERE x.entity_type <> ALL (coalesce(t.in_channels, '{}'))
                 AND (x.owner_id = :owner OR x.entity_type <> ALL (coalesce(t.private, '{}')))

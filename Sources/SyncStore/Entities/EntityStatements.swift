@@ -283,3 +283,33 @@ enum EntityStatements {
         lookAtRelated, raiseFeeds, makeEntities, changeEntities, makeEntitiesInChannels, changeEntitiesInChannels,
     ]
 }
+
+/// SQL that reads an organization's entities in the order of the feed.
+package enum FeedOrder {
+    /// Returns a query for the first entities in the order of the feed, in parentheses.
+    ///
+    /// Entities in channels have one index by position, and all others another, because a reader of either kind must not
+    /// scan the other. Each part has its own limit, so that every plan merges two short scans.
+    ///
+    /// - Parameters:
+    ///   - columns: columns of an entity `e`, among them `e.feed_position`.
+    ///   - condition: a condition on `e` that bounds `e.organization_id` and `e.feed_position`.
+    ///   - limit: an SQL expression.
+    package static func entities(_ columns: String, where condition: String, limit: String) -> String {
+        func part(_ isInChannels: String) -> String {
+            """
+            (SELECT \(columns) FROM entities e
+             WHERE e.channels IS \(isInChannels) AND \(condition)
+             ORDER BY e.feed_position LIMIT \(limit))
+            """
+        }
+        return """
+            (SELECT * FROM (
+                \(part("NULL"))
+                UNION ALL
+                \(part("NOT NULL"))
+            ) e
+            ORDER BY e.feed_position LIMIT \(limit))
+            """
+    }
+}

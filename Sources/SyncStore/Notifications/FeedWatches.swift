@@ -222,6 +222,12 @@ struct PendingFeedChanges: Sendable {
         return statement(organization: organization, after: position, limit: limit)
     }
 
+    private static let changes = FeedOrder.entities(
+        "e.feed_position, e.entity_type, e.owner_id, e.channels",
+        where: "e.organization_id = :organization AND e.feed_position > :after",
+        limit: ":limit"
+    )
+
     /// One row without an entity means that the feed has no such entity. Entities in channels have no position here:
     /// ``readersStatement`` finds who may see them.
     static let statement = Statement(
@@ -241,10 +247,7 @@ struct PendingFeedChanges: Sendable {
                 x.channels IS NOT NULL OR x.entity_type = ANY (ARRAY(
                     SELECT t.name FROM entity_types t
                     WHERE t.organization_id = :organization AND t.visibility = 'channels')) AS is_in_channels
-            FROM entities x
-            WHERE x.organization_id = :organization AND x.feed_position > :after
-            ORDER BY x.feed_position
-            LIMIT :limit
+            FROM \(changes) x
         ) e ON true
         WHERE f.organization_id = :organization
         """

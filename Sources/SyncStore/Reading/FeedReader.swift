@@ -109,6 +109,26 @@ struct FeedReader: Sendable {
         includesExceeding: true
     )
 
+    private static let scanned = FeedOrder.entities(
+        "e.feed_position",
+        where: "e.organization_id = :organization AND e.feed_position > :after",
+        limit: "w.looked_at"
+    )
+
+    /// The entities of an organization without channels. Another statement reads the feed of an organization with channels.
+    private static let shown = FeedOrder.entities(
+        "e.*",
+        where: """
+            e.organization_id = :organization AND e.feed_position > :after
+                AND e.feed_position <= s.scanned_to AND NOT w.has_channels
+                AND (cardinality(:entity_types::text[]) = 0 OR e.entity_type = ANY (:entity_types))
+                AND (e.owner_id = :owner OR e.entity_type <> ALL (ARRAY(
+                        SELECT t.name FROM entity_types t
+                        WHERE t.organization_id = :organization AND t.visibility = 'user')))
+            """,
+        limit: ":limit"
+    )
+
     /// The first columns describe the feed and how far the scan went.
     ///
     /// A row without an entity means that no entity passed the filter.
@@ -132,11 +152,7 @@ struct FeedReader: Sendable {
         ) w
         CROSS JOIN LATERAL (
             SELECT count(*) AS scanned, max(x.feed_position) AS scanned_to
-            FROM (
-                SELECT y.feed_position FROM entities y
-                WHERE y.organization_id = :organization AND y.feed_position > :after
-                ORDER BY y.feed_position LIMIT w.looked_at
-            ) x
+            FROM \(scanned) x
         ) s
         LEFT JOIN LATERAL (
             SELECT r.*, r.bytes_to > :bytes OR r.place = :limit AS is_cut
@@ -144,19 +160,7 @@ struct FeedReader: Sendable {
                 SELECT q.*, \(past) AS past
                 FROM (
                     SELECT p.*, row_number() OVER w AS place, sum(\(RowBytes.of("p.document"))) OVER w AS bytes_to
-                    FROM (
-                        SELECT z.* FROM entities z
-                        WHERE z.organization_id = :organization AND z.feed_position > :after
-                            AND z.feed_position <= s.scanned_to
-                            -- another statement reads the feed of an organization with channels
-                            AND NOT w.has_channels
-                            AND (cardinality(:entity_types::text[]) = 0 OR z.entity_type = ANY (:entity_types))
-                            AND (z.owner_id = :owner OR z.entity_type <> ALL (ARRAY(
-                                    SELECT t.name FROM entity_types t
-                                    WHERE t.organization_id = :organization AND t.visibility = 'user')))
-                        ORDER BY z.feed_position
-                        LIMIT :limit
-                    ) p
+                    FROM \(shown) p
                     WINDOW w AS (ORDER BY p.feed_position ROWS UNBOUNDED PRECEDING)
                 ) q
             ) r

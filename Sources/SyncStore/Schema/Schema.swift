@@ -51,6 +51,7 @@ package enum Schema {
         "0032_relations": PackageResources._032_relations_sql,
         "0033_upstream_contract": PackageResources._033_upstream_contract_sql,
         "0034_channels": PackageResources._034_channels_sql,
+        "0035_feed_indexes": PackageResources._035_feed_indexes_sql,
     ]
 
     /// The name of the newest migration.

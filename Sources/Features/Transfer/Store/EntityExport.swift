@@ -154,6 +154,24 @@ package struct EntityExport: Sendable {
         includesExceeding: true
     )
 
+    private static let scanned = FeedOrder.entities(
+        "e.feed_position",
+        where: "e.organization_id = :organization AND e.feed_position > :after",
+        limit: ":limit"
+    )
+
+    private static let exported = FeedOrder.entities(
+        "e.*",
+        where: """
+            e.organization_id = :organization AND e.feed_position > :after
+                AND e.feed_position <= s.scanned_to
+                AND (cardinality(:types::text[]) = 0 OR e.entity_type = ANY (:types))
+                AND (:since::timestamptz IS NULL OR e.updated_at >= :since)
+                AND (NOT e.is_deleted OR e.feed_position > coalesce(:end::int8, f.last_position))
+            """,
+        limit: ":limit"
+    )
+
     /// A page of up to `limit` entities after a position (`after`).
     ///
     /// It contains the entities that have a type in `types` (empty: all), were written since `since`, and exist or were
@@ -168,11 +186,7 @@ package struct EntityExport: Sendable {
         FROM feeds f
         CROSS JOIN LATERAL (
             SELECT count(*) AS scanned, max(x.feed_position) AS scanned_to
-            FROM (
-                SELECT y.feed_position FROM entities y
-                WHERE y.organization_id = :organization AND y.feed_position > :after
-                ORDER BY y.feed_position LIMIT :limit
-            ) x
+            FROM \(scanned) x
         ) s
         LEFT JOIN LATERAL (
             SELECT r.*, r.bytes_to > :bytes AS is_cut,
@@ -183,16 +197,7 @@ package struct EntityExport: Sendable {
                 FROM (
                     SELECT p.*, sum(\(RowBytes.of("p.document"))) OVER (
                             ORDER BY p.feed_position ROWS UNBOUNDED PRECEDING) AS bytes_to
-                    FROM (
-                        SELECT z.* FROM entities z
-                        WHERE z.organization_id = :organization AND z.feed_position > :after
-                            AND z.feed_position <= s.scanned_to
-                            AND (cardinality(:types::text[]) = 0 OR z.entity_type = ANY (:types))
-                            AND (:since::timestamptz IS NULL OR z.updated_at >= :since)
-                            AND (NOT z.is_deleted OR z.feed_position > coalesce(:end::int8, f.last_position))
-                        ORDER BY z.feed_position
-                        LIMIT :limit
-                    ) p
+                    FROM \(exported) p
                 ) q
             ) r
             WHERE r.past < 1

@@ -74,6 +74,12 @@ struct EntityScan {
         """
     )
 
+    private static let entities = FeedOrder.entities(
+        "e.*",
+        where: "e.organization_id = :organization AND e.feed_position > :after AND e.feed_position <= :end",
+        limit: ":limit"
+    )
+
     private static func walking(_ name: String, _ isWanted: String) -> Statement {
         Statement(
             name,
@@ -82,12 +88,7 @@ struct EntityScan {
             SELECT max(x.feed_position) AS last,
                 array_agg(x.entity_type) FILTER (WHERE \(isWanted)) AS entity_types,
                 array_agg(x.id::text) FILTER (WHERE \(isWanted)) AS ids
-            FROM (
-                SELECT * FROM entities e
-                WHERE e.organization_id = :organization AND e.feed_position > :after AND e.feed_position <= :end
-                ORDER BY e.feed_position
-                LIMIT :limit
-            ) x
+            FROM \(entities) x
             """
         )
     }

@@ -180,6 +180,12 @@ enum WebhookStatements {
         """
     )
 
+    private static let changes = FeedOrder.entities(
+        "e.*",
+        where: "e.organization_id = :organization AND e.feed_position > :after AND f.epoch = :epoch",
+        limit: ":limit"
+    )
+
     /// The feed's end, and the entities after a position of this epoch.
     ///
     /// Positions are in commit order, so no entity is skipped. A row without an entity means that there are no further
@@ -191,12 +197,7 @@ enum WebhookStatements {
         SELECT f.epoch, f.last_position, n.feed_position, n.entity_type, n.id AS server_id,
             n.id_is_integer AS server_id_is_integer, n.client_id, n.version, n.is_deleted, n.updated_by, n.updated_at
         FROM feeds f
-        LEFT JOIN LATERAL (
-            SELECT x.* FROM entities x
-            WHERE x.organization_id = :organization AND x.feed_position > :after AND f.epoch = :epoch
-            ORDER BY x.feed_position
-            LIMIT :limit
-        ) n ON true
+        LEFT JOIN LATERAL \(changes) n ON true
         WHERE f.organization_id = :organization
         ORDER BY n.feed_position
         """
