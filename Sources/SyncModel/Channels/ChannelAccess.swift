@@ -87,29 +87,49 @@ public struct StoredPlace: Sendable, Hashable {
     }
 }
 
+/// An entity's channels, its grants, and the changes of both.
+struct ChannelMembership: Sendable {
+    var channels: [ChannelID]?
+    var storedChannels: [ChannelID]?
+    var grants: [GrantedChannel]?
+    var stays = StayChanges()
+
+    /// Whether the entity has a type without channels, and had one before.
+    var isEmpty: Bool { channels == nil && storedChannels == nil && grants == nil && stays == StayChanges() }
+
+    /// Keeps states small: planners copy them several times for each mutation, and most types have no channels.
+    final class Box: Sendable {
+        let membership: ChannelMembership
+
+        init(_ membership: ChannelMembership) { self.membership = membership }
+    }
+}
+
 extension EntityState {
     /// The entity in the channels of its document, with the grants that it makes.
     ///
     /// - Parameter rules: of its type; nil for a type without channels.
     public func placed(by rules: ChannelRules?, _ key: EntityKey) -> EntityState {
-        var next = self
+        var placed = membership
         if let rules {
             let id = ServerID(text: key.id, isInteger: isIntegerID)
             // a tombstone stays in the channels of the last document
-            if !isDeleted { next.channels = rules.ids(document: document, id: id, owner: owner) }
-            if isDeleted, channels == nil { next.channels = [] }
+            if !isDeleted { placed.channels = rules.ids(document: document, id: id, owner: owner) }
+            if isDeleted, channels == nil { placed.channels = [] }
             // a deleted entity ends its grants, also those of settings that its type no longer has
             let mayGrant = isDeleted || !rules.grants.isEmpty
-            next.grants = mayGrant ? rules.granted(document: document, id: id, owner: owner) : nil
+            placed.grants = mayGrant ? rules.granted(document: document, id: id, owner: owner) : nil
         } else {
-            (next.channels, next.grants) = (nil, channels == nil ? nil : [])
+            (placed.channels, placed.grants) = (nil, channels == nil ? nil : [])
         }
-        let (before, after) = (channelsBefore(rules?.former, next.channels), next.channels ?? [])
-        next.stays = StayChanges(
+        let (before, after) = (channelsBefore(rules?.former, placed.channels), placed.channels ?? [])
+        placed.stays = StayChanges(
             moved: after.filter(before.contains),
             joined: after.filter { !before.contains($0) },
             left: before.filter { !after.contains($0) }
         )
+        var next = self
+        next.membership = placed
         return next
     }
 

@@ -42,14 +42,9 @@ public struct EntityState: Sendable {
     public fileprivate(set) var references: Set<EntityReference>?
     /// Whether other references may be stored.
     public fileprivate(set) var replacesReferences = false
-    /// The channels of a type with ``ChannelRules``; nil for other types.
-    public var channels: [ChannelID]?
-    /// The grants that the entity makes from its next write on; nil for a type that makes none.
-    public var grants: [GrantedChannel]?
-    /// What the database has of its channels; nil for a new entity.
-    public var stored: StoredPlace?
-    /// What the write of this state changes in the entity's channels.
-    public var stays = StayChanges()
+    /// The position of the entity's last change, as the database has it; 0 for a new entity.
+    private var storedPosition: Int64 = 0
+    private var boxedMembership: ChannelMembership.Box?
 
     public init(
         isIntegerID: Bool,
@@ -70,6 +65,38 @@ public struct EntityState: Sendable {
         self.lastWriter = lastWriter
         self.runBase = runBase
     }
+
+    /// All about the entity's channels.
+    var membership: ChannelMembership {
+        get { boxedMembership?.membership ?? ChannelMembership() }
+        set { boxedMembership = newValue.isEmpty ? nil : ChannelMembership.Box(newValue) }
+    }
+    /// The channels of a type with ``ChannelRules``; nil for other types.
+    public var channels: [ChannelID]? {
+        get { boxedMembership?.membership.channels }
+        set {
+            guard newValue != nil || boxedMembership != nil else { return }
+            membership.channels = newValue
+        }
+    }
+    /// The grants that the entity makes from its next write on; nil for a type that makes none.
+    public var grants: [GrantedChannel]? {
+        get { boxedMembership?.membership.grants }
+        set { membership.grants = newValue }
+    }
+    /// What the database has of its channels; nil for a new entity.
+    public var stored: StoredPlace? {
+        get {
+            guard storedPosition > 0 else { return nil }
+            return StoredPlace(position: storedPosition, channels: boxedMembership?.membership.storedChannels)
+        }
+        set {
+            storedPosition = newValue?.position ?? 0
+            if newValue?.channels != nil || boxedMembership != nil { membership.storedChannels = newValue?.channels }
+        }
+    }
+    /// What the write of this state changes in the entity's channels.
+    public var stays: StayChanges { boxedMembership?.membership.stays ?? StayChanges() }
 
     /// The basis of the `base_version` check.
     var run: VersionHistory { VersionHistory(version: version, base: runBase, lastWriter: lastWriter) }
