@@ -212,8 +212,8 @@ FROM unnest($4::uuid[]) AS k (channel)
         UNION ALL
         SELECT (
             SELECT y.feed_position FROM entities y
-            WHERE y.organization_id = $1 AND y.channels IS NULL AND y.feed_position + 0 > $5
-            ORDER BY y.feed_position + 0 OFFSET greatest($8::int8 - 1, 0) LIMIT 1)
+            WHERE y.organization_id = $1 AND y.channels IS NULL AND y.feed_position > $5
+            ORDER BY y.feed_position OFFSET greatest($8::int8 - 1, 0) LIMIT 1)
         WHERE $8::int8 > 0
     ) c
 ) b ON NOT g.is_stale
@@ -267,8 +267,8 @@ CROSS JOIN LATERAL (
     FROM (
         SELECT y.feed_position, y.entity_type, y.owner_id FROM entities y
         WHERE y.organization_id = $1 AND y.channels IS NULL
-            AND y.feed_position + 0 > $5
-        ORDER BY y.feed_position + 0 LIMIT $8
+            AND y.feed_position > $5
+        ORDER BY y.feed_position LIMIT $8
     ) x
     WHERE x.entity_type <> ALL (coalesce(t.in_channels, '{}'))
         AND (x.owner_id = $2 OR x.entity_type <> ALL (coalesce(t.private, '{}')))
@@ -277,7 +277,12 @@ WHERE b.bound IS NULL OR s.position <= b.bound
 ) d
 LEFT JOIN LATERAL (
     SELECT z.* FROM entities z
-    WHERE NOT d.is_ended AND z.organization_id = $1 AND z.feed_position = d.position
+    WHERE d.channel IS NULL AND z.organization_id = $1 AND z.feed_position = d.position
+        AND z.channels IS NULL
+    UNION ALL
+    SELECT z.* FROM entities z
+    WHERE d.channel IS NOT NULL AND NOT d.is_ended AND z.organization_id = $1
+        AND z.feed_position = d.position AND z.channels IS NOT NULL
     UNION ALL
     SELECT z.* FROM entities z
     WHERE d.is_ended AND z.organization_id = $1 AND z.entity_type = d.entity_type
@@ -320,7 +325,8 @@ LEFT JOIN LATERAL (
     FROM (
         SELECT (
     SELECT y.feed_position FROM entities y
-    WHERE y.organization_id = $1 AND y.feed_position > $5 AND y.feed_position <= $6
+    WHERE y.organization_id = $1 AND y.channels IS NOT NULL
+        AND y.feed_position > $5 AND y.feed_position <= $6
     ORDER BY y.feed_position OFFSET $10::int8 - 1 LIMIT 1) AS position
 UNION ALL
 SELECT (
@@ -330,8 +336,8 @@ SELECT (
         UNION ALL
         SELECT (
             SELECT y.feed_position FROM entities y
-            WHERE y.organization_id = $1 AND y.channels IS NULL AND y.feed_position + 0 > $5
-            ORDER BY y.feed_position + 0 OFFSET greatest($8::int8 - 1, 0) LIMIT 1)
+            WHERE y.organization_id = $1 AND y.channels IS NULL AND y.feed_position > $5
+            ORDER BY y.feed_position OFFSET greatest($8::int8 - 1, 0) LIMIT 1)
         WHERE $8::int8 > 0
     ) c
 ) b ON NOT g.is_stale
@@ -386,8 +392,8 @@ WHERE y.organization_id = $1 AND y.left_at + 0 > $7
     FROM (
         SELECT y.feed_position, y.entity_type, y.owner_id FROM entities y
         WHERE y.organization_id = $1 AND y.channels IS NULL
-            AND y.feed_position + 0 > $5
-        ORDER BY y.feed_position + 0 LIMIT $8
+            AND y.feed_position > $5
+        ORDER BY y.feed_position LIMIT $8
     ) x
     WHERE x.entity_type <> ALL (coalesce(t.in_channels, '{}'))
         AND (x.owner_id = $2 OR x.entity_type <> ALL (coalesce(t.private, '{}')))
@@ -396,7 +402,12 @@ WHERE b.bound IS NULL OR s.position <= b.bound
 ) d
 LEFT JOIN LATERAL (
     SELECT z.* FROM entities z
-    WHERE NOT d.is_ended AND z.organization_id = $1 AND z.feed_position = d.position
+    WHERE d.channel IS NULL AND z.organization_id = $1 AND z.feed_position = d.position
+        AND z.channels IS NULL
+    UNION ALL
+    SELECT z.* FROM entities z
+    WHERE d.channel IS NOT NULL AND NOT d.is_ended AND z.organization_id = $1
+        AND z.feed_position = d.position AND z.channels IS NOT NULL
     UNION ALL
     SELECT z.* FROM entities z
     WHERE d.is_ended AND z.organization_id = $1 AND z.entity_type = d.entity_type

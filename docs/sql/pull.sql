@@ -221,10 +221,16 @@ LEFT JOIN LATERAL (
         x.channels IS NOT NULL OR x.entity_type = ANY (ARRAY(
             SELECT t.name FROM entity_types t
             WHERE t.organization_id = $1 AND t.visibility = 'channels')) AS is_in_channels
-    FROM entities x
-    WHERE x.organization_id = $1 AND x.feed_position > $2
-    ORDER BY x.feed_position
-    LIMIT $3
+    FROM (SELECT * FROM (
+    (SELECT e.feed_position, e.entity_type, e.owner_id, e.channels FROM entities e
+ WHERE e.channels IS NULL AND e.organization_id = $1 AND e.feed_position > $2
+ ORDER BY e.feed_position LIMIT $3)
+    UNION ALL
+    (SELECT e.feed_position, e.entity_type, e.owner_id, e.channels FROM entities e
+ WHERE e.channels IS NOT NULL AND e.organization_id = $1 AND e.feed_position > $2
+ ORDER BY e.feed_position LIMIT $3)
+) e
+ORDER BY e.feed_position LIMIT $3) x
 ) e ON true
 WHERE f.organization_id = $1;
 
@@ -286,11 +292,16 @@ CROSS JOIN LATERAL (
 ) w
 CROSS JOIN LATERAL (
     SELECT count(*) AS scanned, max(x.feed_position) AS scanned_to
-    FROM (
-        SELECT y.feed_position FROM entities y
-        WHERE y.organization_id = $1 AND y.feed_position > $2
-        ORDER BY y.feed_position LIMIT w.looked_at
-    ) x
+    FROM (SELECT * FROM (
+    (SELECT e.feed_position FROM entities e
+ WHERE e.channels IS NULL AND e.organization_id = $1 AND e.feed_position > $2
+ ORDER BY e.feed_position LIMIT w.looked_at)
+    UNION ALL
+    (SELECT e.feed_position FROM entities e
+ WHERE e.channels IS NOT NULL AND e.organization_id = $1 AND e.feed_position > $2
+ ORDER BY e.feed_position LIMIT w.looked_at)
+) e
+ORDER BY e.feed_position LIMIT w.looked_at) x
 ) s
 LEFT JOIN LATERAL (
     SELECT r.*, r.bytes_to > $7 OR r.place = $6 AS is_cut
@@ -298,19 +309,26 @@ LEFT JOIN LATERAL (
         SELECT q.*, count(*) FILTER (WHERE q.bytes_to > $7) OVER (ORDER BY q.feed_position ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS past
         FROM (
             SELECT p.*, row_number() OVER w AS place, sum(coalesce(CASE WHEN pg_column_compression(p.document) IS NULL THEN pg_column_size(p.document) ELSE octet_length(p.document::text) END, 0)) OVER w AS bytes_to
-            FROM (
-                SELECT z.* FROM entities z
-                WHERE z.organization_id = $1 AND z.feed_position > $2
-                    AND z.feed_position <= s.scanned_to
-                    -- another statement reads the feed of an organization with channels
-                    AND NOT w.has_channels
-                    AND (cardinality($3::text[]) = 0 OR z.entity_type = ANY ($3))
-                    AND (z.owner_id = $4 OR z.entity_type <> ALL (ARRAY(
-                            SELECT t.name FROM entity_types t
-                            WHERE t.organization_id = $1 AND t.visibility = 'user')))
-                ORDER BY z.feed_position
-                LIMIT $6
-            ) p
+            FROM (SELECT * FROM (
+    (SELECT e.* FROM entities e
+ WHERE e.channels IS NULL AND e.organization_id = $1 AND e.feed_position > $2
+    AND e.feed_position <= s.scanned_to AND NOT w.has_channels
+    AND (cardinality($3::text[]) = 0 OR e.entity_type = ANY ($3))
+    AND (e.owner_id = $4 OR e.entity_type <> ALL (ARRAY(
+            SELECT t.name FROM entity_types t
+            WHERE t.organization_id = $1 AND t.visibility = 'user')))
+ ORDER BY e.feed_position LIMIT $6)
+    UNION ALL
+    (SELECT e.* FROM entities e
+ WHERE e.channels IS NOT NULL AND e.organization_id = $1 AND e.feed_position > $2
+    AND e.feed_position <= s.scanned_to AND NOT w.has_channels
+    AND (cardinality($3::text[]) = 0 OR e.entity_type = ANY ($3))
+    AND (e.owner_id = $4 OR e.entity_type <> ALL (ARRAY(
+            SELECT t.name FROM entity_types t
+            WHERE t.organization_id = $1 AND t.visibility = 'user')))
+ ORDER BY e.feed_position LIMIT $6)
+) e
+ORDER BY e.feed_position LIMIT $6) p
             WINDOW w AS (ORDER BY p.feed_position ROWS UNBOUNDED PRECEDING)
         ) q
     ) r

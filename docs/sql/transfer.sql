@@ -6,11 +6,16 @@ SELECT f.epoch, f.horizon, f.last_position, s.scanned, s.scanned_to, e.feed_posi
 FROM feeds f
 CROSS JOIN LATERAL (
     SELECT count(*) AS scanned, max(x.feed_position) AS scanned_to
-    FROM (
-        SELECT y.feed_position FROM entities y
-        WHERE y.organization_id = $1 AND y.feed_position > $2
-        ORDER BY y.feed_position LIMIT $3
-    ) x
+    FROM (SELECT * FROM (
+    (SELECT e.feed_position FROM entities e
+ WHERE e.channels IS NULL AND e.organization_id = $1 AND e.feed_position > $2
+ ORDER BY e.feed_position LIMIT $3)
+    UNION ALL
+    (SELECT e.feed_position FROM entities e
+ WHERE e.channels IS NOT NULL AND e.organization_id = $1 AND e.feed_position > $2
+ ORDER BY e.feed_position LIMIT $3)
+) e
+ORDER BY e.feed_position LIMIT $3) x
 ) s
 LEFT JOIN LATERAL (
     SELECT r.*, r.bytes_to > $7 AS is_cut,
@@ -21,16 +26,24 @@ LEFT JOIN LATERAL (
         FROM (
             SELECT p.*, sum(coalesce(CASE WHEN pg_column_compression(p.document) IS NULL THEN pg_column_size(p.document) ELSE octet_length(p.document::text) END, 0)) OVER (
                     ORDER BY p.feed_position ROWS UNBOUNDED PRECEDING) AS bytes_to
-            FROM (
-                SELECT z.* FROM entities z
-                WHERE z.organization_id = $1 AND z.feed_position > $2
-                    AND z.feed_position <= s.scanned_to
-                    AND (cardinality($4::text[]) = 0 OR z.entity_type = ANY ($4))
-                    AND ($5::timestamptz IS NULL OR z.updated_at >= $5)
-                    AND (NOT z.is_deleted OR z.feed_position > coalesce($6::int8, f.last_position))
-                ORDER BY z.feed_position
-                LIMIT $3
-            ) p
+            FROM (SELECT * FROM (
+    (SELECT e.* FROM entities e
+ WHERE e.channels IS NULL AND e.organization_id = $1 AND e.feed_position > $2
+    AND e.feed_position <= s.scanned_to
+    AND (cardinality($4::text[]) = 0 OR e.entity_type = ANY ($4))
+    AND ($5::timestamptz IS NULL OR e.updated_at >= $5)
+    AND (NOT e.is_deleted OR e.feed_position > coalesce($6::int8, f.last_position))
+ ORDER BY e.feed_position LIMIT $3)
+    UNION ALL
+    (SELECT e.* FROM entities e
+ WHERE e.channels IS NOT NULL AND e.organization_id = $1 AND e.feed_position > $2
+    AND e.feed_position <= s.scanned_to
+    AND (cardinality($4::text[]) = 0 OR e.entity_type = ANY ($4))
+    AND ($5::timestamptz IS NULL OR e.updated_at >= $5)
+    AND (NOT e.is_deleted OR e.feed_position > coalesce($6::int8, f.last_position))
+ ORDER BY e.feed_position LIMIT $3)
+) e
+ORDER BY e.feed_position LIMIT $3) p
         ) q
     ) r
     WHERE r.past < 1

@@ -67,12 +67,16 @@ DELETE FROM users WHERE organization_id = $1 AND user_id = $2;
 SELECT max(x.feed_position) AS last,
     array_agg(x.entity_type) FILTER (WHERE x.owner_id = $2 OR x.updated_by = $2) AS entity_types,
     array_agg(x.id::text) FILTER (WHERE x.owner_id = $2 OR x.updated_by = $2) AS ids
-FROM (
-    SELECT * FROM entities e
-    WHERE e.organization_id = $1 AND e.feed_position > $3 AND e.feed_position <= $4
-    ORDER BY e.feed_position
-    LIMIT $5
-) x;
+FROM (SELECT * FROM (
+    (SELECT e.* FROM entities e
+ WHERE e.channels IS NULL AND e.organization_id = $1 AND e.feed_position > $3 AND e.feed_position <= $4
+ ORDER BY e.feed_position LIMIT $5)
+    UNION ALL
+    (SELECT e.* FROM entities e
+ WHERE e.channels IS NOT NULL AND e.organization_id = $1 AND e.feed_position > $3 AND e.feed_position <= $4
+ ORDER BY e.feed_position LIMIT $5)
+) e
+ORDER BY e.feed_position LIMIT $5) x;
 
 -- entity_walk_unseen
 -- Existing entities that the user owns and that no other user sees.
@@ -82,12 +86,16 @@ SELECT max(x.feed_position) AS last,
             SELECT t.name FROM entity_types t WHERE t.organization_id = $1 AND t.visibility = 'user'))) AS entity_types,
     array_agg(x.id::text) FILTER (WHERE x.owner_id = $2 AND NOT x.is_deleted AND x.entity_type = ANY (ARRAY(
             SELECT t.name FROM entity_types t WHERE t.organization_id = $1 AND t.visibility = 'user'))) AS ids
-FROM (
-    SELECT * FROM entities e
-    WHERE e.organization_id = $1 AND e.feed_position > $3 AND e.feed_position <= $4
-    ORDER BY e.feed_position
-    LIMIT $5
-) x;
+FROM (SELECT * FROM (
+    (SELECT e.* FROM entities e
+ WHERE e.channels IS NULL AND e.organization_id = $1 AND e.feed_position > $3 AND e.feed_position <= $4
+ ORDER BY e.feed_position LIMIT $5)
+    UNION ALL
+    (SELECT e.* FROM entities e
+ WHERE e.channels IS NOT NULL AND e.organization_id = $1 AND e.feed_position > $3 AND e.feed_position <= $4
+ ORDER BY e.feed_position LIMIT $5)
+) e
+ORDER BY e.feed_position LIMIT $5) x;
 
 -- export_users_first
 -- $1 organization, $2 user, $3 limit

@@ -172,12 +172,16 @@ WHERE d.organization_id = k.organization_id AND d.endpoint_id = k.endpoint_id AN
 SELECT f.epoch, f.last_position, n.feed_position, n.entity_type, n.id AS server_id,
     n.id_is_integer AS server_id_is_integer, n.client_id, n.version, n.is_deleted, n.updated_by, n.updated_at
 FROM feeds f
-LEFT JOIN LATERAL (
-    SELECT x.* FROM entities x
-    WHERE x.organization_id = $1 AND x.feed_position > $2 AND f.epoch = $3
-    ORDER BY x.feed_position
-    LIMIT $4
-) n ON true
+LEFT JOIN LATERAL (SELECT * FROM (
+    (SELECT e.* FROM entities e
+ WHERE e.channels IS NULL AND e.organization_id = $1 AND e.feed_position > $2 AND f.epoch = $3
+ ORDER BY e.feed_position LIMIT $4)
+    UNION ALL
+    (SELECT e.* FROM entities e
+ WHERE e.channels IS NOT NULL AND e.organization_id = $1 AND e.feed_position > $2 AND f.epoch = $3
+ ORDER BY e.feed_position LIMIT $4)
+) e
+ORDER BY e.feed_position LIMIT $4) n ON true
 WHERE f.organization_id = $1
 ORDER BY n.feed_position;
 
