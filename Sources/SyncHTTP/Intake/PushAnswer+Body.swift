@@ -75,7 +75,7 @@ extension PreviewedRequest: AnswerBody {
     }
 }
 
-extension CappedCount: AnswerBody {
+extension BoundedCount: AnswerBody {
     package func writeMembers(to writer: inout JSONWriter) {
         writer.member("count", count)
         writer.member("is_more", isMore)

@@ -41,9 +41,15 @@ public struct BoundedCount: Sendable, Hashable {
     /// Whether there are more rows than the limit.
     public let isMore: Bool
 
-    /// - Parameter found: the number of rows found; at most one more than `limit`.
-    public init(found: Int64, limit: Int64 = limit) {
-        count = min(found, limit)
-        isMore = found > limit
+    public init(count: Int64, isMore: Bool = false) {
+        self.count = count
+        self.isMore = isMore
+    }
+
+    /// - Parameters:
+    ///   - found: the number of rows found; at most one more than `limit`.
+    ///   - examined: the number of rows that were examined to find them; at most one more than `limit`.
+    public init(found: Int64, among examined: Int64 = 0, limit: Int64 = limit) {
+        self.init(count: min(found, limit), isMore: max(found, examined) > limit)
     }
 }

@@ -64,30 +64,6 @@ package struct ChangeReader: Sendable {
     }
 }
 
-/// A count that stops at a cap, and reports whether there are more.
-package struct CappedCount: Sendable, Hashable {
-    package let count: Int
-    /// Whether there are more items than were counted.
-    package let isMore: Bool
-
-    package init(count: Int, isMore: Bool = false) {
-        self.count = count
-        self.isMore = isMore
-    }
-
-    /// Of rows that were searched for up to one more than the cap.
-    ///
-    /// The search covers the rows' places, and also stops at one more place than the cap.
-    package init(_ count: Int64, among looked: Int64, cap: Int64) {
-        self.init(count: Int(min(count, cap)), isMore: max(count, looked) > cap)
-    }
-
-    /// Of rows that were searched for up to one more than the cap.
-    package init(looked count: Int64, cap: Int64) {
-        self.init(count: Int(min(count, cap)), isMore: count > cap)
-    }
-}
-
 /// A reservation of memory for a page.
 ///
 /// It is acquired before rows are read, and released while the reader waits for something to show.

@@ -124,16 +124,16 @@ extension MutationReader {
 
 /// The stuck mutations of an organization.
 package struct OrganizationCounts: Sendable {
-    package let failed: CappedCount
-    package let conflict: CappedCount
-    package let haltedLanes: CappedCount
+    package let failed: BoundedCount
+    package let conflict: BoundedCount
+    package let haltedLanes: BoundedCount
 
     /// Reads the columns after those of the organization.
     init(_ row: inout RowReader, cap: Int64) throws {
         let (failed, conflict) = (try row.read("failed", as: Int64.self), try row.read("conflict", as: Int64.self))
         let looked: Int64 = try row.read("looked")
-        self.failed = CappedCount(failed, among: looked, cap: cap)
-        self.conflict = CappedCount(conflict, among: looked, cap: cap)
-        haltedLanes = CappedCount(looked: try row.read("halted"), cap: cap)
+        self.failed = BoundedCount(found: failed, among: looked, limit: cap)
+        self.conflict = BoundedCount(found: conflict, among: looked, limit: cap)
+        haltedLanes = BoundedCount(found: try row.read("halted"), limit: cap)
     }
 }

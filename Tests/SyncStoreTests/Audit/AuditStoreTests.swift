@@ -135,9 +135,9 @@ import Testing
         connection.close()
         let counts = try await gateway.store.stuckCounts.counts(of: [phone.organization.id, UUID()])
         let found = try #require(counts[phone.organization.id])
-        #expect(found.failed == CappedCount(count: 1_000, isMore: true))
-        #expect(found.conflict == CappedCount(count: 5), "each status is counted separately")
+        #expect(found.failed == BoundedCount(count: 1_000, isMore: true))
+        #expect(found.conflict == BoundedCount(count: 5), "each status is counted separately")
         let state = try await gateway.store.nowReader.state()
-        #expect(state.failed == CappedCount(count: 1_195) && state.conflict == CappedCount(count: 5))
+        #expect(state.failed == BoundedCount(count: 1_195) && state.conflict == BoundedCount(count: 5))
     }
 }

@@ -14,7 +14,7 @@ package struct ChannelGrantRow: Sendable {
 /// The users who hold a channel, and how many entities are in it.
 package struct ChannelReport: Sendable {
     package let grants: [ChannelGrantRow]
-    package let entities: CappedCount
+    package let entities: BoundedCount
     /// The last user, if more follow.
     package let next: UUID?
 }
@@ -145,7 +145,7 @@ extension Administration {
         let shown = Array(found.prefix(limit))
         return ChannelReport(
             grants: shown,
-            entities: CappedCount(looked: count.first ?? 0, cap: Self.mostCountedEntities),
+            entities: BoundedCount(found: count.first ?? 0, limit: Self.mostCountedEntities),
             next: found.count > limit ? shown.last?.user : nil
         )
     }

@@ -70,10 +70,10 @@ package actor NowReader {
             let oldest = try await waiting(results[2])
             return NowState(
                 at: moment,
-                failed: CappedCount(failed, among: looked, cap: Self.cap),
-                conflict: CappedCount(conflict, among: looked, cap: Self.cap),
-                haltedLanes: CappedCount(looked: try lanes.read("halted"), cap: Self.cap),
-                waitingLanes: CappedCount(looked: try lanes.read("waiting"), cap: Self.cap),
+                failed: BoundedCount(found: failed, among: looked, limit: Self.cap),
+                conflict: BoundedCount(found: conflict, among: looked, limit: Self.cap),
+                haltedLanes: BoundedCount(found: try lanes.read("halted"), limit: Self.cap),
+                waitingLanes: BoundedCount(found: try lanes.read("waiting"), limit: Self.cap),
                 oldest: oldest,
                 replicas: try results[3].read {
                     NowState.Replica(id: try $0.read("id"), lastSeenAt: try $0.read("seen_at"))
@@ -122,11 +122,11 @@ package struct NowState: Sendable {
 
     /// The time at which the mutation was read.
     package let at: Timestamp
-    package let failed: CappedCount
-    package let conflict: CappedCount
-    package let haltedLanes: CappedCount
+    package let failed: BoundedCount
+    package let conflict: BoundedCount
+    package let haltedLanes: BoundedCount
     /// The number of lanes that wait for a back-off or for their upstream.
-    package let waitingLanes: CappedCount
+    package let waitingLanes: BoundedCount
     package let oldest: Waiting?
     /// The running gateways, up to 100.
     package let replicas: [Replica]

@@ -67,13 +67,13 @@ import Testing
         }
         let reader = one.gateway.store.nowReader
         let state = try await reader.state()
-        #expect(state.failed == CappedCount(count: 10_000, isMore: true))
-        #expect(state.conflict == CappedCount(count: 1))
+        #expect(state.failed == BoundedCount(count: 10_000, isMore: true))
+        #expect(state.conflict == BoundedCount(count: 1))
         let counts = try #require(
             try await one.gateway.store.stuckCounts.counts(of: [one.organization.id])[one.organization.id]
         )
-        #expect(counts.failed == CappedCount(count: 1_000, isMore: true))
-        #expect(counts.conflict == CappedCount(count: 1))
+        #expect(counts.failed == BoundedCount(count: 1_000, isMore: true))
+        #expect(counts.conflict == BoundedCount(count: 1))
     }
 
     @Test func `a filtered list is in order across pages`() async throws {
