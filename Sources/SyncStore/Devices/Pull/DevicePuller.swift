@@ -114,7 +114,7 @@ package struct DevicePuller: Sendable {
         throw Problem(.invalidRequest, pointer: pointer, rule: Rule.entityType, detail)
     }
 
-    // MARK: - One look
+    // MARK: - One attempt
 
     /// - Parameter base: the newest page that the device has.
     private func find(_ call: Call, after cursor: FeedCursor?, _ base: Int64) async throws -> FeedPage {
@@ -191,8 +191,8 @@ package struct DevicePuller: Sendable {
             next.page = page
         } else if !assignments.isEmpty {
             next.page = known.nextNumber
-            // the device's first numbers: a device with numbers is already registered, and this one may exceed the
-            // user's maximum number of devices
+            // these are the device's first numbers, so it may not be registered yet, and may exceed the user's maximum
+            // number of devices
             if known.pages.isEmpty {
                 _ = try await devices.register(
                     call.device.id,

@@ -150,7 +150,7 @@ struct PulledPage: Sendable {
         }
     }
 
-    /// The cursor after the page's last change. The page can end before the page that was read.
+    /// The cursor after the last change of this page, which can end before the page of the feed.
     var next: FeedCursor { page.next }
 
     static func types(_ page: FeedPage) -> Set<ByteExactString> { Set(page.changes.lazy.map(\.entityType)) }
