@@ -45,7 +45,7 @@ final class OutcomeRow: Sendable {
         .value("etag", \.result.outcome.etag)
     )
 
-    /// Columns that explain why a mutation did not simply succeed.
+    /// The columns that explain why a mutation did not succeed at its first attempt.
     static let uncommon = Columns<OutcomeRow>(
         .value("next_retry_at", \.result.outcome.nextRetryAt),
         .choice("resolution", \.result.outcome.resolution),
@@ -168,7 +168,7 @@ struct MappingOutcomeRow {
         .lane(\.lane),
         .value("client_id", \.clientID),
         .value("entity_type", \.entityType),
-        // an id counts once the create is final
+        // the id is stored once the create is final
         .serverID { $0.outcome.status.isFinal ? $0.outcome.serverID : nil },
         .value("fails") { $0.outcome.status == .failed },
         .value("tries") { $0.outcome.isFailedTry ? 1 : 0 },

@@ -11,13 +11,14 @@ package struct ChangeReader: Sendable {
     /// Returns a page of changes, with their documents as they were written.
     ///
     /// - Parameters:
-    ///   - since: `next` of the page before, or a push's `feed`; nil to start at the beginning.
+    /// - since: `next` of the previous page, or a push's `feed`; nil to start at the beginning.
     ///   - limit: 1 to 1,000.
-    ///   - entityTypes: empty for all.
+    /// - entityTypes: the requested entity types; empty for all.
     ///   - channels: the channels to which the page is restricted; nil for all that the user sees.
-    ///   - others: whether such a page includes the entities outside channels, and those of the user's own channel.
+    /// - others: whether a page that is restricted to channels also includes entities without channels, and those in
+    ///   the user's own channel.
     ///   - wait: how long to wait for a change, if the page is empty.
-    ///   - room: memory to acquire for the read rows.
+    /// - room: the reservation of memory for the rows that are read.
     /// - Throws: `invalid_request` for an invalid cursor or one made with another filter; `cursor_expired`.
     package func page(
         since: String?,
@@ -64,7 +65,7 @@ package struct ChangeReader: Sendable {
     }
 }
 
-/// A count that stops at a cap, and reports whether there are more.
+/// A count up to a cap, with whether there are more items.
 package struct CappedCount: Sendable, Hashable {
     package let count: Int
     /// Whether there are more items than were counted.
@@ -75,14 +76,14 @@ package struct CappedCount: Sendable, Hashable {
         self.isMore = isMore
     }
 
-    /// Of rows that were searched for up to one more than the cap.
+    /// Creates the count from a search that stopped at one more row than the cap.
     ///
-    /// The search covers the rows' places, and also stops at one more place than the cap.
+    /// - Parameter looked: the number of places that were searched, which also stopped at one more than the cap.
     package init(_ count: Int64, among looked: Int64, cap: Int64) {
         self.init(count: Int(min(count, cap)), isMore: max(count, looked) > cap)
     }
 
-    /// Of rows that were searched for up to one more than the cap.
+    /// Creates the count from a search that stopped at one more row than the cap.
     package init(looked count: Int64, cap: Int64) {
         self.init(count: Int(min(count, cap)), isMore: count > cap)
     }
@@ -92,9 +93,9 @@ package struct CappedCount: Sendable, Hashable {
 ///
 /// It is acquired before rows are read, and released while the reader waits for something to show.
 package struct PagePermit: Sendable {
-    /// The problem if no memory can be reserved.
+    /// The type of the problem if no memory can be reserved.
     ///
-    /// (Swift 6.3 takes an import for unused if its only type is in a `throws`.)
+    /// (If a type is used only in a `throws`, Swift 6.3 reports its import as unused.)
     package typealias Failure = Problem
 
     package let acquire: @Sendable () async throws(Failure) -> Void
@@ -114,7 +115,7 @@ package struct PagePermit: Sendable {
     } release: {
     }
 
-    /// Reserves memory, however long other readers hold theirs, unless the task is cancelled.
+    /// Reserves memory. It waits without a time limit, until the task is cancelled.
     package func enterPatiently() async throws {
         while true {
             try Task.checkCancellation()
@@ -122,7 +123,7 @@ package struct PagePermit: Sendable {
         }
     }
 
-    /// Releases the memory for waiting readers, and reserves it again.
+    /// Releases the memory for waiting readers, and then reserves it again.
     package func yield() async throws {
         release()
         try await enterPatiently()
@@ -136,7 +137,7 @@ extension Pool {
         "SELECT set_config('enable_sort', 'off', true), set_config('enable_incremental_sort', 'off', true)"
     )
 
-    /// Runs a query whose plan follows the index of its order.
+    /// Runs a query whose plan reads the index with the query's order.
     ///
     /// A plan is made once for a connection. A plan that suits an organization's first mutations would later read all
     /// of its mutations.
