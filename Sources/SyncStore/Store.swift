@@ -200,6 +200,7 @@ package final class Store: Sendable {
     }
 
     /// The settings of every connection.
+    ///
     /// With them, no statement waits long for a lock, and no transaction stays open.
     static func pooledSettings(with timeouts: DatabaseTimeouts) -> [(String, String)] {
         func milliseconds(_ duration: Duration) -> String { "\(Int(duration / .milliseconds(1)))ms" }

@@ -99,8 +99,8 @@ enum ChannelFeedStatements {
     )
 
     /// - Parameters:
-    /// - bounds: the last positions that were read of the lists that may have more rows.
-    /// - entities: the rows of the page, with their entities.
+    ///   - bounds: the last positions that were read of the lists that may have more rows.
+    ///   - entities: the rows of the page, with their entities.
     private static func sql(bounds: String, entities: String) -> String {
         """
         SELECT f.epoch, f.horizon, f.last_position, g.is_stale, b.bound, q.position, q.is_cut, q.is_asked, q.channel,
@@ -182,8 +182,8 @@ enum ChannelFeedStatements {
     }
 
     /// - Parameters:
-    /// - stays: the columns position, channel and start of open stays.
-    /// - ends: the columns position, channel, start and entity of ended stays.
+    ///   - stays: the columns position, channel and start of open stays.
+    ///   - ends: the columns position, channel, start and entity of ended stays.
     private static func positions(stays: String, ends: String) -> String {
         """
         SELECT s.*, dense_rank() OVER (ORDER BY s.position) AS place

@@ -80,7 +80,7 @@ package final class LaneStore: Service {
     /// Returns lanes that can be claimed, the longest due first. It reads without locks.
     ///
     /// - Parameters:
-    /// - excluding: the organizations whose lanes are not searched for.
+    ///   - excluding: the organizations whose lanes are not searched for.
     ///   - limit: the maximum number of lanes.
     package func due(at now: Timestamp, excluding: [UUID], limit: Int) async throws(Problem) -> [LaneKey] {
         let silent = cluster.servers.silent

@@ -39,7 +39,7 @@ struct GroupReader {
     ///     device without a watermark counts as new: its lane is created if missing, and its keys are not looked up.
     ///     Omitted names are looked up before anything is refused (``completion(of:)``).
     ///   - deviceLimit: the maximum number of a user's devices, at which counting stops.
-    /// - documentBytes: the maximum bytes of documents to read. Documents beyond it are left out.
+    ///   - documentBytes: the maximum bytes of documents to read. Documents beyond it are left out.
     init(
         _ group: [PushInput],
         hints: WatermarkHints?,

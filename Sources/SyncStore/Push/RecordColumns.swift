@@ -51,7 +51,7 @@ package enum RecordColumns {
     /// - Parameters:
     ///   - row: the alias of a row of `rows`.
     ///   - rows: a table expression with a column `place` (``RowBytes/Rows``).
-    /// - limit: the parameter with the number of bytes after which contents are no longer measured.
+    ///   - limit: the parameter with the number of bytes after which contents are no longer measured.
     static func bytes(of row: String, in rows: String, upTo limit: String) -> String {
         let measured = RowBytes.Rows(table: rows, columns: ["response_body", "error"], limit: "\(limit)::int8")
         return """

@@ -11,14 +11,14 @@ package struct ChangeReader: Sendable {
     /// Returns a page of changes, with their documents as they were written.
     ///
     /// - Parameters:
-    /// - since: `next` of the previous page, or a push's `feed`; nil to start at the beginning.
+    ///   - since: `next` of the previous page, or a push's `feed`; nil to start at the beginning.
     ///   - limit: 1 to 1,000.
-    /// - entityTypes: the requested entity types; empty for all.
+    ///   - entityTypes: the requested entity types; empty for all.
     ///   - channels: the channels to which the page is restricted; nil for all that the user sees.
-    /// - others: whether a page that is restricted to channels also includes entities without channels, and those in
-    ///   the user's own channel.
+    ///   - others: whether a page that is restricted to channels also includes entities without channels, and those in
+    ///     the user's own channel.
     ///   - wait: how long to wait for a change, if the page is empty.
-    /// - room: the reservation of memory for the rows that are read.
+    ///   - room: the reservation of memory for the rows that are read.
     /// - Throws: `invalid_request` for an invalid cursor or one made with another filter; `cursor_expired`.
     package func page(
         since: String?,

@@ -114,7 +114,7 @@ package struct FeedPage: Sendable {
     ///
     /// - Parameters:
     ///   - positions: the position of each change in the order of the page.
-    /// - cursor: returns the cursor after the change at a position.
+    ///   - cursor: returns the cursor after the change at a position.
     init(
         _ changes: [FeedChange],
         at positions: [Int64],

@@ -64,7 +64,7 @@ struct FeedReader: Sendable {
     /// Reads the feed until a page has changes or the time is over.
     ///
     /// - Parameters:
-    /// - room: the reservation of memory for each read, which the returned page keeps.
+    ///   - room: the reservation of memory for each read, which the returned page keeps.
     ///   - find: reads the page after a cursor.
     /// - Throws: the errors of `find` and, for the first read, those of acquiring memory.
     nonisolated(nonsending) func view(

@@ -8,6 +8,7 @@ package struct MappingReader: Sendable {
     let failure: StoreFailure
 
     /// Returns the mappings of client ids, including pending and failed mappings.
+    ///
     /// Unknown ids are not in the result.
     ///
     /// - Parameter entityType: limits the result to one type.

@@ -28,9 +28,8 @@ package struct NamingScan: Sendable {
     private let least: Key
 
     /// Reads all present rows once.
+    ///
     /// - Parameter found: receives, for each page, the keys of the rows that name the users; they may be empty.
-    /// - Parameter found: called after each page with the keys of the rows that name the users, even if there are no
-    ///   such rows.
     package func run(
         _ pool: Pool,
         of organization: UUID,
@@ -87,7 +86,7 @@ package struct NamingScan: Sendable {
 
     /// - Parameters:
     ///   - first: the first column of the key after the organization.
-    /// - type: the type of both columns of the key.
+    ///   - type: the type of both columns of the key.
     ///   - isNamed: SQL for whether a row `y` names one of the users (`:users`).
     ///   - least: a key that precedes all keys.
     package init(

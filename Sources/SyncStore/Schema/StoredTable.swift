@@ -158,7 +158,7 @@ extension StoredTable {
         /// Runs this statement instead. The parameters are `organization`, `user`, the other user (`into`), and these
         /// values.
         case update(Statement, [MergeValue], Moving = Moving())
-        /// The other user keeps its row. If it has none, it takes over the user's row `x`, provided that a condition on
+        /// The other user keeps its row. Without a row, it takes over the user's row `x`, provided that a condition on
         /// `x` holds.
         case adopt(where: String = "true")
         /// Changes nothing. The rows still name the user, who is known to be joined into the other user.

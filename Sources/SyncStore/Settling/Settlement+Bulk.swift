@@ -57,7 +57,7 @@ extension Settlement {
     ///
     /// - Parameters:
     ///   - choose: selects from the found mutations; it is called under the lane's lock.
-    /// - forgetting: returns further queries about the discarded mutations.
+    ///   - forgetting: returns further queries about the discarded mutations.
     package func discardUnneeded(
         _ ids: [UUID],
         _ lane: LaneKey,

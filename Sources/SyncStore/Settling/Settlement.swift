@@ -151,7 +151,7 @@ package struct Settlement: Sendable {
     /// - Parameters:
     ///   - show: called with the mutation afterwards, if there is only one; see ``commit(_:_:_:showing:_:)``.
     ///   - choose: selects from the found mutations; it is called under the lane's lock, in each attempt.
-    /// - recording: returns further queries about the discarded mutations.
+    ///   - recording: returns further queries about the discarded mutations.
     /// - Returns: the ids of all discarded mutations.
     package func discard(
         _ ids: [UUID],
@@ -240,8 +240,8 @@ package struct Settlement: Sendable {
     ///
     /// - Parameters:
     ///   - hasContents: whether to read the mutations' payloads, answers and errors.
-    /// - show: receives each of the mutations in its new state before the commit, so that the answer has the committed
-    ///   state even if a later step fails. It is called again if the transaction is retried.
+    ///   - show: receives each of the mutations in its new state before the commit, so that the answer has the
+    ///     committed state even if a later step fails. It is called again if the transaction is retried.
     ///   - body: makes the plan from the rows that were read, and returns further queries to run.
     /// - Returns: the plan that was committed; nil if there is no such lane.
     /// - Throws: `payload_too_large` if several mutations take too long together.
