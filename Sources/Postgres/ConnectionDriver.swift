@@ -46,7 +46,7 @@ final class ConnectionDriver {
         opened: (PostgresError?) -> Void
     ) {
         var isOpen = false
-        // A separate function frees libpq's resources before the end is announced.
+        // Because this is a separate function, libpq's resources are freed before the end is announced.
         func live() -> PostgresError {
             do throws(PostgresError) {
                 let driver = try ConnectionDriver.open(configuration, mailbox)

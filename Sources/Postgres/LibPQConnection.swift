@@ -230,7 +230,7 @@ extension LibPQConnection {
         wait: (_ events: Int32, _ deadline: ContinuousClock.Instant) throws(PostgresError) -> Bool
     ) throws(PostgresError) {
         let deadline = ContinuousClock.now + limit
-        // libpq requires the caller to begin as if a step had returned that it wants to write.
+        // libpq requires the caller to begin as if the last step had returned `writing`
         var step = ConnectStep.writing
         while !hasFailed {
             switch step {

@@ -165,8 +165,8 @@ struct PipelineResults {
         return action
     }
 
-    /// Records a warning about a commit. It is ignored if the last result belongs to an earlier statement than a
-    /// COMMIT, because then it does not concern a commit.
+    /// Records a warning about a commit. A warning counts only after a COMMIT or the last statement; after any other
+    /// statement, it does not concern a commit.
     mutating func warn() {
         guard let latest = progress.latest else { return }
         let isCommit = queries[latest].statement.name == Query.commit.statement.name

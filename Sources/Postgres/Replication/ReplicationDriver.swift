@@ -45,7 +45,7 @@ final class ReplicationDriver {
         opened: (PostgresError?) -> Void
     ) {
         var isOpen = false
-        // A separate function frees libpq's resources before the end is announced.
+        // Because this is a separate function, libpq's resources are freed before the end is announced.
         func live() -> PostgresError {
             do throws(PostgresError) {
                 let driver = try ReplicationDriver(configuration, source, box)
@@ -172,8 +172,8 @@ final class ReplicationDriver {
         func add<Value: FixedWidthInteger>(_ value: Value) {
             withUnsafeBytes(of: value.bigEndian) { bytes.append(contentsOf: $0) }
         }
-        // the positions that were written, flushed and applied are all the confirmed one, because data that are
-        // received but not confirmed may be lost at any moment
+        // the positions that were written, flushed and applied: all three are the confirmed position, because data that
+        // are received but not confirmed may be lost at any moment
         for _ in 0..<3 { add(progress.bytes) }
         var now = timespec()
         clock_gettime(CLOCK_REALTIME, &now)

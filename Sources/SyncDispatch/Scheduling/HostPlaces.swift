@@ -18,11 +18,12 @@ package enum HostPace: Sendable, Hashable {
 /// - An organization that already has holders gets another one only if, after that, it has at most as many holders as
 ///   are still free.
 /// - Organizations with slow hosts have at most three quarters of the requests. Together with the first requests to
-///   unmeasured hosts, it is at most seven eighths. The rest is reserved for fast hosts.
+///   unmeasured hosts, they have at most seven eighths. The rest is reserved for fast hosts.
 /// - Organizations with slow hosts take at most half of the places.
 /// - The bytes of requests that await an answer are limited by the same fractions.
 ///
-/// An organization that awaits an answer counts as slow, regardless of earlier measurements. The caller measures.
+/// An organization that awaits an answer counts as slow, regardless of earlier measurements. The caller measures the
+/// times.
 package struct HostPlaces<Holder: Hashable & Sendable>: Sendable {
     struct Limits: Sendable {
         /// The maximum number of holders that work concurrently.
@@ -102,7 +103,7 @@ package struct HostPlaces<Holder: Hashable & Sendable>: Sendable {
 
     // MARK: - Decisions
 
-    /// Whether an organization with a slow, or with another, host could get a place now.
+    /// Whether an organization could get a place now, depending on whether its host is slow.
     package func hasRoom(isSlow: Bool) -> Bool {
         guard count < limits.requests else { return false }
         if isSlow {

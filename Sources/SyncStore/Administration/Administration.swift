@@ -20,7 +20,7 @@ package struct Administration: Sendable {
 
     // MARK: - Organizations
 
-    /// Returns a page of organizations by id, and its last organization if there are more.
+    /// Returns a page of organizations by id and, if there are more, its last organization.
     ///
     /// - Parameters:
     ///   - limit: 1 to 1,000.
@@ -248,7 +248,7 @@ package struct Administration: Sendable {
         "INSERT INTO feeds AS f (organization_id, epoch) VALUES (:organization, :epoch) ON CONFLICT (organization_id) DO NOTHING"
     )
 
-    /// Whether a gateway runs that lacks a migration.
+    /// Whether a running gateway lacks a migration.
     ///
     /// `migration` is the migration that a gateway must have. `seconds` is the time without a heartbeat after which a
     /// gateway no longer counts as running.

@@ -148,7 +148,8 @@ final class AuditIDs: Sendable {
     func make(at now: Timestamp) -> UUID {
         let id = generator.make(at: now)
         return last.withLock { last in
-            // continues a millisecond after its last id; if the clock was set back, ids begin at the new time
+            // in the same millisecond, ids continue after the last one; after the clock was set back, they begin at its
+            // time
             let isLess = id <= last && UUIDv7Generator.least(at: now) <= last && last < Self.next(now)
             last = isLess ? last.successor ?? id : id
             return last

@@ -17,7 +17,7 @@ package final class Catalog: Sendable {
     package static let lifetimeSeconds = Double(lifetime) / 1_000_000
     /// How often the caller of a waiting request is checked, in seconds.
     package static let waitSeconds: Double = 2
-    /// The time in seconds after which no gateway uses the state before a change of an organization or a user.
+    /// The time in seconds after which no gateway still uses the state before a change of an organization or a user.
     ///
     /// Requests that wait for changes are included.
     package static let settlingSeconds = lifetimeSeconds + waitSeconds + 1

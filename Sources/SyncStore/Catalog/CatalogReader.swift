@@ -275,7 +275,7 @@ package final class GatheredLookup<Key: Hashable & Sendable, Value: Sendable>: S
 
     /// - Parameters:
     ///   - limit: the maximum number of keys of one look-up.
-    ///   - fetch: returns the values of those of the distinct keys that exist.
+    ///   - fetch: returns the values of distinct keys; keys without a value are missing in the result.
     package init(limit: Int = 256, _ fetch: @escaping @Sendable (_ keys: [Key]) async throws -> [Key: Value]) {
         self.limit = limit
         self.fetch = fetch

@@ -2,7 +2,7 @@ package import FoundationEssentials
 import Postgres
 package import SyncModel
 
-/// The erased users of an organization of which every gateway must know immediately.
+/// The erased users of an organization whom gateways must refuse immediately.
 ///
 /// These are the users whose erasure is in progress or began recently. For all other users, the gateway reads the
 /// database at intervals (``Catalog/owner(of:in:)``).
@@ -63,7 +63,7 @@ package struct ErasedUsers: Sendable {
         """
     }
 
-    /// SQL: the hash of an issuer and its subject for a user, with a salt.
+    /// SQL: the salted hash of a user's subject at an issuer.
     package static func subjectHash(salt: String, issuer: String, subject: String) -> String {
         """
         sha256(\(salt) || convert_to(\(issuer)::text, 'UTF8') || '\\x00'::bytea || convert_to(\(subject)::text, 'UTF8'))

@@ -11,7 +11,7 @@ package struct ChannelEvaluation: Sendable {
     package struct Step: Sendable {
         package var examined = 0
         package var written = 0
-        /// The entities that are not evaluated, because their documents cannot be decrypted.
+        /// The number of entities that are not evaluated, because their documents cannot be decrypted.
         package var unreadable = 0
         /// The last id of the step; nil at the end.
         package var next: String?
@@ -19,14 +19,14 @@ package struct ChannelEvaluation: Sendable {
 
     /// The effects that an evaluation under other settings would have.
     package struct Preview: Sendable {
-        /// The living entities of the type.
+        /// The number of living entities of the type.
         package var entities: BoundedCount
         package var examined = 0
-        /// The examined entities that would enter or leave channels.
+        /// The number of examined entities that would enter or leave channels.
         package var changed = 0
-        /// The examined entities with more channels than an entity may be in.
+        /// The number of examined entities with more channels than an entity may be in.
         package var overLimit = 0
-        /// The examined entities that would be in no channel.
+        /// The number of examined entities that would be in no channel.
         package var withoutChannels = 0
     }
 
@@ -218,7 +218,7 @@ package struct ChannelEvaluation: Sendable {
         """
     )
 
-    /// The grants that result from entities at present.
+    /// The grants that entities make at present.
     private static let granted = Statement(
         "channels_granted",
         ["organization", "sources"],

@@ -99,7 +99,7 @@ enum ChannelFeedStatements {
     )
 
     /// - Parameters:
-    ///   - bounds: the last positions that were read of the lists that may have more rows.
+    ///   - bounds: the position of the last row that was read, for each list that may have more rows.
     ///   - entities: the rows of the page, with their entities.
     private static func sql(bounds: String, entities: String) -> String {
         """

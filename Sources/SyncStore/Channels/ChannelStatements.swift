@@ -39,7 +39,7 @@ package enum ChannelStatements {
 
     // MARK: - Stays
 
-    /// Updates the positions of the channels in which written entities stay to those of the new versions.
+    /// Updates the rows of channels in which written entities remain: their positions become those of the new versions.
     static let moveStays = Statement(
         "channels_move_stays",
         stays.inputs,
@@ -86,7 +86,7 @@ package enum ChannelStatements {
         """
     )
 
-    /// Updates the positions of locked entities that move to the feed's end without being written.
+    /// Updates the channel rows of locked entities that move to the feed's end without being written.
     ///
     /// It must run before the positions of the entities change.
     package static let follow = Statement(

@@ -169,7 +169,7 @@ package final class TokenGrants: Sendable {
         """
     )
 
-    /// Records a newer token with the channels of the newest one, unless another token was recorded in between.
+    /// Records a newer token with the same channels as the newest recorded one, unless another was recorded in between.
     private static let renew = Statement(
         "token_channels_renew",
         ["organization", "user", "source", "issued_at", "digest"],

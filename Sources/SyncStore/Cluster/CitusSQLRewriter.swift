@@ -203,7 +203,8 @@ extension CitusSQLRewriter {
 }
 
 extension Query {
-    /// A query for rows of any organizations, with an alternative for a single organization in a cluster.
+    /// A query for rows of any number of organizations. A cluster uses its alternative if there is only one
+    /// organization.
     ///
     /// If all rows are of one organization, a cluster gets the alternative: a statement on one table, with the
     /// organization as a parameter. The server that receives it keeps its plan. Plain PostgreSQL never gets the

@@ -160,7 +160,8 @@ package enum EntityRows {
         try lacking.check()
     }
 
-    /// The queries that write entities. The feeds must be raised before, because the entities get their last positions.
+    /// The queries that write entities. The feeds must be raised first, because the entities get the feeds' last
+    /// positions.
     static func write(_ changes: [Writes], now: Timestamp, _ seals: SealTable) throws(SealError) -> [Query] {
         var rows = changes.flatMap { organization, writes in
             writes.enumerated().map { place, write in

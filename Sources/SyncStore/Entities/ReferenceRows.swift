@@ -40,9 +40,9 @@ package enum ReferenceRows {
         EntityRows.keys.query(dropStatement, entities)
     }
 
-    /// The query that finds the entities that refer to given entities of one organization, which may be deleted.
+    /// The query that finds the referrers of entities of one organization that may be deleted.
     ///
-    /// It also finds the entities that refer to those that a cascade may delete.
+    /// It also finds the referrers of entities that a cascade may delete.
     static func find(_ deleted: [EntityKey], of organization: UUID, _ relations: EntityRelations) -> Query {
         let cascading = relations.cascading
         return Query(
@@ -89,7 +89,8 @@ package enum ReferenceRows {
         """
     )
 
-    /// Follows each reference once, so that the search ends in a cycle too. The limits bound the rows that are read,
+    /// Follows each reference once, so that the search ends even if references form a cycle. The limits bound the rows
+    /// that are read, for each entity and in total.
     /// for each entity and in total.
     static let findStatement = Statement(
         "entity_references_find",

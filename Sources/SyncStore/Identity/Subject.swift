@@ -38,7 +38,7 @@ package enum UserFacts {
         KnownUsers.stand(user, in: KnownUsers.tables + ["user_subjects", "user_keys"])
     }
 
-    /// Whether a gateway is running that lacks a migration.
+    /// Whether a running gateway lacks a migration.
     ///
     /// A gateway counts as running if its last heartbeat is at most some seconds old.
     package static func hasOldGateway(_ migration: String, within seconds: String) -> String {
@@ -51,7 +51,7 @@ package enum UserFacts {
     }
 }
 
-/// SQL for the users that an organization knows.
+/// SQL for the known users of an organization.
 package enum KnownUsers {
     /// The tables with the users who have pushed or registered a device, or were provisioned.
     ///

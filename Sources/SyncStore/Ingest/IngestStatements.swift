@@ -119,7 +119,7 @@ enum IngestStatements {
 
     /// Reads the place of the last parked event about each entity.
     ///
-    /// It runs before the entities are locked. So each event is either parked in this result, or has already changed
+    /// It runs before the entities are locked. So each parked event is either in this result, or has already changed
     /// the entity.
     static let lastPlaces = Statement(
         "ingest_last_places",

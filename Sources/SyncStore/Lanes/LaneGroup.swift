@@ -123,7 +123,7 @@ struct LaneGroup {
         guard !deleting.isEmpty else { return }
         let deletions = group.map { job in
             let (step, relations) = (job.request.step, relations(of: job))
-            // a deletion also affects entities that only the same group makes refer to the deleted one
+            // a deletion also affects entities that refer to the deleted one only because of this group
             let key = step.entityKey.flatMap { key in
                 step.isDeletion || deleting.contains(job.lane.organization) && relations.link(key.type) ? key : nil
             }

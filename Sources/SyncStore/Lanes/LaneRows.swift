@@ -206,7 +206,7 @@ struct FlightRow {
     }
 }
 
-/// A done mutation for which other mutations wait, which are released.
+/// A done mutation for which other mutations wait. These are released.
 struct BlockerRow {
     let job: Int32
     let lane: LaneKey

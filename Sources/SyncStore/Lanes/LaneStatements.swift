@@ -70,6 +70,7 @@ enum LaneStatements {
     )
 
     /// Writes outcomes that ``OutcomeRow/common`` describes completely, which is true of most. It needs half as many
+    /// arrays as ``writeOutcomes``.
     /// arrays.
     static let writeCommonOutcomes = Statement(
         "lane_write_usual_outcomes",

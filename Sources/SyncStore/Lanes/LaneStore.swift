@@ -141,7 +141,7 @@ package final class LaneStore: Service {
         package var pausedUpstreams = 0
     }
 
-    /// Counts lanes that have something to run, or are halted, and paused upstreams.
+    /// Counts the lanes that are halted or have something to run, and the paused upstreams.
     package func stats(at now: Timestamp) async throws(Problem) -> Stats {
         do {
             let results = try await pool.run([Self.statsStatement(now: now), Self.pausedStatement(now: now)])

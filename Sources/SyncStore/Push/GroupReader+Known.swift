@@ -98,7 +98,7 @@ extension GroupReader {
         }
     }
 
-    /// A recorded refusal whose problem cannot be opened stays a refusal.
+    /// The problem that replaces a recorded one that cannot be decrypted. The entry remains refused.
     private static let lostRefusal = Problem(
         .validationFailed,
         "the entry was rejected before, and its stored error cannot be decrypted"

@@ -134,7 +134,7 @@ struct GroupReader {
         let deleting = Set(deletions.lazy.filter { !$0.2.isEmpty }.map(\.0.lane.organization))
         return ReferrerReader(
             deletions.map { input, push, deleted in
-                // a deletion also affects entities that only the same group makes refer to the deleted one
+                // a deletion also affects entities that refer to the deleted one only because of this group
                 let others =
                     deleting.contains(input.lane.organization)
                     ? input.push.entries.compactMap(\.mutation).filter { input.relations.link($0.entity.type) } : []

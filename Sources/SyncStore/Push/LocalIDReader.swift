@@ -38,7 +38,7 @@ struct LocalIDReader: Sendable {
 
     /// Makes two more round trips, for pushes that use assignments of a pull for the first time.
     ///
-    /// They read the server ids of the assigned ids, and the entities that are written by these ids.
+    /// They read the server ids of the assigned ids, and the entities that are written under these ids.
     func readAssigned(
         _ snapshot: inout GroupSnapshot,
         _ access: GroupReader.Access,
@@ -50,7 +50,7 @@ struct LocalIDReader: Sendable {
         guard let pages = pages(snapshot), let again = find({ unassigned[$0]?.values.contains($1) == true }) else {
             return
         }
-        // a pull may have confirmed a page since then, so the second query finds ids that are no longer among the pages
+        // a pull may have confirmed a page since the first look-up; the second query finds the ids of such a page
         let found = try await connection.run([pages, again])
         snapshot.unassigned = [:]
         try read(found[1], &snapshot)
@@ -89,7 +89,7 @@ struct LocalIDReader: Sendable {
         if open != nil { try GroupReader.readOpen(results[1], &snapshot) }
     }
 
-    /// Returns the query for pages that may have assigned ids without an entity.
+    /// Returns the query for the pages that may have assigned the ids for which no entity was found.
     ///
     /// The push then confirms the pages' assignments of the ids that it uses.
     private func pages(_ snapshot: GroupSnapshot) -> Query? {

@@ -58,7 +58,7 @@ struct PushLookUps {
 
     /// Whether an entry counts as new, because its number is above the watermark.
     ///
-    /// If it is not new, a unique index rejects it.
+    /// If the entry is not new after all, a unique index rejects it.
     private static func isNew(_ entry: PushEntry, above watermark: Int64?) -> Bool {
         watermark.map { (entry.sequenceNumber ?? 0) > $0 } ?? false
     }
@@ -73,7 +73,7 @@ struct EntityLookUps {
 
     mutating func add(_ row: PushEntityRow) { rows.append(row) }
 
-    /// Adds an entity to which others only refer.
+    /// Adds an entity that is not written, but to which others refer.
     mutating func add(target row: PushEntityRow) { targets.insert(row) }
 
     /// The query for the latest open mutation on each written entity; nil without such an entity.

@@ -45,7 +45,7 @@ struct PushWork: GroupTransaction {
             if batch.isEmpty { return }
         }
         let (group, contexts, inputs) = (batch.jobs, batch.contexts, batch.inputs)
-        // a push that is alone at the heavy worker may read as many bytes as a single push is allowed to
+        // a push that is alone at the heavy worker may read as many bytes as are allowed for a single push
         let isAlone = group.count == 1 && context.takesHeavy
         let documentBytes = isAlone ? WorkBounds.pushDocuments : WorkBounds.groupDocuments
         let reader = GroupReader(

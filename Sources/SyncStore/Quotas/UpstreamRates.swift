@@ -58,7 +58,7 @@ package final class UpstreamRates: Sendable {
         guard progress.flights.isEmpty else { return Taken(count: 0) }
         let most = min(batch.maxRequests, max(1, progress.room))
         let count = await take(upTo: most, of: organization, quota, together: true)
-        // the pause is longer, so that the bucket contains a whole batch after it
+        // a longer pause, after which the bucket contains a whole batch
         return taken(count, of: organization, lanes: progress.lanes * most)
     }
 

@@ -65,7 +65,7 @@ package struct ChangeReader: Sendable {
     }
 }
 
-/// A count up to a cap, with whether there are more items.
+/// A count up to a cap, and whether there are more items.
 package struct CappedCount: Sendable, Hashable {
     package let count: Int
     /// Whether there are more items than were counted.

@@ -66,9 +66,9 @@ package struct EventReader: Sendable {
         return cursor
     }
 
-    /// Returns the position of the newest change in the feed after a cursor that the listener may see and has
-    /// subscribed to.
+    /// Returns the position of the newest change in the feed after a cursor; nil without such a change.
     ///
+    /// Only the changes count that the listener may see and has subscribed to.
     /// The result is nil without such a change.
     package func feedChanges(after cursor: EventCursor, for interest: FeedInterest) async throws(Problem) -> Int64? {
         do {

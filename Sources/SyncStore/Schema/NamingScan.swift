@@ -3,7 +3,7 @@ import JSONText
 package import Postgres
 import SyncModel
 
-/// Searches a table of an organization for rows that name users without having a column with the owner.
+/// Searches a table of an organization for rows that name users, but are not stored under the users' ids.
 ///
 /// Such rows are webhook messages, and parked events that name the owner of a document. No index finds them by user.
 /// Therefore all rows are read once in key order, a page at a time and without locks.

@@ -140,7 +140,7 @@ extension StoredTable {
         /// Runs this statement as ``batches(_:keep:)`` does, but before the steps of other tables, because it reads
         /// their rows.
         case first(Statement)
-        /// Deletes the user's one row together with the lane.
+        /// Deletes the user's single row together with the lane.
         case withLane
         /// Deletes the rows that a scan of the table finds. The parameters are `organization`, `users`, and the two
         /// columns of the key as texts (`first_keys`, `second_keys`).
@@ -158,8 +158,8 @@ extension StoredTable {
         /// Runs this statement instead. The parameters are `organization`, `user`, the other user (`into`), and these
         /// values.
         case update(Statement, [MergeValue], Moving = Moving())
-        /// The other user keeps its row. Without a row, it takes over the user's row `x`, provided that a condition on
-        /// `x` holds.
+        /// The other user keeps its row. If only the user has a row `x`, and a condition on `x` holds, the other user
+        /// takes it over.
         case adopt(where: String = "true")
         /// Changes nothing. The rows still name the user, who is known to be joined into the other user.
         case keep

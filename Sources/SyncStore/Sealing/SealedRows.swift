@@ -8,9 +8,9 @@ package struct SealedRows: Sendable, Hashable {
 
     package init() {}
 
-    /// Rows that were written again.
+    /// The number of rows that were written again.
     package var sealed = 0
-    /// Values that cannot be opened and were left unchanged.
+    /// The number of values that cannot be decrypted, and were left unchanged.
     package var unreadable = 0
     /// Messages for an operator about the first unreadable values. They name rows, without contents.
     package var unreadableValues: [String] = []

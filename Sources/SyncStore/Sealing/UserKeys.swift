@@ -6,9 +6,9 @@ package import SyncModel
 ///
 /// One statement handles many keys.
 package struct UserKeys: Sendable {
-    /// The maximum number of times that work is run because it lacks keys.
+    /// The maximum number of attempts at work that lacks keys.
     ///
-    /// The missing keys are fetched each time, so it rarely runs more than twice. The maximum ends work that lacks
+    /// The missing keys are fetched after each attempt, so more than two are rare. The maximum ends work that lacks
     /// other keys each time.
     static let attempts = 200
 
@@ -58,7 +58,7 @@ package struct UserKeys: Sendable {
         }
     }
 
-    /// Runs `body`, and repeats it each time that users' keys were missing.
+    /// Runs `body`, and repeats it while users' keys are missing.
     package func fetchingMissingKeys<Value>(_ body: () async throws -> Value) async throws -> Value {
         for _ in 1..<Self.attempts {
             do {

@@ -104,7 +104,7 @@ extension LeasedWorker {
             }
             if cursor != nil, !loop.places.hasRoom {
                 loop.noteFull()
-                // if there is no place now, a place that is released later causes a search
+                // checked again, because only a place that is released after `noteFull` causes a search
                 if !loop.places.hasRoom { return }
             }
         } while cursor != nil && !loop.ends

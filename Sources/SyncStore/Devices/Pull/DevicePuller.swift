@@ -9,8 +9,8 @@ package import SyncModel
 /// Entities that the device has not seen yet get the next free numbers.
 ///
 /// Such an assignment is tentative. The page's cursor names the assignment. A pull from that cursor confirms it, and a
-/// pull that repeats the previous cursor gets a new assignment. The feed is read before the device's numbers: a push
-/// commits both together, so every entity on the page that the device created has its number.
+/// pull that repeats the previous cursor gets a new assignment. The feed is read before the device's numbers. A push
+/// commits an entity and its number together, so the number of every entity that the device created is found.
 package struct DevicePuller: Sendable {
     /// The counter of numbers assigned to devices.
     package static let assigned = "sluice_local_ids_assigned_total"
