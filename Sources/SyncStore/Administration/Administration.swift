@@ -289,7 +289,7 @@ extension Problem {
             .validationFailed,
             pointer: "/settings/user_keys",
             rule: Rule.needsMasterKey,
-            "user keys require encryption at rest: set SLUICE_MASTER_KEY_FILE, with a key that wraps"
+            "user keys require encryption at rest: set SLUICE_MASTER_KEY_FILE to a file with a key for new data keys"
         )
     }
 }
