@@ -5,12 +5,11 @@ import Glibc
 import Postgres
 import Synchronization
 
-/// Runs long computations on separate threads.
+/// Runs long computations on separate threads, such as reading bodies of megabytes, planning their mutations, and
+/// writing pages.
 ///
-/// Examples are reading bodies of megabytes, planning their mutations, and writing pages.
-///
-/// The system schedules these threads with lower priority. On the threads that all tasks share, one for each core, all
-/// other requests would wait for such a computation.
+/// The system schedules these threads with lower priority. All other tasks share one thread for each core, and would
+/// have to wait for such a computation there.
 package enum BackgroundExecutor {
     /// Runs tasks on one thread fewer than there are cores, at least one, so that other requests are served without
     /// delay.
@@ -28,10 +27,10 @@ final class ThreadExecutor: TaskExecutor {
 
     private let threads: Int
     private let jobs = Mutex<Deque<UnownedJob>>([])
-    /// Is raised once for each job, and at the end once for each thread.
+    /// It is raised once for each job, and finally once for each thread.
     private let signals = DispatchSemaphore(value: 0)
 
-    /// - Parameter niceness: how much the priority of the threads is lowered (nice(1)).
+    /// - Parameter niceness: the value by which the priority of the threads is lowered (nice(1)).
     init(_ name: String, threads: Int = 1, niceness: Int32 = 0) {
         self.threads = threads
         for _ in 0..<threads {
@@ -50,12 +49,12 @@ final class ThreadExecutor: TaskExecutor {
         signals.signal()
     }
 
-    /// Ends the threads after their work is done. No task may use them any more.
+    /// Ends the threads after their work is done. No task may use them after that.
     func end() {
         for _ in 0..<threads { signals.signal() }
     }
 
-    /// Waits for the next job; nil at the end, when all jobs are done.
+    /// Waits for the next job; returns nil at the end, after all jobs.
     private func nextJob() -> UnownedJob? {
         signals.wait()
         return jobs.withLock { $0.popFirst() }

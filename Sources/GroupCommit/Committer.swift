@@ -8,7 +8,7 @@ import Synchronization
 package final class Committer<Work: GroupTransaction>: Sendable {
     /// The maximum number of tries of a group after serialization failures, deadlocks and races.
     static var attempts: Int { 6 }
-    /// The largest divisor of the usual time for a part of a halved group: each part has at least an eighth.
+    /// The largest divisor of the usual time limit. Each part of a halved group has at least an eighth of the time.
     static var maxTimeoutDivisor: Int { 8 }
 
     package let queue: GroupQueue<Work.Job>
@@ -18,9 +18,7 @@ package final class Committer<Work: GroupTransaction>: Sendable {
     private let connection: CommitterConnection
     private let metrics: CommitMetrics
     private let routes: ShardRouting?
-    /// A write of one row, which shows whether writes are possible.
-    ///
-    /// Empty if no probe is sent.
+    /// A write of one row, which tests whether writes are possible. It is empty if no probe is sent.
     private let probe: [Query]
     private let health = Mutex(WriteHealth())
     /// The group that is being committed.
@@ -97,20 +95,20 @@ package final class Committer<Work: GroupTransaction>: Sendable {
             _ = try await connection.open().run(probe)
             health.withLock { $0.probed(at: .now) }
         } catch {
-            // a write of one row takes this long only if the disk hangs
+            // a write of one row times out only if the disk hangs
             let isLate = error.kind == .timedOut
             health.withLock { $0.failedProbe(isLate ? PostgresError(.unresponsive, error.message) : error, at: .now) }
         }
     }
 
-    /// Answers jobs that have waited too long, in the queue or for a database that does not answer.
+    /// Answers jobs that have waited too long, in the queue or for a response of the database.
     func expire(after age: Duration) {
         let now = ContinuousClock.now
         let (late, failure) = current.withLock { current in
             (current.jobs.filter { !$0.isAnswered && now - $0.enqueuedAt >= age }, current.failure)
         }
         if !late.isEmpty {
-            // if a failure is known, such as a lock of another session, the database is not unresponsive
+            // a known failure, such as a lock of another session, shows that the database does respond
             let problem = failure.map { work.problem($0) } ?? .storeUnavailable
             for job in late { job.refuse(problem) }
         }
@@ -119,14 +117,14 @@ package final class Committer<Work: GroupTransaction>: Sendable {
 
     // MARK: - One group
 
-    /// - Parameter timeoutDivisor: the divisor of the usual time limit of statements, see `CommitterConnection`.
+    /// - Parameter timeoutDivisor: the divisor of the usual time limit of statements (``CommitterConnection``).
     private func commit(_ group: [Work.Job], timeoutDivisor: Int) async {
         guard let error = await tryAgain(group, timeoutDivisor: timeoutDivisor) else { return }
         metrics.retry(.tooLong)
         await split(group, error, timeoutDivisor: timeoutDivisor)
     }
 
-    /// Tries a group until it is committed, or until it is certain that it cannot be committed.
+    /// Tries a group until it is committed or cannot be committed.
     ///
     /// - Parameter takesHeavy: whether a job may change any amount of data. If false, large jobs are left to the heavy
     ///   worker.
@@ -136,7 +134,7 @@ package final class Committer<Work: GroupTransaction>: Sendable {
         context.takesHeavy = takesHeavy || worker == queue.workers
         var last: PostgresError?
         for attempt in 1...Self.attempts {
-            // no caller waits for the job any more, and other jobs wait for it
+            // no caller waits for these jobs any more, but other jobs wait for this committer
             if attempt > 1 || timeoutDivisor > 1, group.allSatisfy(\.isAnswered) { return nil }
             do {
                 try await tryOnce(group, context, timeoutDivisor: timeoutDivisor)
@@ -179,9 +177,9 @@ package final class Committer<Work: GroupTransaction>: Sendable {
                 await bisect(group, error, timeoutDivisor: timeoutDivisor)
                 return nil
             } catch CommitFailure.unavailable(let error) {
-                // usually a restart closed the idle connection, so the group is tried again on a new connection. An
-                // unreplicated group is already committed: another try would answer it as a repeat, although a
-                // failover may lose it
+                // usually a restart closed the idle connection, so the group is tried again on a new connection. A
+                // group that is not replicated is already committed: a second try would return it as a repeat, although
+                // a failover may lose it
                 let isCommitted = error.kind == .unreplicated
                 if !isCommitted { metrics.retry(.connection) }
                 if attempt > 1 || isCommitted {
@@ -200,16 +198,16 @@ package final class Committer<Work: GroupTransaction>: Sendable {
 
     /// Leaves heavy jobs to the heavy worker, and tries the other jobs again.
     ///
-    /// During shutdown, the heavy worker accepts no more jobs, so this committer commits the heavy jobs after the
-    /// others.
+    /// During shutdown, the heavy worker accepts no jobs, so this committer commits the heavy jobs after the other
+    /// jobs.
     private func deferToHeavyWorker(_ lanes: Set<LaneKey>, of group: [Work.Job], timeoutDivisor: Int) async {
         let others = group.filter { !lanes.contains($0.lane) }
         let here = group.filter { lanes.contains($0.lane) && !queue.deferToHeavyWorker($0) }
         if !others.isEmpty { await commit(others, timeoutDivisor: timeoutDivisor) }
         for job in here {
             guard queue.isClosed else {
-                // the organization already has its share of waiting jobs; if this committer did the job, other jobs
-                // would wait for it
+                // the organization already has its share of waiting jobs; other jobs would wait if this committer
+                // committed this one
                 job.refuse(.overloaded("too many writes are waiting"))
                 continue
             }
@@ -219,7 +217,9 @@ package final class Committer<Work: GroupTransaction>: Sendable {
         }
     }
 
-    /// Fetches users' keys that a group needs and that are not in memory. Returns the error if that fails.
+    /// Fetches users' keys that a group needs and that are not in memory.
+    ///
+    /// - Returns: the error if that fails.
     private func fetchMissingKeys(_ error: SealError) async -> (any Error)? {
         do {
             try await work.fetchMissingKeys(error)
@@ -229,10 +229,9 @@ package final class Committer<Work: GroupTransaction>: Sendable {
         }
     }
 
-    /// Halves a group that the database refuses.
+    /// Halves a group that the database refuses, or that contains a value that cannot be decrypted.
     ///
-    /// A group with a value that cannot be opened is halved, too. Halving ends with the failing job alone, so that no
-    /// other job fails with it.
+    /// Finally the failing job is alone, so that no other job fails because of it.
     private func bisect(_ group: [Work.Job], _ error: any Error, timeoutDivisor: Int) async {
         guard group.count > 1 else { return fail(group, error) }
         metrics.retry(.bisected)
@@ -240,13 +239,13 @@ package final class Committer<Work: GroupTransaction>: Sendable {
         await commit(Array(group[(group.count / 2)...]), timeoutDivisor: timeoutDivisor)
     }
 
-    /// Halves a group that took too long until one organization is alone.
+    /// Halves a group that took too long, until each part has jobs of one organization only.
     ///
-    /// Each half has half of the time. After that, the jobs of the remaining organization are tried one by one, with a
-    /// part of the time. A job that takes too long even alone is refused. A job whose turn has not come within twice
-    /// the usual time is refused as well, because other jobs wait.
+    /// Each half has half of the time. The jobs of one organization are then tried one by one, with a quarter of the
+    /// time. A job that takes too long alone is refused. A job that was not tried within twice the usual time is
+    /// refused as well, because other jobs wait.
     ///
-    /// A job that was alone from the start had the whole time, so another try would not help.
+    /// A group of one job already had the whole time, so the job is not tried again.
     private func split(_ group: [Work.Job], _ error: PostgresError, timeoutDivisor: Int) async {
         guard group.count > 1 else {
             if timeoutDivisor == 1, let job = group.first, !error.isRetryable {
@@ -277,10 +276,10 @@ package final class Committer<Work: GroupTransaction>: Sendable {
         await commit(group.filter { !first.contains($0.lane.organization) }, timeoutDivisor: timeoutDivisor)
     }
 
-    /// Tries a job a last time with the whole time, after it took too long in a part of the time.
+    /// Tries a job again with the whole time, after it took too long in a part of the time.
     ///
-    /// The job is left to the heavy worker, unless this is the heavy worker. Only the whole time shows that the job
-    /// takes too long.
+    /// Only the whole time shows whether the job takes too long. The heavy worker makes this attempt, so other
+    /// committers leave the job to it.
     private func giveAllTime(to job: Work.Job, _ error: PostgresError) async {
         if error.kind == .timedOut, !error.isRetryable {
             if worker != queue.workers {
@@ -295,8 +294,8 @@ package final class Committer<Work: GroupTransaction>: Sendable {
     private func fail(_ group: [Work.Job], _ error: any Error) {
         let problem = work.problem(error)
         for job in group { job.refuse(problem) }
-        // queued jobs would get the same answer while the database is unavailable, so they get it now. If only one of
-        // several servers is unavailable, jobs of other shards may succeed.
+        // if the database is unavailable, queued jobs would get the same answer, so they get it now; if only one of
+        // several servers is unavailable, jobs of other shards may succeed
         guard let error = error as? PostgresError, error.isUnavailable, let first = group.first else { return }
         let isOneOfSeveral = error.sqlState != nil || connection.hasSelectedServer
         for job in queue.drain(at: worker, fromShardOf: isOneOfSeveral ? first.lane.organization : nil) {
@@ -333,14 +332,15 @@ package final class Committer<Work: GroupTransaction>: Sendable {
         do { _ = try await connection.run([.rollback]) } catch { connection.close() }
     }
 
-    /// Leaves the connection outside a transaction and returns how to continue.
+    /// Ends the transaction on the connection, and returns how to continue after the error.
     private func failure(_ error: PostgresError, _ connection: Connection, isAlone: Bool) async -> CommitFailure {
-        // for other reasons to try again, no problem is reported to waiting jobs
+        // only these errors are kept for the answer to jobs that expire; after other errors, they get
+        // `store_unavailable`
         current.withLock { $0.failure = error.isRetryable || error.isTooLong ? error : nil }
         await leaveTransaction(connection)
         if work.isStale(error) { return .stale }
         if error.sqlState == "23505" { return .readAgain }
-        // a job that is alone can wait for a lock as long as its caller waits, because no other job waits with it
+        // a job that is alone may wait for a lock as long as its caller waits, because no other job waits with it
         if error.isTooLong, !(isAlone && error.isRetryable) { return .tooLong(error) }
         if error.isRetryable { return .contended(error) }
         if error.isUnavailable { return .unavailable(error) }

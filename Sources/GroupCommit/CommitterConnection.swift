@@ -1,10 +1,10 @@
 package import Postgres
 import Synchronization
 
-/// A committer's own connection.
+/// The connection of one committer.
 ///
-/// It is opened at first use and reopened after it was lost, at most four times a second. If the rows of groups are on
-/// several servers, there is one connection to each server.
+/// It is opened when it is first used, and again after it was lost, at most four times a second. If the rows of groups
+/// are on several servers, there is one connection to each server.
 package final class CommitterConnection: Sendable {
     /// The connection to one server, with its state.
     private struct Line {
@@ -23,9 +23,9 @@ package final class CommitterConnection: Sendable {
         var pastTraffic = Traffic()
     }
 
-    /// The time for which a server that could not be reached directly is not tried again.
+    /// The time for which no direct connection is tried to a server that could not be reached directly.
     ///
-    /// During this time, its rows are requested through the configured server.
+    /// During this time, the committer uses the configured server for the rows.
     private static let fallback: Duration = .seconds(10)
 
     private let configuration: ConnectionConfiguration
@@ -34,7 +34,7 @@ package final class CommitterConnection: Sendable {
     private let state = Mutex(State())
 
     /// - Parameters:
-    ///   - isInPlace: whether the committer's thread drives the connection. If so, the thread belongs to the committer
+    ///   - isInPlace: whether the committer's thread drives the connection. Such a thread must belong to the committer
     ///     alone.
     ///   - onFallback: called as in `ShardRouting`.
     package init(
@@ -47,9 +47,7 @@ package final class CommitterConnection: Sendable {
         self.onFallback = onFallback
     }
 
-    /// Sets the server that has the rows of the next group.
-    ///
-    /// Nil for the configured server.
+    /// Sets the server that has the rows of the next group; nil for the configured server.
     func selectServer(_ server: ServerAddress?) { state.withLock { $0.server = server } }
 
     /// Whether the rows of groups are on several servers.
@@ -65,12 +63,12 @@ package final class CommitterConnection: Sendable {
         }
     }
 
-    /// The open connection.
+    /// Returns the open connection, or opens one.
     ///
     /// - Parameter timeoutDivisor: the divisor of a statement's usual time limit: 1 for the whole limit, 2 for half of
     ///   it.
-    /// - Throws: the failure to connect. Within a quarter of a second after a failed try, the same failure is thrown
-    ///   again.
+    /// - Throws: the error of the failed attempt to connect. For a quarter of a second after it, the same error is
+    ///   thrown without another attempt.
     func open(timeoutDivisor: Int = 1) async throws(PostgresError) -> Connection {
         let (connection, server) = try await nearest()
         let limit = configuration.statementTimeout / timeoutDivisor
@@ -124,7 +122,7 @@ package final class CommitterConnection: Sendable {
                     try await Connection.open(configuration)
                 }
             state.withLock { state in
-                // after a restart of the server, its old connection is closed
+                // after a restart of the server, its old connection is of no use
                 for (old, line) in state.lines where old?.host == server?.host && old?.port == server?.port {
                     state.pastTraffic = state.pastTraffic + (line.connection?.traffic ?? Traffic())
                     line.connection?.close()
@@ -153,9 +151,7 @@ package final class CommitterConnection: Sendable {
 package struct ShardRouting: Sendable {
     /// The server that has a shard's rows, if known.
     let server: @Sendable (Int) -> ServerAddress?
-    /// Called when a server cannot be reached.
-    ///
-    /// It is called only for a server that answered before, or that was not tried before.
+    /// Called if a server cannot be reached that was not tried before, or that could be reached before.
     let onFallback: @Sendable (ServerAddress, PostgresError) -> Void
 
     package init(

@@ -4,13 +4,13 @@ package import SyncModel
 
 /// Accepts jobs and commits them in groups.
 ///
-/// While a committer is busy, arriving jobs are queued. When it is free, it takes all waiting jobs. There is no timer,
+/// While a committer is busy, arriving jobs are queued. When it is free, it takes the waiting jobs. There is no timer,
 /// so an idle committer adds no latency.
 ///
 /// Jobs of an organization always go to the same committer, so two groups of one process never wait for each other.
-/// Jobs of all organizations of a partition go to the same committer, too, because the first row that a statement
-/// writes to a partition costs more than the next ten. Heavy jobs go to a separate committer, on a separate thread,
-/// while no other job of their organization is committed.
+/// Jobs of all organizations of a partition also go to one committer, because the first row that a statement writes to
+/// a partition costs more than the next ten. Heavy jobs go to a separate committer on a separate thread. While it
+/// commits one, no other job of its organization is committed.
 package final class Committers<Work: GroupTransaction>: Service {
     private let queue: GroupQueue<Work.Job>
     private let committers: [Committer<Work>]
@@ -20,7 +20,8 @@ package final class Committers<Work: GroupTransaction>: Service {
     ///   - count: the number of committers of light jobs; each has its own connection.
     ///   - hasHeavyWorker: whether one more committer commits heavy jobs.
     ///   - limits: the limits of a group.
-    ///   - timeout: how long a job may wait, queued or for the database, before it is answered `store_unavailable`.
+    ///   - timeout: the time after which a waiting job is answered `store_unavailable`, whether it is queued or waits
+    ///     for the database.
     package init(
         _ count: Int,
         doing work: Work,
@@ -54,7 +55,7 @@ package final class Committers<Work: GroupTransaction>: Service {
 
     /// Commits a job together with others, and returns its answer.
     ///
-    /// - Parameter place: the partition or shard of the job's organization. All its jobs go to one committer.
+    /// - Parameter place: the partition or shard of the job's organization, whose jobs all go to one committer.
     package func submit<Value: Sendable>(
         at place: Placement,
         _ job: (JobCompletion<Value>) -> Work.Job
@@ -66,9 +67,7 @@ package final class Committers<Work: GroupTransaction>: Service {
         return try result.get()
     }
 
-    /// Queues a job to be committed together with others.
-    ///
-    /// It does not wait for the answer.
+    /// Queues a job to be committed together with others, without waiting for the answer.
     package func submit<Value: Sendable>(_ job: Work.Job, at place: Placement, _ reply: JobCompletion<Value>) {
         guard !queue.add(job, at: place) else { return }
         reply.send(.failure(Problem.overloaded("too many writes are waiting")))
@@ -89,7 +88,7 @@ package final class Committers<Work: GroupTransaction>: Service {
                 group.addTask(executorPreference: BackgroundExecutor.executor) { await committer.run() }
             }
             group.addTask {
-                // jobs that a stuck database keeps waiting get their answer in time
+                // answers jobs in time while the database does not respond
                 await withTaskCancellationOrGracefulShutdownHandler {
                     while !Task.isCancelled, !Task.isShuttingDownGracefully {
                         for committer in self.committers {
@@ -121,7 +120,7 @@ package struct CommitterDatabase: Sendable {
     package let connection: ConnectionConfiguration
     /// The routing of groups if the database has several servers.
     package let routes: ShardRouting?
-    /// A write of one row, by which idle committers test whether they can write; empty for no such write.
+    /// A write of one row, with which idle committers test whether they can write; empty if they must not.
     package let probe: [Query]
 
     package init(_ connection: ConnectionConfiguration, routes: ShardRouting?, probe: [Query]) {

@@ -61,9 +61,9 @@ package final class GroupQueue<Job: GroupJob>: Sendable {
     /// Adds a job; returns false if the queue is full or closed.
     ///
     /// - Parameter place: the partition or shard of the organization. One worker does all light jobs of a partition,
-    ///   because the first row that a statement writes to a partition costs more than the next ten. The number of
-    ///   participating workers determines which worker it is. Shards are distributed over all workers at any load,
-    ///   because two shards never share a group.
+    ///   because the first row that a statement writes to a partition costs more than the next ten. The worker depends
+    ///   on the number of participating workers. Shards are always distributed over all workers, because two shards
+    ///   never share a group.
     package func add(_ job: Job, at place: Placement) -> Bool {
         let (isAdded, consumer) = state.withLock { state -> (Bool, CheckedContinuation<Void, Never>?) in
             guard !state.isClosed else { return (false, nil) }
@@ -88,7 +88,7 @@ package final class GroupQueue<Job: GroupJob>: Sendable {
 
     /// Leaves a job of the current group to the worker for heavy jobs.
     ///
-    /// Returns false if that worker accepts no more jobs.
+    /// - Returns: false if that worker accepts no more jobs.
     func deferToHeavyWorker(_ job: Job) -> Bool {
         state.withLock { state in
             guard !state.isClosed else { return false }
@@ -112,9 +112,9 @@ package final class GroupQueue<Job: GroupJob>: Sendable {
         consumer?.resume()
     }
 
-    /// The next group for a worker. The worker's previous group counts as done.
+    /// Waits for jobs, and returns the next group of a worker. The worker's previous group counts as done.
     ///
-    /// It waits for the first job. An empty group requests a probe. Nil if the queue is closed and empty.
+    /// An empty group is a request to probe the connection. The result is nil if the queue is closed and empty.
     ///
     /// - Parameter took: the duration of the previous group; nil if it was not measured.
     func next(at worker: Int, took: Duration? = nil) async -> [Job]? {
@@ -124,7 +124,7 @@ package final class GroupQueue<Job: GroupJob>: Sendable {
                 let items = state.line.take(at: worker)
                 state.weights[worker] = items.reduce(0) { $0 + $1.weight }
                 state.shards[worker] = items.first?.shard
-                // another worker may still add jobs for this worker
+                // another worker may still leave jobs to this worker
                 return (
                     state.jobs(of: items), state.isClosed && state.line.isIdle(for: worker),
                     state.probes.remove(worker) != nil
@@ -149,12 +149,12 @@ package final class GroupQueue<Job: GroupJob>: Sendable {
     /// The shard of a worker's current group; nil without shards.
     func shard(at worker: Int) -> Int? { state.withLock { $0.shards[worker] } }
 
-    /// Ends the group of a worker. After that, another worker can take jobs of the group's organizations.
+    /// Ends the group of a worker, so that other workers can take jobs of the group's organizations.
     private func finish(at worker: Int, _ took: Duration?) {
         let consumers = state.withLock { state in
             let woken = state.line.finish(at: worker, took: took.map { $0 / .microseconds(1) })
             state.activeWorkers.remove(state.weights.removeValue(forKey: worker) ?? 0)
-            // after closing, every consumer checks whether jobs are left
+            // once the queue is closed, every waiting worker checks whether jobs are left
             let workers = state.isClosed ? Set(state.consumers.keys) : woken
             return workers.compactMap { state.consumers.removeValue(forKey: $0) }
         }
@@ -177,7 +177,7 @@ package final class GroupQueue<Job: GroupJob>: Sendable {
         state.withLock { state in state.remove(state.line.drain(at: worker, fromShardOf: organization)) }
     }
 
-    /// Stops accepting jobs. Waiting jobs are still returned to the committers.
+    /// Stops accepting jobs. The queued jobs are still given to the committers.
     package func close() {
         let consumers = state.withLock { state in
             state.isClosed = true

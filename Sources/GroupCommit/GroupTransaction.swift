@@ -12,16 +12,16 @@ package protocol GroupTransaction: Sendable {
     /// - Throws: `PostgresError`, ``CommitFailure``, or the errors of `Catalog`. In these cases, nothing is committed.
     func commit(_ group: [Job], on connection: Connection, _ context: RetryContext) async throws
 
-    /// Returns the problem for a job that failed. The details are logged.
+    /// Returns the problem for a job that failed, and logs the details.
     func problem(_ error: any Error) -> Problem
 
-    /// The problem for a job that failed alone although it had the time of a whole group.
+    /// Returns the problem for a job that failed alone, with the time of a whole group.
     func problem(_ error: PostgresError, ofLone job: Job) -> Problem
 
     /// Whether a database error means that the cached organizations are out of date.
     func isStale(_ error: PostgresError) -> Bool
 
-    /// Fetches the keys of users with which values are sealed or have to be sealed.
+    /// Fetches the users' keys that an error lists.
     func fetchMissingKeys(_ error: SealError) async throws
 
     /// Drops a group's organizations from the cache.
@@ -32,7 +32,7 @@ extension GroupTransaction {
     package func problem(_ error: PostgresError, ofLone job: Job) -> Problem { problem(error) }
 }
 
-/// One piece of work on one lane that is committed together with others.
+/// Work on one lane that is committed together with other jobs.
 package protocol GroupJob: Sendable {
     /// The lane of the job. A group has at most one job of a lane.
     var lane: LaneKey { get }
@@ -83,7 +83,7 @@ package final class JobCompletion<Value: Sendable>: Sendable {
     }
 }
 
-/// The reason why a group was not committed, which determines how to continue.
+/// The reason why a group was not committed. It determines how the committer continues.
 package enum CommitFailure: Error {
     /// The group has to be tried again with all look-ups.
     case readAgain
@@ -91,9 +91,9 @@ package enum CommitFailure: Error {
     case contended(PostgresError)
     /// A statement took too long, or waited too long for a lock.
     ///
-    /// The cause is a job in the group, and not the database.
+    /// The cause is a job of the group, because the database is available.
     case tooLong(PostgresError)
-    /// These lanes' jobs change so much that no other job may wait for them.
+    /// The jobs of these lanes change so much that no other job may wait for them.
     case heavy(Set<LaneKey>)
     /// The cached organizations are out of date.
     case stale
@@ -108,17 +108,17 @@ package struct RetryContext: Sendable {
     package var looksUpAll = false
     /// Whether data keys were read again, because a value was sealed with an unknown data key.
     ///
-    /// If so, the value stays closed.
+    /// In that case, a value whose key is still unknown counts as unreadable.
     package var hasNewestKeys = false
-    /// Whether heavy jobs may be done, because the group has only jobs of one organization.
+    /// Whether heavy jobs may be done, because this is the heavy worker or the gateway shuts down.
     package var takesHeavy = false
 }
 
 extension Spans {
     /// Starts the span of a group's commit, if a job of the group is recorded.
     ///
-    /// The span is in the trace of the first recorded job. It is linked to all recorded jobs, and these to it, because
-    /// a span has only one parent.
+    /// The span is in the trace of the first recorded job, because a span has only one parent. It is linked with all
+    /// recorded jobs in both directions.
     static func commit(_ group: [some GroupJob], of noun: String) -> GatewaySpan? {
         guard isOn else { return nil }
         let jobs = group.compactMap(\.span)
@@ -129,7 +129,7 @@ extension Spans {
         }
         span.set(.database, "postgresql")
         span.set(.databaseOperation, "COMMIT")
-        // one operation is no batch (OpenTelemetry, Database spans)
+        // a single operation is not a batch (OpenTelemetry, Database spans)
         if group.count > 1 { span.set(.batchSize, group.count) }
         span.set(.mutations, group.reduce(0) { $0 + $1.weight })
         return span

@@ -2,22 +2,24 @@ import Metrics
 package import Postgres
 import SyncModel
 
-/// Whether one writer can commit at present, for readiness. Reads do not show it.
+/// Whether one writer can commit at present, for readiness. Reads do not show that.
 ///
-/// A commit is proof that writes are possible, and a failed commit counts until the next commit succeeds. An idle
-/// writer is probed with a write of one row. Only failures of the database as a whole count. A refused job, a contended
-/// row and a statement that takes too long do not count. A refused job makes a probe due, and a failed probe counts
-/// with any error.
+/// A commit shows that writes are possible. A failed commit counts until the next commit succeeds. An idle writer is
+/// probed with a write of one row.
+///
+/// Only failures of the database as a whole count. A refused job, a contended row and a statement that takes too long
+/// do not count. A refused job makes a probe due, and any error of the probe counts.
 package struct WriteHealth: Sendable {
-    /// How long a writer can fail before the gateway is not ready. A restart of the database is usually shorter.
+    /// The time for which a writer may fail before the gateway is not ready. A restart of the database is usually
+    /// shorter.
     package static let timeout: Duration = .seconds(3)
-    /// How long a lack of resources or a refusal by the database counts, unless a job is committed.
+    /// The time for which a lack of resources or a refusal by the database counts, unless a job is committed.
     ///
-    /// A successful probe does not end this time, because on a full disk it can reuse space, while the next job finds
-    /// no space. As a result, readiness changes at most twice a minute. While commits are not replicated, a commit is
-    /// not proof either, because a commit without changes does not wait for a standby.
+    /// A successful probe does not end this time, because on a full disk the probe can reuse space, while the next job
+    /// finds none. As a result, readiness changes at most twice a minute. While commits are not replicated, a commit
+    /// does not end it either, because a commit without changes does not wait for a standby.
     package static let shortage: Duration = .seconds(30)
-    /// How long a writer may be idle before it is probed.
+    /// The time for which a writer may be idle before it is probed.
     ///
     /// It is also the pause between probes while the writer fails.
     package static let probeInterval: Duration = .seconds(10)
@@ -35,9 +37,9 @@ package struct WriteHealth: Sendable {
 
     package init() {}
 
-    /// Whether an error means that the database as a whole accepts no writes.
+    /// Whether an error shows that the database as a whole accepts no writes.
     package static func counts(_ error: PostgresError) -> Bool {
-        // a full pool only means much work, and 53400 is a limit that a single statement exceeds
+        // a full pool only means that there is much work, and 53400 is a limit that a single statement exceeds
         (error.isUnavailable || error.isOfDatabase) && error.kind != .poolExhausted && error.sqlState != "53400"
     }
 
@@ -60,8 +62,8 @@ package struct WriteHealth: Sendable {
 
     /// Records the failure of a probe.
     ///
-    /// A probe depends on no job, so each failure concerns the database as a whole. This includes error 54000 of a
-    /// server without free transaction ids, although a single job can also cause this error.
+    /// A probe does not depend on a job, so each of its failures concerns the database as a whole. This includes the
+    /// error 54000 of a server without free transaction ids, which a single job can also cause.
     package mutating func failedProbe(_ error: PostgresError, at now: ContinuousClock.Instant) {
         guard !error.isRetryable, error.kind != .cancelled, error.kind != .poolExhausted else { return }
         record(error, at: now)
@@ -84,9 +86,7 @@ package struct WriteHealth: Sendable {
         if error.kind == .unreplicated { (lackingSince, unreplicatedAt) = (now, now) }
     }
 
-    /// The reason why the gateway is not ready.
-    ///
-    /// Nil while the writer succeeds, or has failed only for a moment.
+    /// The reason why the gateway is not ready; nil while the writer succeeds, or has failed only for a moment.
     package func writeFailure(at now: ContinuousClock.Instant) -> PostgresError? {
         guard let failingSince, now - failingSince >= Self.timeout else { return nil }
         return failure
@@ -116,7 +116,7 @@ package struct CommitMetrics: Sendable {
         case connection
         /// A job would change too much to share a group.
         case heavy
-        /// The database refused the group; it is halved.
+        /// The database refused the group, which was then halved.
         case bisected
         /// A statement of the group took too long, or waited too long for a lock.
         case tooLong = "too_long"

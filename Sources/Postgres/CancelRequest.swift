@@ -1,13 +1,13 @@
 import CLibPQ
 import Synchronization
 
-/// One request to cancel, sent from a separate thread.
+/// One request to cancel a statement, which a separate thread sends.
 ///
-/// PQcancel connects and waits without a time-out. If a server were stopped or unreachable, it would block the
-/// connection's thread, so that the thread could not enforce deadlines.
+/// PQcancel connects and waits without a time-out. While a server is stopped or unreachable, it would block the
+/// connection's thread, which could then not enforce deadlines.
 ///
-/// While a request is under way, the connection must not start other work, because the request could cancel that work.
-/// The separate thread may outlive the connection while the kernel still tries to connect. It holds only its own
+/// While the request is in progress, the connection must not start other work, because the request could cancel that
+/// work. The separate thread may outlive the connection while the kernel still tries to connect. It owns only its
 /// socket.
 final class CancelRequest: Sendable {
     private let sent = Atomic(false)
@@ -38,7 +38,7 @@ final class CancelKey: @unchecked Sendable {
     /// Sends the request and waits until the server has received it.
     func send() {
         withUnsafeTemporaryAllocation(of: CChar.self, capacity: 256) { message in
-            // A failure needs no handling: the connection is closed when the statement does not end.
+            // A failure needs no handling, because the connection is closed if the statement does not end.
             _ = PQcancel(pointer, message.baseAddress, Int32(message.count))
         }
     }

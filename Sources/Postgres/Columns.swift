@@ -1,6 +1,6 @@
 /// The rows that a statement takes as input, column by column.
 ///
-/// Only this type combines a column's name, type and value. It generates the SQL for a statement's input.
+/// It is the only place that combines a column's name, type and value, and it generates the SQL of a statement's input.
 ///
 /// ```swift
 /// private static let columns = Columns<Device>(
@@ -30,9 +30,7 @@ public struct Columns<Row>: Sendable {
     private let columns: [Column]
     private var prefix = ""
 
-    /// The columns of all parts, in this order.
-    ///
-    /// They are a statement's first parameters.
+    /// Combines the columns of all parts in this order. They are the first parameters of a statement.
     public init(_ parts: Columns<Row>...) {
         columns = parts.flatMap(\.columns)
     }
@@ -62,29 +60,24 @@ public struct Columns<Row>: Sendable {
         columns.map { others[$0.name] ?? "\(table).\($0.name)" }.joined(separator: ", ")
     }
 
-    /// An upsert's assignments for all columns except the columns with the given names.
-    ///
-    /// `a = excluded.a, b = excluded.b`
+    /// The assignments of an upsert to all columns except those with the given names: `a = excluded.a, b = excluded.b`.
     public func overwritten(except keys: Set<String>) -> String {
         columns.map(\.name).filter { !keys.contains($0) }.map { "\($0) = excluded.\($0)" }.joined(separator: ", ")
     }
 
-    /// `a = k.a, b = k.b`: an update's assignments.
+    /// The assignments of an update: `a = k.a, b = k.b`.
     public func assigned(from table: String) -> String {
         columns.map { "\($0.name) = \(table).\($0.name)" }.joined(separator: ", ")
     }
 
-    /// An update's assignments if no row has a value in any of the columns.
-    ///
-    /// `a = NULL, b = NULL`
+    /// The assignments of an update if no row has a value in any of the columns: `a = NULL, b = NULL`.
     public var cleared: String { columns.map { "\($0.name) = NULL" }.joined(separator: ", ") }
 
-    /// The names of the parameters that take the rows, one array for each column.
+    /// The names of the parameters for the rows, one array for each column.
     public var inputs: [String] { columns.map { prefix + $0.name } }
 
-    /// The same columns with a prefix in the names of their parameters.
-    ///
-    /// It is for a statement that takes several kinds of rows.
+    /// Returns the same columns with a prefix in the names of their parameters, for a statement with several kinds of
+    /// rows.
     public func inputs(prefixed prefix: String) -> Self {
         var copy = self
         copy.prefix = prefix

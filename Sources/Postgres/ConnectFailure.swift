@@ -1,25 +1,23 @@
-/// The reason why a server did not provide a connection, for decisions on how to continue.
+/// The reason why a connection could not be opened, by which callers decide how to continue.
 public enum ConnectFailure: String, Sendable, CaseIterable {
-    // The server answered, and refused the session.
+    // Reasons of a server that answered and refused the session.
     /// SQLSTATE 28000: no such role.
     case roleMissing
     /// 28000: the role has NOLOGIN.
     case loginForbidden
     /// 28P01, or 28000 from `peer`, `ident`, `cert` and similar methods.
     case authentication
-    /// The server requires a password, and no password is configured.
+    /// The server requires a password, but no password is configured.
     case passwordMissing
     /// 28000: no line of `pg_hba.conf` admits this host, role and database.
     case notAdmitted
-    /// 28000 without a text that distinguishes the cases above.
-    ///
-    /// For example, the server reports errors in another language.
+    /// 28000 without a text that distinguishes the cases above, for example because the server reports errors in
+    /// another language.
     case roleRefused
     /// 3D000.
     case databaseMissing
-    /// The database does not admit the role.
-    ///
-    /// 42501: the role lacks CONNECT on the database; 55000: the database accepts no connections.
+    /// The database does not admit the role: the role lacks CONNECT on it (42501), or it accepts no connections
+    /// (55000).
     case databaseClosed
     /// 53300.
     case noRoom
@@ -28,7 +26,7 @@ public enum ConnectFailure: String, Sendable, CaseIterable {
     /// Another SQLSTATE.
     case refusedByServer
 
-    // No server answered.
+    // Reasons without an answer from a server.
     /// Nothing listens at the host's port.
     case connectionRefused
     /// There is no Unix socket at this path.
@@ -41,7 +39,7 @@ public enum ConnectFailure: String, Sendable, CaseIterable {
     case hostUnreachable
     /// Nothing answered in time.
     case timedOut
-    /// TLS: the server does not support it, or a certificate of the server or client, or a file, is refused.
+    /// TLS failed: the server does not support it, or a file or a certificate of the server or the client was refused.
     case encryption
 
     /// Whether a PostgreSQL server or a pooler answered.
@@ -69,9 +67,9 @@ extension ConnectFailure {
 
     /// Reads libpq's message of a failed connection, one line for each tried host.
     ///
-    /// libpq has no other way to return the SQLSTATE of an error before the session starts. Verbose errors contain it
-    /// between severity and text, as in `FATAL:  28000: role "x" does not exist`. The first host's error is used, but
-    /// an answer of any server takes precedence over a missing answer.
+    /// libpq returns the SQLSTATE of an error before the session's start only in its message. Verbose errors contain it
+    /// between severity and text, as in `FATAL: 28000: role "x" does not exist`. The first host's error is used, unless
+    /// another server has answered.
     static func read(_ text: String) -> Report {
         var report = Report(message: "")
         var lines: [String] = []
@@ -91,7 +89,7 @@ extension ConnectFailure {
         return report
     }
 
-    /// A line without its SQLSTATE, and the SQLSTATE.
+    /// Returns a line without its SQLSTATE, and the SQLSTATE.
     private static func withoutState(_ line: String) -> (String, String?) {
         guard let found = line.firstMatch(of: #/(\S:  )([0-9A-Z]{5}): /#) else { return (line, nil) }
         var plain = line
@@ -122,14 +120,14 @@ extension ConnectFailure {
         }
     }
 
-    /// The failure for an error that arises on the client; nil for an unknown error.
+    /// The failure for an error that libpq reports itself; nil for an unknown error.
     private static func of(_ text: String) -> ConnectFailure? {
         let isSocket = text.contains("on socket \"")
         if text.contains("no password supplied") { return .passwordMissing }
         if text.contains("could not translate host name") { return .hostUnknown }
         if isSocket, text.contains("No such file or directory") { return .socketMissing }
         if isSocket, text.contains("Permission denied") { return .socketForbidden }
-        // the socket of a crashed server refuses connections as a port does
+        // the socket of a crashed server refuses connections, as a port without a server does
         if text.contains("Connection refused") { return .connectionRefused }
         for userMessage in ["No route to host", "Network is unreachable", "Host is down"]
         where text.contains(userMessage) {

@@ -1,16 +1,15 @@
 import Synchronization
 
-/// One session on the server, driven by its own system thread or by its caller's thread.
+/// One session on the server, driven by a separate thread or by the threads of its callers.
 ///
 /// Calls from several tasks run in sequence, in the order in which they were made. If the task that awaits a call is
 /// cancelled, or the call's deadline passes, the statement is cancelled on the server. After that, the connection is
 /// drained and remains usable. If the server does not react within a second, the connection is closed.
 ///
-/// The thread ends with `close()`, when the last reference is released, and when the connection is lost.
+/// The session's thread ends after `close()`, when the last reference is released, or when the connection is lost.
 public final class Connection: Sendable {
-    /// The additional time that a call may take beyond `statementTimeout` by default.
-    ///
-    /// Because of this margin, the server's own time-out normally occurs first.
+    /// The time by which the limit of a call exceeds `statementTimeout` by default, so that the server's time-out
+    /// normally occurs first.
     public static let timeoutMargin: Duration = .seconds(1)
 
     private let mailbox: Mailbox
@@ -31,7 +30,7 @@ public final class Connection: Sendable {
 
     /// Connects, authenticates and applies the settings.
     ///
-    /// Throws `unavailable` if no connection can be made, `cancelled`, or `server` if a setting is refused.
+    /// Throws `unavailable` if no connection can be made, `cancelled`, or `server` if the server refuses a setting.
     public static func open(_ configuration: ConnectionConfiguration) async throws(PostgresError) -> Connection {
         guard let mailbox = Mailbox() else { throw PostgresError(.unavailable, "no file descriptor left") }
         let connection = Connection(mailbox: mailbox, statementTimeout: configuration.statementTimeout)
@@ -53,10 +52,10 @@ public final class Connection: Sendable {
         return connection
     }
 
-    /// Connects on the calling thread, for a caller that has its own thread.
+    /// Connects on the calling thread, for a caller that has a separate thread.
     ///
-    /// This call and all later calls block the thread until they are done, so a call needs no switch of threads. A
-    /// closed session is only detected at the next call.
+    /// This call and all later calls block the thread until they are done, so that no switch of threads is needed. A
+    /// closed session is not detected before the next call.
     ///
     /// Throws as ``open(_:)`` does.
     public static func openInPlace(_ configuration: ConnectionConfiguration) throws(PostgresError) -> Connection {
@@ -71,8 +70,9 @@ public final class Connection: Sendable {
     /// Runs all queries in one pipeline with one Sync, and returns their results in order.
     ///
     /// Outside an explicit transaction, the queries are one implicit transaction. After a failure, the server skips the
-    /// rest of the pipeline, and the first error is thrown, with the index of its statement. `timeout` replaces the
-    /// default, which is the sum of the configuration's `statementTimeout` and `timeoutMargin`. The server's own
+    /// rest of the pipeline, and the first error is thrown with the index of its statement.
+    ///
+    /// The default of `timeout` is the sum of the configuration's `statementTimeout` and `timeoutMargin`. The server's
     /// time-out still applies to each statement.
     public func run(_ queries: [Query], timeout: Duration? = nil) async throws(PostgresError) -> [Rows] {
         if queries.isEmpty { return [] }
@@ -92,9 +92,7 @@ public final class Connection: Sendable {
         return rows
     }
 
-    /// Runs a text of one or more statements without parameters, for migrations.
-    ///
-    /// The results are discarded.
+    /// Runs a text of one or more statements without parameters, for migrations. The results are discarded.
     ///
     /// Without a `timeout`, only the server's time-outs apply, which the script may set. Outside an explicit
     /// transaction, the whole script is one implicit transaction. COPY to or from the client is refused and ends the
@@ -107,7 +105,7 @@ public final class Connection: Sendable {
         _ = try await perform(.pipeline([]), timeout: timeout).get()
     }
 
-    /// The total work of all calls of `run`, including failed calls.
+    /// The total work of all calls of `run`, including those that failed.
     public var traffic: Traffic {
         var traffic = Traffic()
         traffic.statements = statements.load(ordering: .relaxed)
@@ -123,23 +121,19 @@ public final class Connection: Sendable {
     /// False if the configuration does not require writes.
     public var isReadOnly: Bool { mailbox.isReadOnly }
 
-    /// Whether calls can still succeed.
-    ///
-    /// If the server closes an idle connection, the value changes immediately.
+    /// Whether calls can still succeed. It is false as soon as the server closes the connection, even while it is idle.
     public var isUsable: Bool { mailbox.isUsable }
 
-    /// The server process announced to the connection's user.
+    /// The number of the server process, as it was announced at the start of the session.
     ///
-    /// A pooler announces its own number.
+    /// A pooler announces a number that it chooses.
     var announcedProcess: Int32 { mailbox.serverProcess }
 
     /// Whether the last call left a transaction open, failed or not.
     public var isInTransaction: Bool { mailbox.transaction == .open }
 
-    /// Whether the connection works but should be replaced.
-    ///
-    /// A connection should be replaced if its buffers are large, or if its prepared statements no longer fit the
-    /// schema.
+    /// Whether the connection works but should be replaced, because its buffers are large or its prepared statements no
+    /// longer fit the schema.
     var needsReplacement: Bool { mailbox.needsReplacement }
 
     /// Ends the session and its thread, without waiting for either.
@@ -156,9 +150,7 @@ public final class Connection: Sendable {
         await mailbox.waitForEnd()
     }
 
-    /// Rolls an open transaction back, even in a cancelled task.
-    ///
-    /// If that fails, closes the connection.
+    /// Rolls an open transaction back, even in a cancelled task. If that fails, closes the connection.
     func rollback() async {
         guard isInTransaction, isUsable else { return }
         let outcome = await perform(.pipeline([.rollback]), timeout: .seconds(1), heedsCancellation: false)
@@ -190,7 +182,7 @@ public struct Traffic: Sendable, Equatable {
     ///
     /// The preparation of a statement at its first use does not count.
     public var statements = 0
-    /// The number of pipelines. Each is sent completely before the results are awaited.
+    /// The number of pipelines. Each is sent completely before its results are awaited.
     public var roundTrips = 0
 
     public init() {}

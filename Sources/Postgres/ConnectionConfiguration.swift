@@ -2,36 +2,32 @@
 public struct ConnectionConfiguration: Sendable {
     /// A libpq connection URI or keyword string. It may contain a password, so it must not be logged.
     public var uri: String
-    /// Another server to connect to, of the dialect's kind; nil for the server in the URI.
+    /// Another server to which to connect, of the dialect's kind; nil for the server in the URI.
     ///
-    /// The database and the role are the same.
+    /// The database and the role are those of the URI.
     public var server: ServerAddress?
     /// The application name in `pg_stat_activity`.
     public var applicationName: String
-    /// Server settings, SET once after connecting, such as `("lock_timeout", "2s")`.
+    /// The server settings, which are SET once after connecting, such as `("lock_timeout", "2s")`.
     public var settings: [(String, String)]
     /// The maximum time for connecting, including authentication. It does not limit name resolution.
     public var connectTimeout: Duration
-    /// The server's `statement_timeout`. It limits each statement; the limit of a whole pipeline is longer by
-    /// `Connection.timeoutMargin`. Zero or less: no limit.
+    /// The server's `statement_timeout`, for each statement. The limit of a whole pipeline is longer by
+    /// `Connection.timeoutMargin`. Zero or less means no limit.
     public var statementTimeout: Duration
-    /// Whether settings are applied to the session. If false, run only statements without a name. They leave nothing in
-    /// a session that a pooler may give to another client next.
+    /// Whether settings are applied to the session. If false, run only statements without a name, because they leave
+    /// nothing in a session that a pooler may give to another client.
     public var ownsSession = true
     /// Whether to refuse servers that cannot write, and to replace such sessions.
     ///
     /// It sets `target_session_attrs=read-write`, and replaces sessions whose server stops writing. A
     /// `target_session_attrs` in the URI or in `PGTARGETSESSIONATTRS` takes precedence.
     public var requiresWrites = true
-    /// The adaptation of statements for servers of another kind.
-    ///
-    /// Nil if there is only one kind of servers.
+    /// The adaptation of statements for servers of another kind; nil if there is only one kind of servers.
     public var dialect: Dialect?
     /// Called on the connection's thread for each notice or warning. It must not block.
     public var onNotice: (@Sendable (String) -> Void)?
-    /// Called on the connection's thread for each NOTIFY on a subscribed channel.
-    ///
-    /// It must not block.
+    /// Called on the connection's thread for each NOTIFY on a subscribed channel. It must not block.
     public var onNotification: (@Sendable (Notification) -> Void)?
 
     /// A NOTIFY from another session.
@@ -43,8 +39,8 @@ public struct ConnectionConfiguration: Sendable {
 
     /// Whether a text is a libpq connection URI or keyword string that can be used.
     ///
-    /// False if the password is not percent-encoded, so that a part of it would be interpreted as another part of the
-    /// URI.
+    /// It is false if the password is not percent-encoded, because libpq would then interpret a part of it as another
+    /// part of the URI.
     public static func isURI(_ text: String) -> Bool { LibPQConnection.password(in: text) != nil }
 
     /// - Parameter connectTimeout: must be positive.
@@ -67,13 +63,13 @@ public struct ConnectionConfiguration: Sendable {
     }
 }
 
-/// The address of a server, as in libpq's `host` and `port`.
+/// The address of a server, as libpq's `host` and `port`.
 public struct ServerAddress: Sendable, Hashable, CustomStringConvertible {
     public let host: String
     public let port: Int32
     /// The server's result for `Dialect.identity`.
     ///
-    /// From this host, the address may lead to a different server, especially with `localhost`.
+    /// The address may lead to a different server from this host, especially with `localhost`.
     public let identity: String
 
     public init(host: String, port: Int32, identity: String) {
@@ -86,7 +82,7 @@ public struct ServerAddress: Sendable, Hashable, CustomStringConvertible {
     public var description: String { "\(host):\(port)" }
 }
 
-/// The cancellation and deadline that end a job early.
+/// The cancellation and the deadline, which can end a job early.
 struct Limits: Sendable {
     let deadline: ContinuousClock.Instant?
     let ticket: CancellationToken

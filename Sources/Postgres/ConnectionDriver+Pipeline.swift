@@ -3,10 +3,10 @@ import Glibc
 extension ConnectionDriver {
     /// The maximum number of bytes of a statement's values.
     ///
-    /// A protocol message has less than 1 GiB, and a part of it is not available for values.
+    /// A message of the protocol has less than 1 GiB, and not all of it is available for values.
     private static let maximumMessage = 0x3fff_0000
-    /// The size of a send buffer above which the connection should be replaced. libpq keeps the largest send buffer
-    /// that it ever needed.
+    /// The size of a send buffer above which the connection should be replaced, because libpq never makes the buffer
+    /// smaller.
     private static let replacementAge = 16 << 20
 
     /// Sends all queries with one Sync and collects their results.
@@ -57,7 +57,8 @@ extension ConnectionDriver {
         return try queries.map(translation)
     }
 
-    /// The reason why these queries cannot be sent, found before any of them is sent.
+    /// Returns the reason why these queries cannot be sent; nil if they can. It is determined before any of them is
+    /// sent.
     private func refusal(of queries: [Query]) -> PostgresError? {
         for (index, query) in queries.enumerated() {
             let name = query.statement.name
@@ -74,9 +75,10 @@ extension ConnectionDriver {
         return nil
     }
 
-    /// Passes the queries to libpq, preparing statements at their first use.
+    /// Passes the queries to libpq, and prepares statements at their first use.
     ///
-    /// A returned error is from libpq, not from the server, which still answers the queries sent before.
+    /// A returned error is from libpq and not from the server. The server still answers the queries that were sent
+    /// before it.
     private func send(_ queries: [Query]) -> (steps: [PipelineProgress.Step], PostgresError?) {
         var steps: [PipelineProgress.Step] = []
         steps.reserveCapacity(queries.count)
@@ -118,7 +120,7 @@ extension ConnectionDriver {
                 prepared[query.statement.name] = Prepared(sql: query.statement.sql, types: query.parameters.types)
             case .ignore, .keep, .fail: break
             }
-            // a notice is received before the result of its command or, for an implicit transaction, after the last
+            // a notice arrives before the result of its command; in an implicit transaction, it arrives after the last
             // result
             if handle.takeCommitWarning() { collector.warn() }
         }
@@ -127,7 +129,7 @@ extension ConnectionDriver {
 }
 
 extension PostgresError.Kind? {
-    /// The kind of error if a cancelled statement gets no response: a time-out becomes `unresponsive`.
+    /// The kind of error if the server does not react to a request to cancel: a time-out becomes `unresponsive`.
     var ofNoAnswer: PostgresError.Kind? { self == .timedOut ? .unresponsive : self }
 }
 
@@ -149,11 +151,10 @@ extension ConnectionDriver {
 
     /// A job that is being cancelled on the server.
     private struct Interruption {
-        /// How long the server has to react.
+        /// The time within which the server must react.
         static let grace: Duration = .seconds(1)
-        /// The interval at which a request to cancel is repeated.
-        ///
-        /// The server ignores a request that arrives between two statements.
+        /// The interval at which a request to cancel is repeated, because the server ignores one that arrives between
+        /// two statements.
         static let interval: Duration = .milliseconds(100)
 
         let kind: PostgresError.Kind
@@ -174,12 +175,13 @@ extension ConnectionDriver {
                 switch drain() {
                 case .done: isDone = true
                 case .broken: return (.broken, interruption?.kind)
-                // Sending failed. The results are read first, because they may include a dying server's last message.
+                // Sending failed. The results are still read, because they may include the last message of a dying
+                // server.
                 case .pending where unsent == nil: return (.broken, interruption?.kind)
                 case .pending: break
                 }
             }
-            // A request in progress must not cancel the next job.
+            // A request to cancel that is still in progress must not reach the next job.
             if isDone, interruption?.request.map(\.isSent) ?? true { return (.done, interruption?.kind) }
             let now = ContinuousClock.now
             interrupt(&interruption, limits, at: now, isDone: isDone)

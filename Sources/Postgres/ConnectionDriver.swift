@@ -1,11 +1,9 @@
 import Glibc
 
-/// The work of a connection's thread. It connects, and takes jobs from the mailbox until the end. Only that thread uses
-/// this object.
+/// The work of a connection's thread, which alone uses this object. It connects, and takes jobs from the mailbox until
+/// the end.
 final class ConnectionDriver {
-    /// The text and types with which a statement was prepared.
-    ///
-    /// They detect that a name is used for a different statement.
+    /// The text and types with which a statement was prepared, to detect that its name is used for another statement.
     struct Prepared {
         let sql: String
         let types: [UInt32]
@@ -15,9 +13,9 @@ final class ConnectionDriver {
     let mailbox: Mailbox
     var prepared: [String: Prepared] = [:]
     var pointers = ValuePointers()
-    /// Set by jobs after which the connection should be replaced.
+    /// Whether a job has made it advisable to replace the connection.
     var needsReplacement = false
-    /// Translates queries for a server of the dialect's kind; nil for any other server.
+    /// Translates queries if the server is of the dialect's kind; nil for any other server.
     private(set) var translation: (@Sendable (Query) throws(PostgresError) -> Query)?
     /// The statements that guard the connection's transactions.
     private(set) var transactionGuard: Dialect.TransactionGuard?
@@ -48,7 +46,7 @@ final class ConnectionDriver {
         opened: (PostgresError?) -> Void
     ) {
         var isOpen = false
-        // A separate function, so that libpq's resources are freed before the end is announced.
+        // Because this is a separate function, libpq's resources are freed before the end is announced.
         func live() -> PostgresError {
             do throws(PostgresError) {
                 let driver = try ConnectionDriver.open(configuration, mailbox)
@@ -80,7 +78,7 @@ final class ConnectionDriver {
         let isSpoken = try answer[0].read(0, 0, as: Bool.self)
         if let server = configuration.server {
             guard isSpoken, try apply([], asking: [Query(dialect.identity)])[0].read(0, 0) == server.identity else {
-                throw PostgresError(.unavailable, "another server than is meant answers at \(server)")
+                throw PostgresError(.unavailable, "a different server answers at \(server)")
             }
         }
         dialect.onAnswer(isSpoken)
@@ -120,16 +118,14 @@ final class ConnectionDriver {
         return PostgresError(.connectionLost, "the connection is closed")
     }
 
-    /// Runs one job and returns its result to the caller; `false` if the connection cannot continue.
+    /// Runs one job and sends its result to the caller. Returns false if the connection cannot continue.
     private func perform(_ job: Job) -> Bool {
         let (outcome, isAlive) = perform(job.work, job.limits)
         job.continuation.resume(returning: outcome)
         return isAlive
     }
 
-    /// Does one piece of work; also returns whether the connection can continue.
-    ///
-    /// Closes the connection if it cannot.
+    /// Does the work of a job, and returns whether the connection can continue. If it cannot, it is closed.
     func perform(_ work: Job.Work, _ limits: Limits) -> (outcome: Job.Outcome, isAlive: Bool) {
         if let kind = limits.interruption(at: .now) {
             return (.failure(PostgresError(kind, "before it was sent")), true)
@@ -140,7 +136,7 @@ final class ConnectionDriver {
             case .script(let text): script(text, limits)
             }
         deliverNotifications()
-        // The caller may read the connection's state next, so it is published first.
+        // The caller may read the connection's state after the result, so the state is published first.
         mailbox.finished(in: handle.transaction, needsReplacement: needsReplacement, isReadOnly: handle.isReadOnly)
         if !isAlive { mailbox.close() }
         return (outcome, isAlive)
@@ -171,13 +167,11 @@ final class ConnectionDriver {
 }
 
 extension ConnectionDriver {
-    /// Runs a text of several statements with the simple protocol.
-    ///
-    /// Pipeline mode does not allow that protocol.
+    /// Runs a text of several statements with the simple protocol, which pipeline mode does not allow.
     func script(_ text: String, _ limits: Limits) -> (outcome: Job.Outcome, isAlive: Bool) {
-        // libpq takes a C string, which would end at a zero byte.
+        // libpq takes a C string, which ends at a zero byte.
         if text.utf8.contains(0) {
-            return (.failure(PostgresError(.server(sqlState: "22021"), "the script holds U+0000")), true)
+            return (.failure(PostgresError(.server(sqlState: "22021"), "the script contains U+0000")), true)
         }
         guard handle.exitPipeline(), handle.send(script: text) else {
             return (.failure(PostgresError(.connectionLost, handle.message)), false)
@@ -212,7 +206,7 @@ extension ConnectionDriver {
 /// Work for a connection's thread, and the caller that waits for it.
 struct Job: Sendable {
     enum Work: Sendable {
-        /// All statements in one pipeline with one Sync; without statements, a round trip.
+        /// All queries in one pipeline with one Sync. Without queries, it is only a round trip.
         case pipeline([Query])
         /// A text of several statements, outside pipeline mode.
         case script(String)

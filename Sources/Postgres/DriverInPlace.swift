@@ -30,9 +30,7 @@ final class DriverInPlace: Sendable {
         }
     }
 
-    /// Ends the session.
-    ///
-    /// If a call is in progress, it ends the session when it finds that the mailbox is closing.
+    /// Ends the session. If a call is in progress, that call ends it when it finds that the mailbox is closing.
     func close() {
         guard driver.withLockIfAvailable({ $0 = nil }) != nil else { return }
         end()
@@ -45,9 +43,9 @@ final class DriverInPlace: Sendable {
 
 /// Runs blocking work on a separate thread, away from Swift's cooperative pool.
 package enum DedicatedThread {
-    /// The size of the stack of a thread for libpq.
+    /// The stack size of a thread for libpq.
     ///
-    /// libpq and the callbacks have shallow stacks; the default of 8 MiB per thread would only reserve address space.
+    /// libpq and the callbacks need little stack, and the default of 8 MiB would reserve address space without need.
     package static let shallowStack = 512 * 1024
 
     private final class Work {

@@ -1,7 +1,7 @@
 import CLibPQ
 import Glibc
 
-/// A PGconn, used and freed by one thread only.
+/// A PGconn, which only one thread uses and frees.
 final class LibPQConnection {
     enum ConnectStep {
         case reading, writing, connected, failed
@@ -13,7 +13,7 @@ final class LibPQConnection {
     /// Whether the session must not be used on a server that cannot write.
     private let requiresWrites: Bool
 
-    /// Receives notices; kept alive as long as libpq may call it.
+    /// Receives notices. It must live as long as libpq may call it.
     private final class Listener {
         let onNotice: (@Sendable (String) -> Void)?
         /// Whether a warning that a commit was not replicated has arrived since the last call of
@@ -22,8 +22,7 @@ final class LibPQConnection {
         init(_ onNotice: (@Sendable (String) -> Void)?) { self.onNotice = onNotice }
     }
 
-    /// Starts connecting. Messages never contain the URI's own text, because a malformed part of it may be the
-    /// password.
+    /// Starts connecting. Messages never contain a part of the URI, because a malformed part may be the password.
     ///
     /// - Parameter more: additional libpq connection parameters, which precede those of the URI.
     init(
@@ -37,7 +36,7 @@ final class LibPQConnection {
             )
         }
         self.password = password.isEmpty ? nil : password
-        // libpq connects to `hostaddr`, regardless of the host's name
+        // libpq connects to `hostaddr`, even if another host is given
         if configuration.server != nil, Self.option("hostaddr", in: configuration.uri) != nil {
             throw PostgresError(.unavailable, "hostaddr in the connection URI leaves no choice of a server")
         }
@@ -78,10 +77,10 @@ final class LibPQConnection {
 
     deinit { PQfinish(connection) }
 
-    /// The password in the URI, empty if missing; `nil` for an invalid URI.
+    /// Returns the password in the URI, empty if it has no password; nil for an invalid URI.
     ///
     /// If a password contains an `@` or `/` that is not percent-encoded, libpq interprets a part of it as host, port or
-    /// database, and can quote it in messages. Such a URI is not used.
+    /// database, and may quote it in messages. Such a URI is refused.
     static func password(in uri: String) -> String? {
         guard let options = PQconninfoParse(uri, nil) else { return nil }
         defer { PQconninfoFree(options) }
@@ -125,10 +124,10 @@ final class LibPQConnection {
         }
     }
 
-    /// Makes sends and receives return instead of waiting.
+    /// Makes sending and receiving return instead of waiting.
     func setNonBlocking() -> Bool { PQsetnonblocking(connection, 1) == 0 }
 
-    /// Makes later errors have their usual form.
+    /// Gives later errors their usual form.
     func usePlainErrors() { PQsetErrorVerbosity(connection, PQERRORS_DEFAULT) }
 
     /// The last error message, without the password.
@@ -144,9 +143,9 @@ final class LibPQConnection {
         text.split(separator: "\n").joined(separator: " ")
     }
 
-    /// Whether the session must be able to write and the server has reported that it cannot.
+    /// Whether the session must be able to write, and the server has reported that it cannot.
     ///
-    /// PostgreSQL reports both parameters with the result after each change; a pooler may not.
+    /// PostgreSQL reports both parameters with the next result after each change. A pooler may not report them.
     var isReadOnly: Bool {
         requiresWrites
             && ["in_hot_standby", "default_transaction_read_only"].contains { (name: String) in
@@ -178,9 +177,8 @@ final class LibPQConnection {
         ) == 1
     }
 
-    /// Sends as many buffered bytes as the socket accepts.
-    ///
-    /// Returns whether bytes are left; `nil` if the connection is lost.
+    /// Sends as many buffered bytes as the socket accepts. Returns whether bytes are left; nil if the connection is
+    /// lost.
     func flush() -> Bool? {
         switch PQflush(connection) {
         case 0: false
@@ -225,13 +223,14 @@ final class LibPQConnection {
 extension LibPQConnection {
     /// Connects and authenticates. After that, sends and receives do not wait.
     ///
-    /// - Parameter wait: waits for the socket to be ready, and returns whether it is; may throw to give up.
+    /// - Parameter wait: waits until the socket is ready or the time is over, and returns whether it is ready. It may
+    ///   throw to give up.
     func connect(
         within limit: Duration,
         wait: (_ events: Int32, _ deadline: ContinuousClock.Instant) throws(PostgresError) -> Bool
     ) throws(PostgresError) {
         let deadline = ContinuousClock.now + limit
-        // libpq requires that its first step is treated as if it wanted to write.
+        // libpq requires the caller to begin as if the last step had returned `writing`
         var step = ConnectStep.writing
         while !hasFailed {
             switch step {
@@ -265,9 +264,7 @@ extension LibPQConnection {
         return (ready > 0 && descriptors[0].revents != 0, ready > 0 && descriptors[1].revents != 0)
     }
 
-    /// The time left in whole milliseconds, rounded up.
-    ///
-    /// Without rounding up, a wait could end just before the deadline.
+    /// The remaining time in milliseconds, rounded up so that a wait does not end just before the deadline.
     private static func milliseconds(until deadline: ContinuousClock.Instant) -> Int32 {
         let left = (deadline - ContinuousClock.now) / .milliseconds(1)
         return Int32(min(max(left.rounded(.up), 0), 60_000))

@@ -33,7 +33,7 @@ final class Mailbox: Sendable {
 
     // For callers
 
-    /// Hands a job over; returns `false` if the connection accepts no more jobs.
+    /// Posts a job; returns false if the connection accepts no more jobs.
     func post(_ job: Job) -> Bool {
         let (accepted, signal) = state.withLock { state in
             guard !state.isClosing, !state.hasEnded else { return (false, false) }
@@ -44,7 +44,7 @@ final class Mailbox: Sendable {
         return accepted
     }
 
-    /// Makes the thread check its jobs' tickets and `isClosing`.
+    /// Makes the thread check whether it is closing, and whether jobs are cancelled or late.
     func wake() {
         if state.withLock({ $0.raiseSignal() }) { wakeUp.signal() }
     }
@@ -78,17 +78,13 @@ final class Mailbox: Sendable {
         state.withLock { $0.jobs.isEmpty || $0.isClosing ? nil : $0.jobs.removeFirst() }
     }
 
-    /// Clears the signal.
-    ///
-    /// Call it before reading the jobs, so that a later signal is not lost.
+    /// Clears the signal. Call it before reading the jobs, so that no later signal is lost.
     func clearSignal() {
         wakeUp.clear()
         state.withLock { $0.isSignalled = false }
     }
 
-    /// Removes and returns the waiting jobs that are cancelled or late.
-    ///
-    /// Also returns the time at which the next job will be late.
+    /// Removes and returns the waiting jobs that are cancelled or late, and returns the deadline of the next job.
     func takeInterrupted(
         at now: ContinuousClock.Instant
     ) -> (jobs: [(Job, PostgresError.Kind)], nextDeadline: ContinuousClock.Instant?) {
@@ -116,9 +112,9 @@ final class Mailbox: Sendable {
         }
     }
 
-    /// Ends the mailbox as the last step of the thread. It accepts no more jobs.
+    /// Ends the mailbox, as the last step of the thread. After that, it accepts no jobs.
     ///
-    /// Answers the remaining jobs, and all callers that wait for the end.
+    /// It answers the remaining jobs, and all callers that wait for the end.
     func end(_ error: PostgresError) {
         let (jobs, waiters) = state.withLock { state in
             state.hasEnded = true
@@ -134,7 +130,8 @@ final class Mailbox: Sendable {
 }
 
 extension Mailbox.State {
-    /// Whether the caller has to write to the eventfd. True only once until the thread clears the signal.
+    /// Whether the caller must write to the eventfd: true only for the first call after the thread has cleared the
+    /// signal.
     fileprivate mutating func raiseSignal() -> Bool {
         defer { isSignalled = true }
         return !isSignalled
@@ -150,11 +147,11 @@ final class CancellationToken: Sendable {
     func cancel() { cancelled.store(true, ordering: .releasing) }
 }
 
-/// An eventfd, which any thread may signal and one thread polls.
+/// An eventfd that any thread may signal, and that one thread polls.
 final class WakeUp: Sendable {
     /// The descriptor to poll.
     ///
-    /// It is closed with the last reference to this object, so never while a thread may still signal it.
+    /// It is closed with the last reference to this object, so a thread that signals it always has an open descriptor.
     let descriptor: Int32
 
     init?() {
@@ -166,7 +163,7 @@ final class WakeUp: Sendable {
 
     func signal() {
         var one: UInt64 = 1
-        // The write fails only if the counter is full; a signal is pending anyway in this case.
+        // The write fails only if the counter is full, and in this case a signal is pending already.
         _ = write(descriptor, &one, MemoryLayout<UInt64>.size)
     }
 

@@ -6,7 +6,7 @@ public struct Migration: Sendable, Hashable {
     public let sql: String
     /// The SHA-256 of the text as it was published, in hexadecimal; `nil` if `sql` is that text.
     ///
-    /// Databases store the checksum of the published text. So the comments of a migration can be corrected afterwards:
+    /// Databases store the checksum of the published text. So the comments of a migration can be corrected later, and
     /// builds from before and after the correction accept each other's databases.
     public let publishedChecksum: String?
 
@@ -16,11 +16,10 @@ public struct Migration: Sendable, Hashable {
         self.publishedChecksum = publishedChecksum
     }
 
-    /// The text with each `:name` that has a variable replaced.
+    /// The text in which each `:name` that has a variable is replaced.
     ///
-    /// A token is a colon and an identifier, with no colon or identifier before it. For this reason, `::text` and
-    /// `a[1:n]` stay unchanged. Tokens without a variable stay unchanged as well. Tokens in comments and strings are
-    /// replaced too.
+    /// A token is a colon and an identifier, with no colon or identifier directly before it. So `::text` and `a[1:n]`
+    /// stay unchanged, and so do tokens without a variable. Tokens in comments and strings are replaced too.
     func text(with variables: [String: String]) -> String {
         if variables.isEmpty { return sql }
         var text = ""
@@ -49,10 +48,10 @@ public struct Migration: Sendable, Hashable {
 }
 
 extension Migration {
-    /// The statements of a text, without parts that are only comments.
+    /// Splits a text into its statements, without parts that are only comments.
     ///
-    /// It allows the statements to be run one at a time. This is necessary because for a change of a distributed table,
-    /// Citus sends the whole text that contains the statement to the other servers.
+    /// The statements must run one at a time: for a change of a distributed table, Citus sends the whole text that
+    /// contains the statement to the other servers.
     ///
     /// A semicolon ends a statement, but not within quotes, dollar quotes and comments. The bodies of SQL-standard
     /// functions (`BEGIN ATOMIC`) are not recognized.
@@ -99,13 +98,13 @@ extension Migration {
                 quote == UInt8(ascii: "'") && place > 0 && bytes[place - 1] | 0x20 == UInt8(ascii: "e")
                 && (place < 2 || !isWord(bytes[place - 2]))
             var next = place + 1
-            // a doubled quote is read as the end of a text and the beginning of the next text
+            // a doubled quote is read as the end of one text and the beginning of another
             while next < bytes.count, bytes[next] != quote {
                 next += hasEscapes && bytes[next] == UInt8(ascii: "\\") ? 2 : 1
             }
             return min(next + 1, bytes.count)
         case UInt8(ascii: "$") where place == 0 || !isWord(bytes[place - 1]):
-            // not a parameter, such as $1
+            // this excludes parameters such as $1
             guard let close = bytes[(place + 1)...].firstIndex(where: { !isWord($0) }),
                 bytes[close] == UInt8(ascii: "$"), !(48...57).contains(bytes[place + 1])
             else { return nil }
@@ -128,7 +127,7 @@ extension Migration {
     private static func isSpace(_ byte: UInt8) -> Bool { byte == 32 || (9...13).contains(byte) }
 }
 
-/// Compares a build's migrations with the migrations that a database has applied. Pure.
+/// Compares a build's migrations with those that a database has applied. It has no effects.
 struct MigrationPlan {
     struct Applied: Equatable {
         let name: String
@@ -137,7 +136,8 @@ struct MigrationPlan {
 
     let status: MigratorStatus
 
-    /// `known` are the build's migrations with their checksums. Throws the reason if the two are incompatible.
+    /// - Parameter known: the build's migrations with their checksums.
+    /// - Throws: the reason if the applied migrations do not fit them.
     init(known: [Applied], applied: [Applied]) throws(MigratorError) {
         let known = known.sorted { $0.name < $1.name }
         for (first, second) in zip(known, known.dropFirst()) where first.name == second.name {

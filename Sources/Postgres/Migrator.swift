@@ -1,8 +1,9 @@
 /// Applies the pending migrations of a database's schema, each file in one transaction.
 ///
-/// The table `schema_migrations` records the applied migrations, with the SHA-256 of each text as it was published,
-/// before its variables are replaced (``Migration/publishedChecksum``). Runners that start together take turns by
-/// locking the only row of `schema_migrations_lock`. A database that a newer build has migrated further is not changed.
+/// The table `schema_migrations` records the applied migrations. It has the SHA-256 of each text as it was published,
+/// before its variables are replaced (``Migration/publishedChecksum``). Runners that start together take turns: each
+/// locks the only row of `schema_migrations_lock`. If a newer build has applied later migrations, the database is not
+/// changed.
 public struct Migrator: Sendable {
     private let migrations: [Migration]
     private let variables: [String: String]
@@ -10,8 +11,8 @@ public struct Migrator: Sendable {
 
     /// Creates a migrator for these files.
     ///
-    /// Each `:name` in a file that has a variable is replaced by the variable's value, unquoted, unless a colon or an
-    /// identifier directly precedes it. For this reason, `::text` stays unchanged.
+    /// Each `:name` in a file that has a variable is replaced by the variable's value, unquoted. A colon or an
+    /// identifier directly before it prevents that, so `::text` stays unchanged.
     public init(
         migrations: [Migration],
         variables: [String: String] = [:],
@@ -22,9 +23,9 @@ public struct Migrator: Sendable {
         self.variables = variables
     }
 
-    /// The applied and pending migrations, without changing anything.
+    /// Reads the applied and pending migrations. Changes nothing.
     ///
-    /// Throws `MigratorError` if the applied migrations and those of the build are incompatible, and `PostgresError`.
+    /// Throws `MigratorError` if the applied migrations do not fit those of the build, and `PostgresError`.
     public func status(on connection: Connection) async throws -> MigratorStatus {
         let rows = try await connection.run(Self.exists)
         let exists = try rows.read(0, 0, as: Bool.self)
@@ -38,8 +39,8 @@ public struct Migrator: Sendable {
 
     /// Applies pending migrations, and returns the names applied by this call, in order.
     ///
-    /// The connection must not be in a transaction. Time-outs for statements do not apply; the migrator's time-outs
-    /// limit how long a migration waits for other sessions' locks. A migration that fails has no effect, but the
+    /// The connection must not be in a transaction. Time-outs of statements do not apply; the migrator's own time-outs
+    /// limit how long a migration waits for locks of other sessions. A migration that fails has no effect, but the
     /// migrations before it stay applied. Throws `MigratorError` and `PostgresError`.
     ///
     /// - Parameter onWait: called before a migration that waited too long for other sessions' locks is tried again.
@@ -99,7 +100,7 @@ extension Migrator {
         "INSERT INTO schema_migrations (name, checksum) VALUES ($1, $2)"
     )
 
-    /// One implicit transaction. Runners that start together may wait for each other, without a time limit.
+    /// It runs as one implicit transaction. Runners that start together may wait for each other, without a time limit.
     private static let tables = """
         SET LOCAL lock_timeout = 0;
         CREATE TABLE IF NOT EXISTS schema_migrations (
@@ -115,8 +116,8 @@ extension Migrator {
 
     /// Creates the migrator's tables.
     ///
-    /// CREATE … IF NOT EXISTS checks first and creates afterwards. If two runners execute it at the same time, one may
-    /// fail on a catalog's unique index. Its next attempt finds the table.
+    /// CREATE … IF NOT EXISTS first checks and then creates. If two runners execute it at the same time, one may
+    /// violate the unique index of a catalog. Its next attempt finds the table.
     private func createTables(on connection: Connection) async throws {
         for _ in 1...20 {
             do {
@@ -132,7 +133,8 @@ extension Migrator {
     /// Applies the first pending migration; `nil` if no migration is pending.
     private func applyNext(on connection: Connection) async throws -> String? {
         do {
-            // For this transaction only. After the lock, READ COMMITTED sees what the previous holder has applied.
+            // The settings apply to this transaction only. After the lock, READ COMMITTED sees what the previous holder
+            // applied.
             try await connection.execute(
                 script: "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = 0; "
                     + "SET LOCAL lock_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0"
@@ -154,8 +156,8 @@ extension Migrator {
 
     private func apply(_ migration: Migration, checksum: String, on connection: Connection) async throws {
         do {
-            // While a migration waits for a lock, all later statements on the table wait for the migration. For this
-            // reason, if a long transaction holds the lock, the migration is undone soon and tried again later.
+            // While a migration waits for a lock, all later statements on the table wait for it. So if a long
+            // transaction has the lock, the migration is rolled back soon and tried again later.
             let limit = Int(max(timeout.forLock / .milliseconds(1), 1))
             try await connection.execute(script: "SET LOCAL lock_timeout = \(limit)")
             for statement in Migration.statements(in: migration.text(with: variables)) {
@@ -214,7 +216,7 @@ public enum MigratorError: Error, Sendable, Equatable, CustomStringConvertible {
         case .duplicate(let name): "two migrations are named \(name)"
         case .changed(let name): "migration \(name) was changed after it had been applied"
         case .gap(let pending, let applied): "migration \(pending) is pending, but \(applied) has been applied"
-        case .missing(let name): "migration \(name) has been applied, but this build does not know it"
+        case .missing(let name): "migration \(name) has been applied, but this build does not contain it"
         case .endedTransaction(let name): "migration \(name) ends the transaction it runs in"
         case .failed(let name, let error): "migration \(name) failed: \(error.userMessage)"
         }
@@ -225,19 +227,19 @@ public enum MigratorError: Error, Sendable, Equatable, CustomStringConvertible {
 public struct MigratorStatus: Sendable, Equatable {
     public let applied: [String]
     public let pending: [String]
-    /// Migrations that a newer build has applied and that this build does not have, in order.
+    /// The migrations that a newer build has applied and that are not in this build, in order.
     public let unknownNewer: [String]
 }
 
 /// How long a migration waits for locks of other sessions.
 public struct MigratorTimeouts: Sendable {
-    /// The time to wait for one lock, after which the migration is undone.
+    /// The time to wait for one lock, after which the migration is rolled back.
     ///
     /// During this time, all other sessions that need the table wait for the migration.
     public var forLock: Duration
-    /// The pause before an undone migration is tried again.
+    /// The pause before the migration is tried again.
     public var pause: Duration
-    /// The total time for which one migration is tried.
+    /// The total time for attempts at one migration.
     public var total: Duration
 
     public init(

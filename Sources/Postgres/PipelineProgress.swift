@@ -1,9 +1,7 @@
-/// Follows the results of one pipeline.
+/// Follows the results of one pipeline: the statement to which each result belongs, the first failure, and the end.
 ///
-/// It tracks the statement that each result belongs to, the first failure, and the end.
-///
-/// libpq returns, for each command, a result (or PIPELINE_ABORTED, after an error) followed by a null result. For the
-/// Sync, it returns only PIPELINE_SYNC. Pure: it receives outcomes, not results.
+/// For each command, libpq returns a result (or PIPELINE_ABORTED after an error), followed by a null result. For the
+/// Sync, it returns only PIPELINE_SYNC. This type receives outcomes instead of results, and has no effects.
 struct PipelineProgress {
     /// A command that was sent.
     enum Step: Equatable {
@@ -44,7 +42,7 @@ struct PipelineProgress {
     private let steps: [Step]
     private var current = 0
     private var isAnswered = false
-    /// The statement whose result was the last to arrive.
+    /// The statement whose result arrived last.
     private(set) var latest: Int?
     private var hasFailed = false
 
@@ -57,7 +55,7 @@ struct PipelineProgress {
         case .sync:
             return current == steps.count ? .finish : .abandon
         case .end:
-            // A null result may arrive before the first result; it does not end a command.
+            // A null result before the first result does not end a command.
             if isAnswered { current += 1 }
             isAnswered = false
             return .ignore
@@ -114,7 +112,7 @@ struct GuardedPipeline {
             return .success(zip(places, results).compactMap { $0 == nil ? nil : $1 })
         case .failure(let error):
             guard let index = error.statementIndex, places.indices.contains(index) else { return outcome }
-            // the server's own message for a transaction that cannot be serialized with another
+            // a failed verification is reported as a serialization failure
             let hasChanged = error.sqlState == "22012" && error.statement == transactionGuard.verify.name
             return .failure(
                 PostgresError(
@@ -130,13 +128,13 @@ struct GuardedPipeline {
 
 // MARK: - PipelineResults
 
-/// Gathers the results of one pipeline.
+/// Collects the results of one pipeline.
 struct PipelineResults {
     let queries: [Query]
     var error: PostgresError?
     private var progress: PipelineProgress
     private var results: [Rows] = []
-    /// Whether a commit was reported as not replicated.
+    /// Whether the server warned that a commit was not replicated.
     private var isUnreplicated = false
 
     init(queries: [Query], progress: PipelineProgress) {
@@ -152,7 +150,7 @@ struct PipelineResults {
         switch action {
         case .keep(let index):
             let statement = queries[index].statement
-            // A COMMIT of a failed transaction returns success with this tag.
+            // A COMMIT of a failed transaction succeeds with this tag.
             if statement.name == Query.commit.statement.name, result.tag == "ROLLBACK", error == nil {
                 let message = "the transaction had failed, so COMMIT rolled it back"
                 let kind = PostgresError.Kind.server(sqlState: "25P02")
@@ -167,25 +165,26 @@ struct PipelineResults {
         return action
     }
 
-    /// Records a warning about a commit. A warning that arrived with an earlier statement other than COMMIT does not
-    /// concern a commit.
+    /// Records a warning about a commit. A warning counts only after a COMMIT or the last statement; after any other
+    /// statement, it does not concern a commit.
     mutating func warn() {
         guard let latest = progress.latest else { return }
         let isCommit = queries[latest].statement.name == Query.commit.statement.name
         if isCommit || latest == queries.count - 1 { isUnreplicated = true }
     }
 
-    /// The error of a session that was lost before all results had arrived; nil if only the loss of the session is
-    /// known.
+    /// The error of a session that was lost before all results had arrived; nil if there is no other reason than the
+    /// loss.
     func broken() -> PostgresError? { error ?? (isUnreplicated ? .unreplicated : nil) }
 
-    /// Whether prepared statements no longer fit: a schema change altered a result's columns, or the statements are
-    /// gone.
+    /// Whether prepared statements can no longer be used: a schema change altered the columns of a result, or the
+    /// statements no longer exist.
     var needsFreshConnection: Bool { error?.sqlState == "0A000" || error?.sqlState == "26000" }
 
-    /// The outcome after all results have arrived.
+    /// Returns the outcome after all results have arrived.
     ///
-    /// `interruption` is the reason why the statement was cancelled, if it was. Results that arrived before are valid.
+    /// - Parameter interruption: the reason why the client requested to cancel the statement; nil if it did not.
+    ///   Results that arrived before are valid.
     func outcome(interruption: PostgresError.Kind?) -> Job.Outcome {
         if let error { return .failure(error.interpreted(interruption)) }
         guard results.count == queries.count else {
@@ -202,8 +201,9 @@ extension PostgresError {
         "the wait for a synchronous standby was cancelled: committed on this server, perhaps on no other"
     )
 
-    /// The server reports 57014 for every cancelled statement; only the client has the reason. If the client sent no
-    /// request to cancel, the server's own time-out is the reason.
+    /// Replaces the server's code 57014, which it reports for every cancelled statement, by the reason.
+    ///
+    /// If the client did not request to cancel the statement, the reason is the server's time-out.
     func interpreted(_ interruption: Kind?) -> PostgresError {
         guard sqlState == "57014" else { return self }
         return PostgresError(interruption ?? .timedOut, message, statement: statement, statementIndex: statementIndex)

@@ -1,25 +1,23 @@
 import Synchronization
 
-/// A bounded number of connections to one database. Each is lent to one caller at a time.
+/// A bounded number of connections to one database, each of which is lent to one caller at a time.
 ///
-/// Connections are made when needed, and broken connections are replaced. A connection that has been idle for 30
-/// seconds is tested before it is lent. No connection is lent inside a transaction.
+/// Connections are opened when needed, and broken connections are replaced. A connection that was idle for 30 seconds
+/// is tested before it is lent. A connection with an open transaction is never lent.
 ///
 /// While the server cannot be reached, attempts are made one at a time with back-off. Callers wait during a short
 /// outage, and are refused immediately during a long outage.
 public final class Pool: Sendable {
     typealias State = PoolState<Connection, CheckedContinuation<Lease, Never>>
 
-    /// The result for a caller: a connection, or an error.
-    ///
-    /// The connection comes with the time since which it was idle.
+    /// The result for a caller: an error, or a connection with the time since which it was idle.
     typealias Lease = Result<(connection: Connection, idleSince: ContinuousClock.Instant?), PostgresError>
 
     struct Shell: Sendable {
         var state: State
         var timerAt: ContinuousClock.Instant?
         var lastID: UInt64 = 0
-        /// Attempts to connect; the value is nil until the attempt's task is created.
+        /// The attempts to connect. A value is nil until the attempt's task is created.
         var attempts: [UInt64: Task<Void, Never>?] = [:]
         var closers: [CheckedContinuation<Void, Never>] = []
     }
@@ -29,9 +27,10 @@ public final class Pool: Sendable {
     let configuration: ConnectionConfiguration
     let shell: Mutex<Shell>
 
-    /// A pool of at most `maximum` connections (at least 1). A caller waits for a connection for at most
-    /// `acquireTimeout`, in order of arrival. If `maximumWaiters` callers wait, further callers are refused
-    /// immediately.
+    /// Creates a pool of at most `maximum` connections, at least 1.
+    ///
+    /// Callers wait for a connection in order of arrival, for at most `acquireTimeout`. If `maximumWaiters` callers
+    /// wait, further callers are refused immediately.
     public init(
         configuration: ConnectionConfiguration,
         maximum: Int = 8,
@@ -74,10 +73,8 @@ public final class Pool: Sendable {
         try await withConnection { try await $0.run(queries) }
     }
 
-    /// Closes the pool.
-    ///
-    /// Refuses new and queued callers, and waits until lent connections are returned. It returns after all connections
-    /// are closed and their threads have ended.
+    /// Refuses new and waiting callers, and waits until the lent connections are returned. Returns after all
+    /// connections are closed and their threads have ended.
     public func close() async {
         apply { state, _ in state.close() }
         let attempts = shell.withLock { Array($0.attempts.values) }
@@ -93,7 +90,7 @@ public final class Pool: Sendable {
 }
 
 extension Pool {
-    /// Returns a connection that works, as far as can be tested.
+    /// Returns a connection that works, as far as the pool can test it.
     private func checkOut() async throws(PostgresError) -> Connection {
         while true {
             let (connection, idleSince) = try await acquire().get()
@@ -106,7 +103,7 @@ extension Pool {
                     await release(connection)
                     throw error
                 } catch {
-                    // The next connection may be alive.
+                    // The next connection may still work.
                 }
             }
             await discard(connection)
@@ -121,7 +118,7 @@ extension Pool {
         return await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
                 apply { state, now in state.acquire(id, continuation, at: now) }
-                // The cancellation handler may have run before the caller was in the queue.
+                // The task may have been cancelled before the caller was in the queue.
                 if Task.isCancelled { apply { state, _ in state.cancel(id) } }
             }
         } onCancel: {
@@ -151,9 +148,9 @@ extension Pool {
     ///
     /// If `body` throws, the transaction is rolled back.
     ///
-    /// After a serialization failure, a deadlock or a lock time-out, `body` runs again after a jittered pause, up to
-    /// `attempts` times in total (at least once). For this reason, `body` must have no effects outside the transaction.
-    /// Throws the error of the last attempt. After `connectionLost`, the COMMIT may have taken effect.
+    /// After a serialization failure, a deadlock or a lock time-out, `body` runs again after a random pause, up to
+    /// `attempts` times in total (at least once). So `body` must have no effects outside the transaction. Throws the
+    /// error of the last attempt. After `connectionLost`, the COMMIT may have taken effect.
     nonisolated(nonsending) public func transaction<T: Sendable>(
         attempts: Int = 5,
         _ body: nonisolated(nonsending) (Connection) async throws -> T

@@ -1,6 +1,6 @@
 /// Lends connections, queues callers, and decides when to connect.
 ///
-/// Pure: the time is an argument, and the results are effects.
+/// It has no effects itself: the time is an argument, and the results are tasks for the owner.
 ///
 /// While connecting fails, waiters wait until their own time-out. After that, the outage counts as long, and callers
 /// are refused immediately until an attempt succeeds. Callers trigger attempts, with back-off.
@@ -84,7 +84,7 @@ struct PoolState<Member: Sendable, Waiter: Sendable>: Sendable {
         return Effects(connects: connects(at: now))
     }
 
-    /// Accepts a returned member, or, for `nil`, the slot of a closed member.
+    /// Accepts a returned member or, for nil, the slot of a member that was closed.
     mutating func release(_ member: Member?, at now: ContinuousClock.Instant) -> Effects {
         leased -= 1
         guard let member else { return Effects(connects: connects(at: now)) }
@@ -121,7 +121,7 @@ struct PoolState<Member: Sendable, Waiter: Sendable>: Sendable {
 
     /// Refuses waiters whose time is up, and connects when the back-off is over.
     mutating func tick(at now: ContinuousClock.Instant) -> Effects {
-        // All callers wait equally long, so the queue is in the order of the deadlines.
+        // All callers wait equally long, so the queue is ordered by deadline.
         let late = waiting.prefix { $0.deadline <= now }
         waiting.removeFirst(late.count)
         let error = open == 0 ? unavailable : PostgresError(.poolExhausted, "all \(open) connections stayed in use")
@@ -130,7 +130,7 @@ struct PoolState<Member: Sendable, Waiter: Sendable>: Sendable {
         return Effects(answers: late.map { ($0.waiter, .refuse(error)) }, connects: connects(at: now))
     }
 
-    /// The time at which `tick` is due.
+    /// Returns the time at which `tick` is due.
     func nextTick(after now: ContinuousClock.Instant) -> ContinuousClock.Instant? {
         guard let deadline = waiting.first?.deadline else { return nil }
         guard let nextAttemptAt, connecting == 0, open < limits.maximum else { return deadline }
@@ -141,7 +141,7 @@ struct PoolState<Member: Sendable, Waiter: Sendable>: Sendable {
         isClosed = true
         var effects = refuseAll(PostgresError(.unavailable, "the pool is closed"))
         effects.discards = idle.map(\.member)
-        // They count as lent until they are closed.
+        // The idle members count as lent until they are closed.
         leased += idle.count
         idle = []
         return effects
@@ -174,10 +174,9 @@ extension PoolState {
         return Effects(answers: [(first.waiter, .lend(member, idleSince: nil))])
     }
 
-    /// Returns the number of connections to make.
+    /// Returns the number of connections to open: one for each waiter, within the maximum.
     ///
-    /// It is one connection for each waiter, within the maximum. While connecting fails, only one connection is made at
-    /// a time.
+    /// While connecting fails, only one connection is opened at a time.
     private mutating func connects(at now: ContinuousClock.Instant) -> Int {
         guard !isClosed else { return 0 }
         if let nextAttemptAt, now < nextAttemptAt { return 0 }

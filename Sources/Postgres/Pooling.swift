@@ -1,13 +1,12 @@
-/// The pooler between this process and the server, as far as it can be detected.
+/// The pooler between this process and the server, if it can be detected.
 public enum Pooling: Sendable, Equatable {
-    /// No visible pooler. A proxy that passes on the server's own process number looks like this, too.
+    /// No pooler is visible. A proxy that reports the server's own process number cannot be distinguished from this.
     case none
-    /// A pooler that gives each client its own session for as long as it is connected.
+    /// A pooler that gives each client a session of the server until the client disconnects.
     case session
-    /// A pooler that shares sessions between clients.
+    /// A pooler that gives a session to another client after each transaction or statement.
     ///
-    /// It passes a session on between transactions or statements. Prepared statements, settings and LISTEN belong to a
-    /// session, so they are lost or affect other clients.
+    /// Prepared statements, settings and LISTEN belong to a session, so they are lost or affect other clients.
     case shared
 }
 
@@ -15,13 +14,11 @@ extension Pooling {
     private static let attempts = 4
     private static let process = Query(Statement("", "SELECT pg_backend_pid()"))
 
-    /// Detects a pooler, using connections made for this purpose.
+    /// Detects a pooler, with connections that are opened for this purpose and leave nothing in a session.
     ///
-    /// These connections leave nothing in a session.
-    ///
-    /// A pooler announces a process number that differs from the server's own number. If sessions are shared, one
-    /// client uses several sessions, or two clients use the same session, because the session that was returned last is
-    /// lent first. Throws as `Connection.open` does.
+    /// A pooler announces a process number that differs from the server's. If sessions are shared, one client uses
+    /// several sessions, or two clients use the same session, because a pooler first gives out the session that was
+    /// returned last. Throws as `Connection.open` does.
     public static func check(at uri: String, connectTimeout: Duration = .seconds(3)) async throws(PostgresError)
         -> Pooling
     {
@@ -46,8 +43,7 @@ extension Pooling {
         if own == first.announcedProcess { return .none }
         for _ in 1..<attempts where try await process(of: first) != own { return .shared }
         guard let second = try? await Connection.open(configuration) else { return .session }
-        // if the pool has no other session, the second client waits, which means that the first client has its own
-        // session
+        // if the pool has no other session, the second client waits, because the first client keeps its session
         let other = try? await process(of: second)
         var isShared = other == own
         for _ in 1..<attempts where !isShared && other != nil {
@@ -64,7 +60,7 @@ extension Pooling {
     }
 }
 
-/// Waiting times that double up to a limit, with jitter.
+/// Pauses that double up to a limit, with jitter.
 ///
 /// The jitter prevents callers who failed together from retrying together.
 struct Backoff: Sendable {
@@ -73,7 +69,7 @@ struct Backoff: Sendable {
 
     /// The wait after this many consecutive failures (at least 1).
     ///
-    /// It is between half and all of the doubled time, depending on `jitter` between 0 and 1.
+    /// The pause is between half and all of the doubled time, depending on `jitter` between 0 and 1.
     func delay(afterFailures failures: Int, jitter: Double) -> Duration {
         let doublings = min(max(failures - 1, 0), 16)
         let full = min(longest, first * (1 << doublings))

@@ -2,7 +2,7 @@ public import FoundationEssentials
 
 /// A Swift type whose values are read from a result, in PostgreSQL's binary format.
 ///
-/// Types are never converted, except that a narrower integer or float may be read as a wider type.
+/// Types are not converted, except that a narrower integer or float may be read as a wider one.
 public protocol PostgresDecodable {
     /// Whether values of a type, given by its OID, can be read. It is called for NULL too.
     static func isReadable(from type: UInt32) -> Bool
@@ -45,7 +45,7 @@ extension Bool: PostgresDecodable {
     }
 }
 
-/// Reads a `timestamp` too, as UTC.
+/// A `timestamp` is read as UTC.
 extension PostgresTimestamp: PostgresDecodable {
     public static func isReadable(from type: UInt32) -> Bool { type == OID.timestamptz || type == OID.timestamp }
 
@@ -115,13 +115,13 @@ extension Double: PostgresDecodable {
 
 // MARK: - Texts and bytes
 
-/// Reads a text, a `json`, a `jsonb` or the label of an enum.
+/// A text, a `json`, a `jsonb` or the label of an enum can be read.
 extension String: PostgresDecodable {
     public static func isReadable(from type: UInt32) -> Bool { OID.isText(type) || type == OID.jsonb }
 
     public init?(postgres bytes: UnsafeRawBufferPointer, type: UInt32) {
         guard let text = OID.content(of: bytes, type) else { return nil }
-        // The server has validated the encoding; connections are always UTF-8.
+        // The server has validated the encoding, which is always UTF-8.
         self.init(decoding: text, as: UTF8.self)
     }
 }
@@ -179,9 +179,7 @@ extension Int64: PostgresElement {}
 extension Bool: PostgresElement {}
 extension String: PostgresElement {}
 
-/// Reads the elements of an array's binary form, never past its end.
-///
-/// The array has at most one dimension.
+/// Reads the elements of an array of at most one dimension in its binary form, never after its end.
 struct ArrayReader {
     let elementType: UInt32
     let count: Int

@@ -11,19 +11,19 @@ public protocol PostgresEncodable: SendableMetatype {
     /// Writes exactly `postgresSize` bytes; not called for NULL.
     func writePostgres(to target: UnsafeMutableRawPointer)
 
-    // These are requirements, too, so that the loop over the elements is compiled for each conforming type.
+    // These are requirements as well, so that the loop over the elements is compiled for each conforming type.
     static func postgresSize(of values: [Self]) -> Int
     static func writePostgres(_ values: [Self], to target: UnsafeMutableRawPointer)
 }
 
-/// The server type with which a value is declared.
+/// The type that is declared to the server for a value.
 ///
-/// A value of the wrong type for its position in the statement is therefore a server error, never a misread byte.
+/// So a value of the wrong type for its position is an error of the server, and its bytes are never misread.
 public struct PostgresType: Sendable {
     /// The name in SQL.
     public let name: StaticString
     @usableFromInline let oid: UInt32
-    /// The OID of arrays of the type; 0, which the server refuses, for arrays themselves.
+    /// The OID of arrays of the type. For arrays it is 0, which the server refuses.
     let array: UInt32
 
     public static let bool = PostgresType(name: "bool", oid: OID.bool, array: 1000)
@@ -167,8 +167,8 @@ extension Array: PostgresEncodable where Element: PostgresEncodable {
     }
 }
 
-// The binary form has these parts: the number of dimensions, a flag for NULLs and the element type; for each dimension
-// its length and lower bound; and for each element its length (-1 for NULL) and bytes.
+// The binary form is: the number of dimensions, a flag for NULLs and the element type; then, for each dimension, its
+// length and lower bound; then, for each element, its length (-1 for NULL) and bytes.
 extension PostgresEncodable {
     @inlinable
     public static func postgresSize(of values: [Self]) -> Int {
@@ -179,7 +179,7 @@ extension PostgresEncodable {
     public static func writePostgres(_ values: [Self], to target: UnsafeMutableRawPointer) {
         var (place, hasNulls) = (target + 12, false)
         if !values.isEmpty {
-            // Clamping is harmless, because such long values exceed the bound that is checked before sending.
+            // Clamping is harmless, because values of this length exceed the limit that is checked before sending.
             place.store(bigEndian: Int32(clamping: values.count))
             (place + 4).store(bigEndian: 1 as Int32)
             place += 8

@@ -1,23 +1,22 @@
 /// A failure of a statement, a connection or the pool.
 ///
-/// `kind` is for decisions, `message` for logs. Neither contains a password. `message` also omits the row contents that
-/// PostgreSQL puts in an error's detail.
+/// `kind` is for decisions, and `message` for logs. Neither contains a password. `message` omits the row contents that
+/// PostgreSQL adds in an error's detail.
 public struct PostgresError: Error, Sendable, Equatable, CustomStringConvertible {
-    /// The cause, as far as a caller can act on it.
+    /// The cause, in the categories on which callers act.
     public enum Kind: Sendable, Hashable {
         /// The server refused a statement with this five-character SQLSTATE.
         case server(sqlState: String)
         /// The connection ended while it was in use. Whether an outstanding COMMIT took effect is unknown.
         case connectionLost
         /// A transaction is committed on its server, but the wait for a synchronous standby was cancelled, so a
-        /// failover may lose the transaction. The connection is usable.
+        /// failover may lose the transaction. The connection can still be used.
         case unreplicated
         /// No connection can be made at present.
         case unavailable
-        /// A deadline passed, and the server has ended the statement.
+        /// A deadline of the client or the server's `statement_timeout` passed, and the server has ended the statement.
         ///
-        /// It is a client-side deadline or the server's `statement_timeout`. The database is available, but the
-        /// statement took too long.
+        /// The database is available, but the statement took too long.
         case timedOut
         /// A deadline passed, and the server did not react to the request to cancel.
         case unresponsive
@@ -34,9 +33,9 @@ public struct PostgresError: Error, Sendable, Equatable, CustomStringConvertible
     public let message: String
     /// The name of the failed statement, if there is one.
     public let statement: String?
-    /// The position of that statement in its pipeline, counted from 0.
+    /// The index of that statement in its pipeline.
     public let statementIndex: Int?
-    /// Whether the session was usable after the error.
+    /// Whether the session could still be used after the error.
     var leavesSession = false
     /// The reason why a connection could not be made, if it is known.
     public private(set) var connectFailure: ConnectFailure?
@@ -58,9 +57,8 @@ public struct PostgresError: Error, Sendable, Equatable, CustomStringConvertible
         if case .server(let sqlState) = kind { sqlState } else { nil }
     }
 
-    /// Whether the same transaction may succeed when run again.
-    ///
-    /// True for a serialization failure, a deadlock and a lock time-out.
+    /// Whether the same transaction may succeed if it runs again, after a serialization failure, a deadlock or a lock
+    /// time-out.
     public var isRetryable: Bool {
         switch sqlState {
         case "40001", "40P01", "55P03": true
@@ -70,16 +68,15 @@ public struct PostgresError: Error, Sendable, Equatable, CustomStringConvertible
 
     /// Whether a statement took too long, or waited too long for a lock.
     ///
-    /// The database is available. Other statements of the same group may succeed without this statement.
+    /// The database is available. The other statements of a group may succeed without this one.
     public var isTooLong: Bool { kind == .timedOut || sqlState == "55P03" }
 
-    /// Whether the database cannot be reached or has no capacity at present.
-    ///
-    /// The caller should retry later.
+    /// Whether the database cannot be reached, or has no capacity at present. The caller should retry later.
     public var isUnavailable: Bool {
         switch kind {
         case .connectionLost, .unreplicated, .unavailable, .unresponsive, .poolExhausted: true
-        // poolers report a lost server as a protocol violation and end the session; PostgreSQL reports one statement
+        // poolers report a lost server as a protocol violation, and end the session; from PostgreSQL it concerns one
+        // statement
         case .server(sqlState: "08P01") where leavesSession: false
         case .server(let sqlState):
             Self.unavailableStates.contains(sqlState) || Self.isOutage(sqlState) || message == Self.shutdownMessage
@@ -88,24 +85,22 @@ public struct PostgresError: Error, Sendable, Equatable, CustomStringConvertible
         }
     }
 
-    /// SQLSTATEs of an ended session.
+    /// The SQLSTATEs of an ended session.
     ///
-    /// Causes are an administrator, a crash, the removal of the database, or a time-out: of an idle transaction, of a
-    /// long transaction, or of an idle session. Another cause is a lack of capacity.
+    /// Causes are an administrator, a crash, the deletion of the database, or the time-out of a session, of a
+    /// transaction or of an idle transaction.
     private static let unavailableStates: Set = ["57P01", "57P02", "57P03", "57P04", "57P05", "25P03", "25P04"]
 
-    /// Whether the server cannot write at present.
+    /// Whether the server cannot write at present, because it is a standby, or sessions are read-only by default.
     ///
-    /// It is a standby, or the session is read-only by default.
-    ///
-    /// 25006 is PostgreSQL's code for a write in such a session, LISTEN and row locks included. A few functions report
-    /// recovery under 55000 or 0A000, which have other meanings too, so these are detected by the message.
+    /// 25006 is PostgreSQL's code for a write in such a session, including LISTEN and row locks. A few functions report
+    /// the recovery as 55000 or 0A000, which also have other meanings. So these codes are recognized by the message.
     public var isOfReadOnlyServer: Bool {
         switch kind {
         case .server(sqlState: "25006"): true
         case .server(sqlState: "55000"), .server(sqlState: "0A000"):
             message.contains("recovery") || message.contains("hot standby")
-        // libpq's messages if target_session_attrs refuses the server
+        // libpq's messages if the server does not fulfil target_session_attrs
         case .unavailable: message.contains("session is read-only") || message.contains("server is in hot standby mode")
         default: false
         }
@@ -113,30 +108,27 @@ public struct PostgresError: Error, Sendable, Equatable, CustomStringConvertible
 
     /// Whether the server lacks a resource that writes need, such as disk space.
     ///
-    /// True for class 53 and class 58. A single write may still succeed, for example a write that reuses space. A limit
-    /// that one statement exceeds (53400) is not such a failure.
+    /// It is true for class 53 and class 58. A single write may still succeed, for example if it reuses space. A limit
+    /// that one statement exceeds (53400) is not such a lack.
     public var isOfLackingResource: Bool {
         guard let sqlState, sqlState != "53300", sqlState != "53400" else { return false }
         return sqlState.hasPrefix("53") || sqlState.hasPrefix("58")
     }
 
-    /// Whether the database refuses statements for a reason that their parameters cannot cause.
-    ///
-    /// The reasons are missing privileges or objects (42501, 42P01, 42703, 42883), and damaged files (XX001, XX002).
+    /// Whether the database refuses a statement for a reason that no parameters can cause: missing privileges or
+    /// objects (42501, 42P01, 42703, 42883), or damaged files (XX001, XX002).
     public var isOfDatabase: Bool {
         sqlState.map { Self.databaseStates.contains($0) } ?? false
     }
 
     private static let databaseStates: Set = ["42501", "42P01", "42703", "42883", "XX001", "XX002"]
 
-    /// The message of a Citus session whose own server dies while the session waits for another server. It is sent as
+    /// The message of a Citus session whose server dies while the session waits for another server. Its code is that of
     /// an internal error (XX000).
     private static let shutdownMessage = "postmaster was shut down, exiting"
 
-    /// The error classes of an outage.
-    ///
-    /// These are class 08 (connection exceptions, as a pooler or a proxy reports them in its own protocol), class 53
-    /// (insufficient resources) and class 58 (errors of the operating system).
+    /// Whether an error is of a class of outages: 08 (connection exceptions, which poolers and proxies report), 53
+    /// (insufficient resources) or 58 (errors of the operating system).
     private static func isOutage(_ sqlState: String) -> Bool {
         ["08", "53", "58"].contains { sqlState.hasPrefix($0) }
     }
@@ -151,7 +143,7 @@ public struct PostgresError: Error, Sendable, Equatable, CustomStringConvertible
         }
     }
 
-    /// Kind, place and message in one line, for logs.
+    /// The kind, the statement and the message in one line, for logs.
     public var description: String {
         var text = "\(kind)"
         if let statement { text += " in \(statement)" }

@@ -13,8 +13,8 @@ public struct PostgresTimestamp: Hashable, Sendable {
         self.microseconds = value == .min || overflow ? value : microseconds
     }
 
-    /// The value for PostgreSQL. A time that is too early becomes a value that the server refuses (22008), not a wrong
-    /// time.
+    /// The value for PostgreSQL. A time that is too early becomes a value that the server refuses (22008), so it is
+    /// never stored as another time.
     var wire: Int64 {
         if microseconds == .max || microseconds == .min { return microseconds }
         let (value, overflow) = microseconds.subtractingReportingOverflow(Self.offset)

@@ -1,8 +1,8 @@
 extension Query {
     /// Makes all plans for the rest of a transaction look up rows by index instead of reading whole tables.
     ///
-    /// Plans are made once per connection, so a plan that suits a small table would still be used when the table is
-    /// large.
+    /// A plan is made once for each connection. So a plan that suits a small table would still be used after the table
+    /// has grown.
     public static let planByIndex = Query(
         Statement(
             "postgres_plan_by_index",
@@ -22,7 +22,7 @@ extension Connection {
     ///
     /// The pipeline is part of the open transaction. Without an open transaction, it is one transaction.
     ///
-    /// - Parameter opening: queries before the plans change, such as a BEGIN.
+    /// - Parameter opening: queries to run before the setting, such as a BEGIN.
     /// - Returns: the results of `opening`, followed by the results of `queries`.
     public func runByIndex(
         _ queries: [Query],
@@ -49,7 +49,7 @@ extension Pool {
 
     /// Runs queries in one pipeline and one read-only transaction, whose plans look up rows by index.
     ///
-    /// All queries see the database as of one moment.
+    /// All queries read the database as of the same moment.
     public func readByIndex(_ queries: [Query]) async throws -> [Rows] {
         let opening = Query.beginReadingByIndex
         return Array(try await run(opening + queries + [.rollback])[opening.count...].dropLast())

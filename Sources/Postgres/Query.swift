@@ -3,15 +3,13 @@ public struct Query: Sendable {
     public let statement: Statement
     /// The values for `$1`, `$2`, ….
     public let parameters: Parameters
-    /// Whether the arrays among the parameters, which are the columns of rows, have one element each. A ``Dialect`` can
-    /// use this.
+    /// Whether each array among the parameters has a single element, because the query is for one row. A ``Dialect``
+    /// can use this.
     public var isOfOneRow = false
-    /// A query with the same result, which a ``Dialect`` may send instead.
-    ///
-    /// It is created only if it is sent.
+    /// Returns a query with the same result, which a ``Dialect`` may send instead. It is called only in that case.
     public var alternative: (@Sendable () -> Query)?
 
-    /// A query with values in the order of the statement's parameters.
+    /// Creates a query with values in the order of the statement's parameters.
     public init(_ statement: Statement, _ parameters: Parameters = .init()) {
         assert(
             statement.parameters.isEmpty || statement.parameters.count == parameters.count,
@@ -23,9 +21,7 @@ public struct Query: Sendable {
 
     /// `BEGIN`, with the isolation level of the connection's settings.
     public static let begin = Query(Statement("postgres_begin", "BEGIN"))
-    /// Begins a read-only transaction that may take no locks.
-    ///
-    /// All its statements see the database as of one moment.
+    /// Begins a read-only transaction without locks. All its statements read the database as of the same moment.
     public static let beginReading = Query(
         Statement("postgres_begin_reading", "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
     )
@@ -51,13 +47,13 @@ public struct Query: Sendable {
 public struct Statement: Sendable, Hashable {
     /// The name of the prepared statement, unique in the process.
     ///
-    /// A name that is used with another text is refused. A statement without a name is prepared each time.
+    /// A name must not be used with another text. A statement without a name is prepared each time.
     public let name: String
-    /// The names of `$1`, `$2`, …; empty for a text that was written with numbers.
+    /// The names of `$1`, `$2`, …; empty for a text with numbered parameters.
     public let parameters: [String]
     /// One SQL statement with `$1`, `$2`, … for its parameters.
     public let sql: String
-    /// The text that a ``Dialect`` adapts if its rules cannot use ``sql``.
+    /// The text that a ``Dialect`` adapts if it cannot adapt ``sql``.
     ///
     /// It has the same parameters and the same result.
     public let variant: String?
@@ -87,7 +83,7 @@ public struct Statement: Sendable, Hashable {
         self.variant = variant.map { Self.numbered($0, parameters, of: name).text }
     }
 
-    /// The query with a value for each parameter, in the order of the list.
+    /// Returns the query with a value for each parameter, in the order of the list.
     ///
     /// It is a programming error if the names of the values differ from the names of the parameters.
     public func dynamicallyCall(withKeywordArguments values: KeyValuePairs<String, any PostgresEncodable>) -> Query {

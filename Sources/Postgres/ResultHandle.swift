@@ -3,9 +3,8 @@ import Glibc
 
 /// Owns one PGresult.
 ///
-/// It is `@unchecked` because libpq never changes a PGresult that PQgetResult has returned. This class is the only
-/// owner of the result, never writes to it, and frees it with the last reference. For this reason, any thread may read
-/// it.
+/// It is `@unchecked` because libpq never changes a PGresult that PQgetResult has returned. This class alone owns the
+/// result, never writes to it, and frees it with the last reference. So any thread may read it.
 final class ResultHandle: @unchecked Sendable {
     let pointer: OpaquePointer
     let rows: Int
@@ -19,7 +18,7 @@ final class ResultHandle: @unchecked Sendable {
 
     deinit { PQclear(pointer) }
 
-    /// The bytes of a cell; `nil` for NULL. The cell must exist, and the bytes are valid as long as this object exists.
+    /// The bytes of a cell; nil for NULL. The cell must exist. The bytes are valid as long as this object exists.
     func cell(_ row: Int, _ column: Int) -> UnsafeRawBufferPointer? {
         let row = Int32(truncatingIfNeeded: row)
         let column = Int32(truncatingIfNeeded: column)
@@ -68,11 +67,11 @@ extension ResultHandle {
         return PostgresError(kind, message, statement: statement, statementIndex: index)
     }
 
-    /// Whether a notice, received with a COMMIT, means that the commit was not replicated.
+    /// Whether a notice that arrived with a COMMIT means that the commit was not replicated.
     ///
-    /// If a time-out or a cancel request ends the wait for a synchronous standby, PostgreSQL commits locally and sends
-    /// a warning with SQLSTATE 01000. Its text depends on the server's language, so only severity and SQLSTATE count.
-    /// If the session is ended instead, the connection is lost before the commit is answered.
+    /// If a time-out or a request to cancel ends the wait for a synchronous standby, PostgreSQL commits locally and
+    /// sends a warning with SQLSTATE 01000. The text depends on the server's language, so only severity and SQLSTATE
+    /// are compared. If the session is ended instead, the connection is lost before the commit is answered.
     static func isCommitWarning(_ notice: OpaquePointer) -> Bool {
         func has(_ code: Unicode.Scalar, _ value: String) -> Bool {
             PQresultErrorField(notice, Int32(code.value)).map { strcmp($0, value) == 0 } ?? false
@@ -80,21 +79,19 @@ extension ResultHandle {
         return has("V", "WARNING") && has("C", "01000")
     }
 
-    /// A field by its letter. libpq's macros (`PG_DIAG_SQLSTATE`, `PG_DIAG_MESSAGE_PRIMARY`) represent these letters,
-    /// but Swift does not import them.
+    /// Returns a field by its letter. Swift does not import libpq's macros for these letters, such as
+    /// `PG_DIAG_SQLSTATE` and `PG_DIAG_MESSAGE_PRIMARY`.
     private func field(_ code: Unicode.Scalar) -> String? {
         PQresultErrorField(pointer, Int32(code.value)).map { String(cString: $0) }
     }
 }
 
 extension ResultHandle {
-    /// Whether COPY in both directions begins.
+    /// Whether COPY in both directions has begun.
     var isCopyBoth: Bool { PQresultStatus(pointer) == PGRES_COPY_BOTH }
 }
 
-/// The pointer arrays that libpq needs.
-///
-/// A connection reuses them for all its statements.
+/// The arrays of pointers that libpq needs. A connection reuses them for all its statements.
 struct ValuePointers: ~Copyable {
     private(set) var count = 0
     private(set) var values: UnsafeMutablePointer<UnsafePointer<CChar>?>

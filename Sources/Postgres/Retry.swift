@@ -20,7 +20,7 @@ public struct Retry: Sendable {
     ///
     /// Throws the error of the last attempt. If the task is cancelled, its pauses end immediately.
     ///
-    /// - Parameter mayRetry: whether another attempt may help after this error and this number of failures.
+    /// - Parameter mayRetry: whether to try again after this error and this number of failures.
     public nonisolated(nonsending) func run<Value, Failure: Error>(
         while mayRetry: (_ error: Failure, _ failures: Int) -> Bool = { _, _ in true },
         _ body: nonisolated(nonsending) () async throws(Failure) -> Value

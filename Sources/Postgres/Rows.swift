@@ -1,4 +1,4 @@
-/// The result of one statement, in PostgreSQL's binary format. Immutable; any thread may read it.
+/// The result of one statement, in PostgreSQL's binary format. It is immutable, and any thread may read it.
 ///
 /// Rows and columns are counted from 0.
 public struct Rows: Sendable {
@@ -75,8 +75,8 @@ extension Rows: RandomAccessCollection {
 
 /// Reads one row from its first column to its last.
 ///
-/// The caller names each column in turn. The name is checked in builds with assertions, so that a test fails
-/// immediately if a column is mistaken for another. Types and NULLs are checked in all builds.
+/// The caller names each column in turn. Builds with assertions check the name, so that a test fails immediately if the
+/// caller confuses two columns. All builds check types and NULLs.
 public struct RowReader: Sendable {
     @usableFromInline let rows: Rows
     @usableFromInline let row: Int

@@ -4,7 +4,7 @@ package import SyncModel
 package import SyncStore
 import Synchronization
 
-/// The dispatcher's metrics. Their descriptions are where they are registered.
+/// The dispatcher's metrics. Their descriptions are registered with them.
 package struct DispatchMetrics: Sendable {
     /// Requests to upstreams, by `outcome`.
     package static let attempts = StoreMetrics.upstreamAttempts
@@ -19,7 +19,7 @@ package struct DispatchMetrics: Sendable {
     package static let throttled = "sluice_upstream_throttled_total"
     /// Mutations in batches to upstreams.
     package static let batchParts = "sluice_upstream_batch_parts_total"
-    /// Of these, mutations whose outcome is not a success.
+    /// Mutations in batches whose outcome is not a success.
     package static let failedBatchParts = "sluice_upstream_batch_parts_failed_total"
     /// The number of mutations in a batch.
     package static let batchSize = "sluice_upstream_batch_size"
@@ -82,16 +82,16 @@ package enum BatchResult: String, Sendable, CaseIterable {
     case partial
     /// No part succeeded.
     case failed
-    /// It was too large, and its halves were sent.
+    /// The batch was too large, and its halves were sent.
     case split
-    /// The upstream takes no batches.
+    /// The upstream accepts no batches.
     case refused
 }
 
 package struct DispatchConfiguration: Sendable {
     /// The schedule of retries.
     package var policy = RetryPolicy()
-    /// The number of lanes that work concurrently on this replica, over all organizations. 1 or more.
+    /// The number of lanes that work concurrently on this replica, over all organizations, at least 1.
     package var maximumLanes = 1_024
     /// The number of lanes that run concurrently, including lanes that await a response; nil for the default.
     package var maximumRequests: Int?
@@ -120,10 +120,10 @@ package final class LaneStatsCollector: Service {
     package struct Findings: Sendable {
         /// The counts of lanes; nil before the first count.
         package var lanes: LaneStore.Stats?
-        /// The oldest waiting mutations of the configured number of organizations, ordered by the age of their oldest
-        /// waiting mutation.
+        /// The oldest waiting mutation of each organization, for the configured number of organizations, the oldest
+        /// first.
         ///
-        /// If there are further organizations, one more entry has the oldest waiting mutation of these.
+        /// If there are more organizations, one additional entry has the oldest waiting mutation of all of them.
         package var organizations: [LaneStore.OrganizationStats] = []
     }
 
@@ -134,7 +134,7 @@ package final class LaneStatsCollector: Service {
     private let now: TimeSource
     private let found = Mutex(Findings())
 
-    /// - Parameter organizations: the number of organizations that are counted individually; 0 avoids the cost.
+    /// - Parameter organizations: the number of organizations that are counted individually; 0 counts none.
     package init(store: LaneStore, organizations: Int, now: @escaping TimeSource) {
         self.store = store
         self.organizations = organizations

@@ -7,8 +7,8 @@ import Synchronization
 
 /// Finds due lanes and runs them.
 ///
-/// It knows the lanes that this process made ready, and polls the database for all others. Any number of replicas may
-/// run concurrently.
+/// It has the lanes that this process made ready, and polls the database for all others. Any number of replicas may run
+/// concurrently.
 package final class Dispatcher: Service {
     private let configuration: DispatchConfiguration
     private let store: Store
@@ -27,7 +27,7 @@ package final class Dispatcher: Service {
     /// This process' id, which identifies the owner of a lease.
     package let worker: UUID
 
-    /// The dispatcher's numbers, for metrics.
+    /// The dispatcher's counts, for metrics.
     package struct Counts: Sendable, Hashable {
         package var running = 0
         /// The number of due lanes that wait for a place.
@@ -38,7 +38,7 @@ package final class Dispatcher: Service {
         package var awaiting = 0
         /// The number of running lanes of organizations whose upstreams are slow.
         package var heldBySlow = 0
-        /// The number of upstreams to which nothing is sent.
+        /// The number of upstreams whose circuit is open.
         package var openCircuits = 0
     }
 
@@ -87,16 +87,16 @@ package final class Dispatcher: Service {
         }
     }
 
-    /// The number of requests in flight of each organization that has some. A batch is one request.
+    /// The number of requests in flight, by organization. A batch is one request.
     package var requestsInFlight: [UUID: Int] { inFlight.counts }
 
-    /// Returns this replica's open circuits, the longest open first.
+    /// Returns the reports of this replica's open circuits, beginning with the circuit that has been open longest.
     package func openCircuits(limit: Int) -> [CircuitReport] { circuits.reports(limit: limit) }
 
     /// The reasons why lanes are not run; empty if they run.
     package var reasons: [String] { state.withLock { $0.reasons(at: .now) } }
 
-    /// Stops starting lanes; work in progress continues. Graceful shutdown does this, too, but later.
+    /// Starts no more lanes; work in progress continues. Graceful shutdown does the same, but later.
     package func drain() {
         isDraining.store(true, ordering: .relaxed)
         inbox.post { $0.isClosed = true }
@@ -109,7 +109,7 @@ package final class Dispatcher: Service {
 
     /// Runs lanes until graceful shutdown.
     ///
-    /// Then requests in progress are completed, or cancelled after a time limit, and every lane is released.
+    /// After that, requests in progress are completed, or cancelled after a time limit, and every lane is released.
     package func run() async throws {
         store.notifier.whenReady { [inbox] in inbox.post(ready: $0) }
         store.notifier.whenDueElsewhere { [inbox] in inbox.post { $0.mustPoll = true } }
@@ -127,7 +127,7 @@ package final class Dispatcher: Service {
                 try? await gracefulShutdown()
                 self.drain()
             }
-            // polling and the clock never end by themselves; when the loop ends, the group cancels them
+            // the polling and the clock do not end by themselves; they are cancelled when the loop has ended
             await group.next()
             await group.next()
             group.cancelAll()
@@ -140,7 +140,7 @@ package final class Dispatcher: Service {
         var scheduler = LaneScheduler(capacity: configuration.maximumLanes, requests: configuration.maximumRequests)
         let runner = runner()
         var isPolling = false
-        // organizations found by searches that did not reach the end
+        // organizations from searches that did not return all due lanes
         var found: Set<UUID> = []
         var isClosed = false
         var deadline: Task<Void, Never>?
@@ -161,7 +161,7 @@ package final class Dispatcher: Service {
                 if due.isAll || due.lanes.isEmpty {
                     found = []
                 } else {
-                    // the search's limit may have cut off lanes of further organizations
+                    // the limit of the search may have cut off lanes of other organizations
                     found.formUnion(due.lanes.map(\.organization))
                     mustPoll = true
                 }
@@ -188,7 +188,7 @@ package final class Dispatcher: Service {
         }
         deadline?.cancel()
         report(scheduler)
-        // other replicas need not wait for their next search
+        // so that other replicas do not wait for their next search
         store.notifier.notifyDue()
     }
 
@@ -210,8 +210,8 @@ package final class Dispatcher: Service {
         }
     }
 
-    /// Returns lanes that must not be postponed because they are about to be claimed: one may be the upstream's next
-    /// probe. The list is needed only while a circuit is open.
+    /// Returns the lanes that must not be postponed because they are about to be claimed. One of them may be the next
+    /// probe of its upstream, so the result is empty while no circuit is open.
     private func running(_ scheduler: LaneScheduler) -> Set<LaneKey> {
         circuits.openCount == 0 ? [] : scheduler.running
     }
@@ -251,7 +251,7 @@ package final class Dispatcher: Service {
         if state.withLock({ $0.noteCap(organization, cap) }) { inbox.post { $0.caps[organization] = cap } }
     }
 
-    /// Cancels requests that take too long once the gateway shuts down; their outcomes are still written.
+    /// Cancels requests that take too long after the gateway begins to shut down. Their outcomes are still written.
     private func giveUpLater() -> Task<Void, Never> {
         Task { [inFlight, configuration] in
             try? await Task.sleep(for: .seconds(configuration.grace))

@@ -1,15 +1,15 @@
 package import SyncModel
 
-/// Parts that only read, or keep no state themselves.
+/// The services that only read, or have no state.
 extension Store {
-    /// Features that add rows to the engine's transactions.
+    /// The features that add rows to the engine's transactions.
     package var participants: [any CommitParticipant] { configuration.participants }
     /// The schema's tables.
     package var tables: [StoredTable] { configuration.tables }
-    /// Wraps the organizations' data keys; nil where nothing is sealed.
+    /// Wraps the organizations' data keys; nil if values are not encrypted at rest.
     package var masterKeys: MasterKeys? { configuration.masterKeys }
 
-    /// Which listeners are served no more.
+    /// Finds the listeners that must no longer be served.
     package var longLivedSessions: LongLivedSessions {
         LongLivedSessions(pool: pool, cluster: cluster, failure: failure)
     }
@@ -54,14 +54,14 @@ extension Store {
 
     /// Reads the feed in a device's local ids. Its parts share a cache.
     package var pulls: DevicePuller {
-        // the lock of shared parts is not taken twice
+        // read before `shared` takes its lock, because the lock must not be taken twice
         let feed = feed
         return shared {
             DevicePuller(feed: feed, devices: devices, pool: pool, catalog: catalog, now: now, failure: failure)
         }
     }
 
-    /// Evaluates the templates of types that got channels.
+    /// Evaluates the templates of types whose channel settings changed.
     package var channelEvaluation: ChannelEvaluation {
         ChannelEvaluation(
             pool: pool,
@@ -76,7 +76,7 @@ extension Store {
     /// Reads the changes of a user's mutations and ids.
     package var events: EventReader { EventReader(pool: pool, catalog: catalog, failure: failure) }
 
-    /// Settles failed and conflicting mutations as people decide.
+    /// Carries out people's decisions on failed and conflicting mutations.
     package var settling: Settlement {
         Settlement(
             pool: pool,

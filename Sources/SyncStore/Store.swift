@@ -4,7 +4,7 @@ package import Postgres
 package import SyncModel
 import Synchronization
 
-/// All database services of the gateway, wired once.
+/// The database services of the gateway, and their connections.
 package final class Store: Sendable {
     package let catalog: Catalog
     /// Resolves issuers' names of users and organizations.
@@ -40,14 +40,14 @@ package final class Store: Sendable {
     private let keyCheck: MasterKeyCheck
     /// The time limit of ``readiness()``, less than the five seconds of a health check.
     private static let readinessTimeout: Duration = .seconds(2)
-    /// How recently a cluster's server must have been seen to count as available.
+    /// The time since its last answer within which a server of a cluster counts as available.
     ///
-    /// Twice the duration of a poll, without its pause, while one server hangs.
+    /// It is twice the duration of a poll, without its pause, while one server hangs.
     private static let clusterTimeout: Duration = .seconds(15)
     private let lastReadiness = Mutex<[String]>([])
     private let parts = Mutex<[ObjectIdentifier: any Sendable]>([:])
 
-    /// Opens no connection: connections are opened at first use and after failures.
+    /// Opens no connection. Connections are opened when they are first used, and after failures.
     package init(_ configuration: StoreConfiguration, now: @escaping TimeSource, logger: Logger) {
         self.configuration = configuration
         self.now = now
@@ -119,8 +119,8 @@ package final class Store: Sendable {
             lastReadiness.withLock { $0 = reasons }
             return reasons
         } catch let error as PostgresError {
-            // if all connections wait for one server of a cluster, the other servers are still served; without a
-            // cluster, or if the wait was ended, no connection waits
+            // all connections may wait for one server of a cluster, while the organizations of the other servers are
+            // served
             let waited = [.timedOut, .unresponsive, .poolExhausted].contains(error.kind) && pool.statistics.open > 0
             if waited, cluster.servers.wasSeen(within: Self.clusterTimeout) { return lastReadiness.withLock { $0 } }
             logger.debug("not ready", metadata: ["error": "\(error.message)"])
@@ -164,7 +164,7 @@ package final class Store: Sendable {
     /// The notices for operators while requests can be served, as of the last check.
     package var notices: [String] { keyCheck.notices }
 
-    /// Logs the organizations whose data the configured master keys cannot open.
+    /// Logs the master keys that are missing, and the number of data keys that they wrap.
     ///
     /// Logs nothing while the database is unavailable.
     package func warnOfUnknownMasterKeys() async {
@@ -201,7 +201,7 @@ package final class Store: Sendable {
 
     /// The settings of every connection.
     ///
-    /// No statement waits long for a lock, and no transaction stays open.
+    /// With them, no statement waits long for a lock, and no transaction stays open.
     static func pooledSettings(with timeouts: DatabaseTimeouts) -> [(String, String)] {
         func milliseconds(_ duration: Duration) -> String { "\(Int(duration / .milliseconds(1)))ms" }
         return [
@@ -210,10 +210,10 @@ package final class Store: Sendable {
         ]
     }
 
-    /// The settings of committers: statements are planned once, with index look-ups row by row.
+    /// The settings of committers. Each statement is planned once, with index look-ups for each row.
     ///
-    /// This does not depend on the tables' size when the plan is made. Otherwise a plan that was made on small tables
-    /// and reused would always hash-join all partitions.
+    /// So plans do not depend on the size of the tables. Without these settings, a plan that was made on small tables
+    /// and is reused would always hash-join all partitions.
     static func hotSettings(with timeouts: DatabaseTimeouts) -> [(String, String)] {
         pooledSettings(with: timeouts) + [
             ("plan_cache_mode", "force_generic_plan"), ("enable_hashjoin", "off"), ("enable_mergejoin", "off"),
@@ -221,7 +221,7 @@ package final class Store: Sendable {
         ]
     }
 
-    /// Both settings, with the default timeouts.
+    /// The settings with the default time-outs.
     static let pooledSettings = pooledSettings(with: DatabaseTimeouts())
     static let hotSettings = hotSettings(with: DatabaseTimeouts())
 }

@@ -6,13 +6,12 @@ import Synchronization
 package struct StoreConfiguration: Sendable {
     /// A libpq URI.
     package var databaseURL: String
-    /// A libpq URI of the server through which gateways notify each other of changes.
+    /// A libpq URI of the server through which gateways notify each other of changes; nil if it is that of
+    /// `databaseURL`.
     ///
-    /// It is required if gateways are connected to several servers of a cluster; nil for `databaseURL`.
+    /// It is required if gateways are connected to several servers of a cluster.
     package var hintsURL: String?
-    /// Whether groups on a cluster are committed over direct connections.
-    ///
-    /// These connections lead to the servers that have the groups' rows.
+    /// Whether groups in a cluster are committed over direct connections to the servers that have their rows.
     package var commitsDirectly = false
     /// The number of connections for everything except group commit.
     package var poolSize: Int
@@ -24,13 +23,11 @@ package struct StoreConfiguration: Sendable {
     package var leaseSeconds: Double
     /// Wraps the organizations' data keys; nil if nothing is sealed.
     package var masterKeys: MasterKeys?
-    /// The interval at which watched data are polled while other replicas' hints arrive.
-    ///
-    /// This is necessary because a hint can be lost.
+    /// The interval at which watched data are polled while other replicas' hints arrive, because a hint can be lost.
     package var pollInterval: Duration = .seconds(15)
     /// The timeouts of Postgres.
     package var timeouts = DatabaseTimeouts()
-    /// The maximum number of a user's devices. Every request of a further device is refused.
+    /// The maximum number of a user's devices. Every request of another device is refused.
     package var devicesPerUser = 1_000
     /// The storage periods of ingested events and sent requests.
     package var retention = RetentionPolicy()
@@ -47,11 +44,13 @@ package struct StoreConfiguration: Sendable {
     }
 }
 
-/// The timeouts of Postgres. All are in proportion to one value: the right value differs between machines, and a
-/// timeout below the others would make these meaningless.
+/// The timeouts of PostgreSQL.
+///
+/// All are multiples of one value, because the right value differs between machines, and the timeouts must keep their
+/// order.
 package struct DatabaseTimeouts: Sendable {
-    /// The timeout of one statement. With the margin and the time of a cancellation, a push is then answered within
-    /// twice this time, which is by default the contract's five seconds.
+    /// The timeout of one statement. With the margin and the time of a cancellation, a push is answered within twice
+    /// this time. By default this is the contract's five seconds.
     package var statement: Duration
 
     /// The time for which a statement waits for a lock: 2 s by default.
@@ -65,9 +64,8 @@ package struct DatabaseTimeouts: Sendable {
         lock = statement * 4 / 5
     }
 
-    /// The time after which a waiting push is answered `store_unavailable`.
-    ///
-    /// The push may be queued, or wait for the database: 4.5 s by default.
+    /// The time after which a push that is queued or waits for the database is answered `store_unavailable`: 4.5 s by
+    /// default.
     package var push: Duration { statement * 9 / 5 }
     /// The time for which a caller waits for a connection of the pool: 3 s by default.
     package var connection: Duration { statement * 6 / 5 }

@@ -5,27 +5,24 @@ import Metrics
 import Postgres
 package import SyncModel
 
-/// Converts database errors to the caller's problem, in one place.
+/// Converts database errors to problems for the caller, in one place.
 ///
 /// Responses contain no details; the log contains all of them.
 package struct StoreFailure: Sendable {
     package let logger: Logger
-    /// Limits the log lines while the database is unavailable, when all requests fail in the same way.
-    ///
-    /// At most one line per second reports it.
+    /// Limits the log to one line per second while the database is unavailable and all requests fail in the same way.
     private let warned = Throttle(.seconds(1), isDueFirst: true)
     private let warnedOfUnreadable = Throttle(.seconds(1), isDueFirst: true)
-    /// Counts values that could not be opened when their rows were read.
+    /// Counts values that could not be decrypted when their rows were read.
     private let unreadable = Counter(label: StoreMetrics.unreadableValues)
 
     package init(logger: Logger) {
         self.logger = logger
     }
 
-    /// SQLSTATEs of prepared statements that another session replaced.
+    /// SQLSTATEs of prepared statements that are missing, or that exist although this session did not make them.
     ///
-    /// A prepared statement is missing, or exists although this session did not make it. Only the gateway uses its
-    /// sessions, unless a pooler shares them.
+    /// Only the gateway uses its sessions, so the reason is a pooler that shares them.
     private static let lostStatements: Set = ["26000", "42P05"]
 
     /// Logs, at most once a second, that a response was returned without a part that could not be read.
@@ -56,7 +53,7 @@ package struct StoreFailure: Sendable {
             return .overloaded("too many transactions contend for these entities")
         }
         if error.kind == .timedOut {
-            // the database is available: one statement had too much to do
+            // the database is available; a single statement had too much work
             logger.warning("Store timed out", metadata: metadata)
             return Self.tooLong
         }
@@ -83,8 +80,10 @@ package struct StoreFailure: Sendable {
         return Problem(.internalError, "the request could not be completed")
     }
 
-    /// The problem for a sealed value that cannot be opened. If another configuration or another replica may open it,
-    /// the caller may try again; a changed value is an internal error.
+    /// The problem of a sealed value that cannot be decrypted.
+    ///
+    /// If another configuration or another replica may decrypt it, the caller should try again. A value that was
+    /// changed is an internal error.
     private func problem(_ error: SealError, _ what: StaticString) -> Problem {
         let metadata: Logger.Metadata = ["operation": "\(what)", "reason": "\(error)"]
         switch error {
@@ -105,7 +104,7 @@ package struct StoreFailure: Sendable {
         )
     }
 
-    /// Logs that a value could not be opened; its row is shown without it.
+    /// Logs that a value could not be decrypted, and that its row is returned without it.
     package func record(unreadable place: SealedPlace, of organization: UUID, _ error: SealError) {
         unreadable.increment()
         logger.log(
@@ -126,26 +125,25 @@ package struct StoreFailure: Sendable {
         return problem
     }
 
-    /// The `Retry-After` for a failure of one organization, in seconds.
-    ///
-    /// The database is available in that case.
+    /// The `Retry-After` in seconds for a failure of one organization while the database is available.
     package static let sealedRetryAfter = 30
 
-    /// One operation took too long, although the database is available.
+    /// The problem of an operation that took too long, although the database is available.
     ///
-    /// The operation may take as long the next time, so its caller waits longer than after other overloads.
+    /// The operation may take as long the next time, so the caller must wait longer than after other overloads.
     package static var tooLong: Problem {
         var problem = Problem.overloaded("the request timed out")
         problem.retryAfter = tooLongRetryAfter
         return problem
     }
 
-    /// The value of `Retry-After`, in seconds.
+    /// The `Retry-After` of ``tooLong``, in seconds.
     package static let tooLongRetryAfter = 5
 
-    /// The problem of several mutations that one transaction writes.
+    /// The problem of an operation on several mutations in one transaction.
     ///
-    /// If that takes too long, the caller must send fewer of them. A single mutation cannot be divided, and is retried.
+    /// If the transaction takes too long, the caller must send fewer mutations. A single mutation cannot be divided,
+    /// and is retried.
     package func problem(_ error: any Error, doing what: StaticString, count: Int, advice: String) -> Problem {
         let problem = problem(error, doing: what)
         guard count > 1, (error as? PostgresError)?.kind == .timedOut else { return problem }
@@ -154,14 +152,14 @@ package struct StoreFailure: Sendable {
 }
 
 extension Problem {
-    /// Whether the reason is that an organization's data cannot be opened.
+    /// Whether the problem is that an organization's data cannot be decrypted.
     ///
-    /// If false, the database is unavailable.
+    /// It is false if the database is unavailable.
     package var isLocked: Bool { code == .storeUnavailable && retryAfter == StoreFailure.sealedRetryAfter }
 }
 
 extension StoreFailure {
-    /// Runs `body` against the database; its errors become problems for the caller.
+    /// Runs `body` against the database, and converts its errors to problems for the caller.
     nonisolated(nonsending) package func reporting<Value>(
         _ what: StaticString,
         _ body: nonisolated(nonsending) () async throws -> Value
@@ -175,9 +173,9 @@ extension StoreFailure {
 }
 
 package enum StoreMetrics {
-    /// The number of sealed values that could not be opened when their rows were read.
+    /// The number of sealed values that could not be decrypted when their rows were read.
     package static let unreadableValues = "sluice_unreadable_values_total"
-    /// The number of ingested events by `result`, see `IngestResult`.
+    /// The number of ingested events by `result`, a value of `IngestResult`.
     package static let ingestEvents = "sluice_ingest_events_total"
     /// The number of operators' acts whose outcome could not be written to the audit log.
     package static let unfinishedActs = "sluice_audit_unfinished_total"

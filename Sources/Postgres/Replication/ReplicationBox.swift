@@ -15,16 +15,16 @@ final class ReplicationBox: Sendable {
         var sent = LogPosition.zero
         /// Whether the server requested a status message since the last confirmation.
         var isStatusRequested = false
-        /// The end of the last transaction that the reader has received or that waits for the reader.
+        /// The end of the last transaction that was received, whether or not the reader has taken it.
         var lastCommit = LogPosition.zero
-        /// Whether a transaction has begun and its end has not arrived.
+        /// Whether a transaction has begun, and its end has not arrived yet.
         var isWithin = false
         var isClosing = false
         var failure: PostgresError?
         var hasEnded = false
         var endWaiters: [CheckedContinuation<Void, Never>] = []
 
-        /// Whether the reader has confirmed every change that it received, and no change waits.
+        /// Whether the reader has confirmed every change that was received, and no change waits for the reader.
         var isIdle: Bool { !isWithin && confirmed >= lastCommit && entries.isEmpty }
     }
 
@@ -51,7 +51,7 @@ final class ReplicationBox: Sendable {
             return nil
         }
         guard let outcome else { return }
-        // the buffer has space again
+        // the buffer has free space again
         wakeUp.signal()
         continuation.resume(returning: outcome)
     }
@@ -109,10 +109,10 @@ final class ReplicationBox: Sendable {
         waiter?.0.resume(returning: .success(waiter?.1 ?? []))
     }
 
-    /// The position to report to the server, if the server has sent everything up to `sent`.
+    /// Returns the position to report to the server, which has sent everything up to `sent`.
     ///
-    /// If the reader has confirmed all changes that it received, the result is `sent`. This allows the server to
-    /// discard the log of changes in other tables.
+    /// If the reader has confirmed all changes that were received, it is `sent`, so that the server can discard the log
+    /// of changes in other tables.
     func progress(sent: LogPosition, isRequested: Bool, confirmsIdle: Bool) -> LogPosition {
         state.withLock { state in
             state.sent = max(state.sent, sent)
@@ -128,7 +128,7 @@ final class ReplicationBox: Sendable {
         }
     }
 
-    /// Announces the end, and answers all waiting callers.
+    /// Records the end, and answers all waiting callers.
     func end(_ error: PostgresError) {
         let (waiter, endWaiters) = state.withLock { state in
             defer { (state.waiter, state.endWaiters) = (nil, []) }

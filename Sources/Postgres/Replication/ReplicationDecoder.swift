@@ -1,7 +1,7 @@
 /// Reads messages of `pgoutput`.
 ///
-/// The bytes come from a server outside of the operator's control. With any input, the decoder reads no bytes out of
-/// bounds, and creates no values that are larger than the input.
+/// The bytes come from a server that the operator does not control. For any input, the decoder reads only within the
+/// bytes, and creates no values that are larger than the input.
 struct ReplicationDecoder {
     private let bytes: UnsafeRawBufferPointer
     private var offset = 0
@@ -51,7 +51,7 @@ struct ReplicationDecoder {
 
     private mutating func relation() throws(PostgresError) -> ReplicationRelation {
         let (id, schema, name) = (try integer(UInt32.self), try name(), try name())
-        // the kind of replica identity
+        // the setting of the replica identity
         _ = try byte()
         var columns: [ReplicationRelation.Column] = []
         for _ in 0..<(try count(UInt16.self, each: 10)) {
@@ -68,7 +68,7 @@ struct ReplicationDecoder {
         isAlone: Bool = false
     ) throws(PostgresError) -> (tuple: ReplicationTuple?, mark: UInt8) {
         let mark = try byte()
-        // the columns that identify the row, or the whole row
+        // the columns that identify the row, or all columns
         guard mark == UInt8(ascii: "K") || mark == UInt8(ascii: "O") else { return (nil, mark) }
         let tuple = try tuple()
         return (tuple, isAlone ? 0 : try byte())
@@ -98,9 +98,9 @@ struct ReplicationDecoder {
         return Value(bigEndian: part.loadUnaligned(as: type))
     }
 
-    /// Reads the number of parts, each of which takes at least the given number of bytes.
+    /// Reads the number of parts that follow, each with at least the given number of bytes.
     ///
-    /// It cannot exceed the remaining bytes.
+    /// The number cannot exceed the remaining bytes.
     private mutating func count<Value: FixedWidthInteger>(
         _ type: Value.Type,
         each size: Int
@@ -125,7 +125,7 @@ struct ReplicationDecoder {
     }
 
     private func damage(_ what: String) -> PostgresError {
-        PostgresError(.decoding, "the server sent \(what), which is nothing of pgoutput's protocol of version 1")
+        PostgresError(.decoding, "the server sent \(what), which is not part of version 1 of pgoutput's protocol")
     }
 }
 
@@ -133,7 +133,7 @@ struct ReplicationDecoder {
 
 /// A message of the output plug-in `pgoutput` about one position in the log.
 ///
-/// See "Logical Replication Message Formats" of PostgreSQL's manual, version 1 of its protocol. Each transaction is
+/// The format is version 1 of "Logical Replication Message Formats" in PostgreSQL's manual. Each transaction is
 /// complete, and transactions are in the order of their commits.
 public enum ReplicationMessage: Sendable, Hashable {
     /// A transaction whose changes follow.
@@ -141,11 +141,11 @@ public enum ReplicationMessage: Sendable, Hashable {
     /// `commit` is the position of the commit; `at` is the time of the commit by the server's clock, in microseconds
     /// since 1970.
     case begin(commit: LogPosition, at: Int64)
-    /// The transaction has ended; `end` is the position at which the log continues after it.
+    /// The transaction has ended; the log continues at the position `end`.
     case commit(end: LogPosition)
     /// The structure of a table whose changes follow.
     ///
-    /// Sent before the first change, and again when the structure has changed.
+    /// It is sent before the table's first change, and again after the structure has changed.
     case relation(ReplicationRelation)
     /// A row was inserted.
     case insertion(table: UInt32, new: ReplicationTuple)
@@ -160,9 +160,7 @@ public enum ReplicationMessage: Sendable, Hashable {
     case deletion(table: UInt32, old: ReplicationTuple)
     /// Tables were emptied.
     case truncation(tables: [UInt32])
-    /// A message that changes no rows.
-    ///
-    /// It is an origin, a type's name, or a message of `pg_logical_emit_message`.
+    /// A message without changes of rows: an origin, the name of a type, or a message of `pg_logical_emit_message`.
     case other
 }
 
@@ -188,21 +186,21 @@ public typealias ReplicationTuple = [ReplicationValue]
 /// A value as its type's output function writes it.
 public enum ReplicationValue: Sendable, Hashable {
     case null
-    /// A large value that was not changed and is therefore not sent.
+    /// A large value that is not sent, because it was not changed.
     case unchanged
     case text([UInt8])
 }
 
 /// A position in a server's write-ahead log (`pg_lsn`): the number of bytes since its beginning.
 public struct LogPosition: Sendable, Hashable, Comparable, CustomStringConvertible {
-    /// No position. In a request for a stream it means the position of the slot.
+    /// No position. In the request for a stream, it means the position of the slot.
     public static let zero = LogPosition(0)
 
     public let bytes: UInt64
 
     public init(_ bytes: UInt64) { self.bytes = bytes }
 
-    /// Reads PostgreSQL's text, two hexadecimal numbers of 32 bits: `16/B374D848`. Nil for any other text.
+    /// Reads PostgreSQL's text: two hexadecimal numbers of 32 bits, as in `16/B374D848`. Nil for any other text.
     public init?(_ text: String) {
         let halves = text.split(separator: "/", omittingEmptySubsequences: false)
         guard halves.count == 2, halves.allSatisfy({ $0.utf8.allSatisfy(Self.isDigit) }),
@@ -218,7 +216,7 @@ public struct LogPosition: Sendable, Hashable, Comparable, CustomStringConvertib
 
     public static func < (one: LogPosition, other: LogPosition) -> Bool { one.bytes < other.bytes }
 
-    /// `UInt32(_:radix:)` would also accept a sign.
+    /// Excludes signs, which `UInt32(_:radix:)` would accept.
     private static func isDigit(_ byte: UInt8) -> Bool {
         switch byte {
         case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "a")...UInt8(ascii: "f"),

@@ -1,19 +1,19 @@
 import CLibPQ
 import Glibc
 
-/// The work of a stream's thread. It connects, requests the stream, and reads the stream to its end. Only this thread
-/// uses this object.
+/// The work of a stream's thread, which alone uses this object. It connects, requests the stream, and reads it to the
+/// end.
 final class ReplicationDriver {
     private let handle: LibPQConnection
     private let configuration: ConnectionConfiguration
     private let source: ReplicationStream.Source
     private let box: ReplicationBox
-    /// The position up to which the server has sent everything that concerns this stream.
+    /// The position up to which the server has sent everything for this stream.
     private var sent = LogPosition.zero
-    /// The position last reported to the server.
+    /// The position that was last reported to the server.
     private var told = LogPosition.zero
     private var isAnswerDue = false
-    /// Received bytes of an incomplete message.
+    /// The number of bytes of an incomplete message that were received.
     private var bytesOfPart = 0
 
     private init(
@@ -45,7 +45,7 @@ final class ReplicationDriver {
         opened: (PostgresError?) -> Void
     ) {
         var isOpen = false
-        // A separate function, so that libpq's resources are freed before the end is announced.
+        // Because this is a separate function, libpq's resources are freed before the end is announced.
         func live() -> PostgresError {
             do throws(PostgresError) {
                 let driver = try ReplicationDriver(configuration, source, box)
@@ -91,10 +91,10 @@ final class ReplicationDriver {
         }
     }
 
-    /// An identifier of SQL and of `publication_names`.
+    /// Returns an identifier for SQL and for `publication_names`.
     private static func quotedName(_ name: String) -> String { "\"\(name.replacing("\"", with: "\"\""))\"" }
 
-    /// A literal of the replication grammar, in which backslashes have no special meaning.
+    /// Returns a literal of the replication grammar, in which backslashes have no special meaning.
     private static func quotedText(_ text: String) -> String { "'\(text.replacing("'", with: "''"))'" }
 
     // MARK: - Serving
@@ -116,7 +116,7 @@ final class ReplicationDriver {
                 nextStatus = ContinuousClock.now + source.statusInterval
             }
             guard let isMore = handle.flush() else { throw lost() }
-            // nothing is read while the buffer is full, so that the server waits for the reader
+            // nothing is read while the buffer is full, so the server has to wait for the reader
             let events = (box.bytesAhead < source.maximumBytesAhead ? POLLIN : 0) | (isMore ? POLLOUT : 0)
             _ = try wait(for: events, until: nextStatus, isServing: true)
         }
@@ -130,7 +130,7 @@ final class ReplicationDriver {
         box.progress(sent: sent, isRequested: isAnswerDue, confirmsIdle: source.confirmsIdle)
     }
 
-    /// Reads the arrived messages, up to the free space of the buffer.
+    /// Reads arrived messages until the buffer is full.
     private func read() throws(PostgresError) {
         while box.bytesAhead < source.maximumBytesAhead {
             switch try handle.nextCopyPart({ part throws(PostgresError) in try take(part) }) {
@@ -147,13 +147,13 @@ final class ReplicationDriver {
     ///
     /// See "Streaming Replication Protocol" in PostgreSQL's manual.
     private func take(_ part: UnsafeRawBufferPointer) throws(PostgresError) {
-        // libpq may have read more bytes of the message than the system reported before
+        // libpq may have read more bytes of the message than the operating system reported before
         guard part.count <= source.maximumMessageBytes else { throw tooLarge() }
         var decoder = ReplicationDecoder(UnsafeRawBufferPointer(rebasing: part.dropFirst()))
         switch part.first {
         case UInt8(ascii: "w"):
             let (position, end) = (try decoder.position(), try decoder.position())
-            // the time when it was sent
+            // the time of sending
             _ = try decoder.integer(Int64.self)
             let message = try ReplicationDecoder.message(UnsafeRawBufferPointer(rebasing: part.dropFirst(25)))
             box.put(.init(position: position, message: message), bytes: part.count)
@@ -163,7 +163,7 @@ final class ReplicationDriver {
             _ = try decoder.integer(Int64.self)
             if try decoder.integer(UInt8.self) == 1 { isAnswerDue = true }
         default:
-            throw PostgresError(.decoding, "the server sent what is no message of a replication stream")
+            throw PostgresError(.decoding, "the server sent data that are not a message of a replication stream")
         }
     }
 
@@ -172,8 +172,8 @@ final class ReplicationDriver {
         func add<Value: FixedWidthInteger>(_ value: Value) {
             withUnsafeBytes(of: value.bigEndian) { bytes.append(contentsOf: $0) }
         }
-        // written, flushed and applied: all three are the confirmed position, because other data may be lost at any
-        // moment
+        // the positions that were written, flushed and applied: all three are the confirmed position, because data that
+        // are received but not confirmed may be lost at any moment
         for _ in 0..<3 { add(progress.bytes) }
         var now = timespec()
         clock_gettime(CLOCK_REALTIME, &now)
@@ -206,17 +206,15 @@ final class ReplicationDriver {
     private func lost() -> PostgresError { PostgresError(.connectionLost, handle.message) }
 }
 
-/// COPY in both directions, in which a replication stream runs.
+/// COPY in both directions, the mode of a replication stream.
 extension LibPQConnection {
     enum CopyStep {
         case part, nothing
-        /// The server has ended the stream, or the connection is gone.
-        ///
-        /// The next result shows which.
+        /// The server has ended the stream, or the connection is lost. The next result distinguishes these cases.
         case end
     }
 
-    /// Passes on the next arrived part, if there is one.
+    /// Passes the next part to `body`, if one has arrived.
     func nextCopyPart(
         _ body: (UnsafeRawBufferPointer) throws(PostgresError) -> Void
     ) throws(PostgresError) -> CopyStep {
@@ -236,14 +234,12 @@ extension LibPQConnection {
         }
     }
 
-    /// The number of bytes that the system has received and that are not read yet.
-    ///
-    /// If the connection is encrypted, these bytes are encrypted.
+    /// The number of bytes that the operating system has received, and that are not read yet. They may be encrypted.
     var bytesWaiting: Int {
         var count: Int32 = 0
         return ioctl(socket, UInt(FIONREAD), &count) == 0 ? Int(count) : 0
     }
 
-    /// Ends the sending by the client.
+    /// Ends the client's part of the stream.
     func endCopy() -> Bool { PQputCopyEnd(connection, nil) == 1 }
 }

@@ -1,35 +1,37 @@
 import Synchronization
 
-/// Commits of other sessions of a server, from a logical replication slot.
+/// The committed changes of a server's other sessions, from a logical replication slot.
 ///
 /// The slot uses `pgoutput`. A separate thread reads ahead up to its memory limit, and reports the reader's position to
 /// the server, which keeps its log from this position on.
 ///
-/// After a lost connection, a new stream begins after the last confirmed position. A reader therefore receives
+/// After a connection was lost, a new stream begins after the last confirmed position. So a reader can receive
 /// unconfirmed changes again.
 public final class ReplicationStream: Sendable {
     /// The slot and the publications to read.
     public struct Source: Sendable {
-        /// The slot, created for `pgoutput`. Only one stream at a time reads it: the server refuses a second stream
+        /// The slot, created for `pgoutput`. Only one stream at a time can read it; the server refuses a second one
         /// (55006).
         public var slot: String
         public var publications: [String]
         /// The maximum number of bytes of messages that are read ahead.
         ///
-        /// A larger message is read alone.
+        /// A larger message is only read when no other message waits.
         public var maximumBytesAhead = 4 << 20
-        /// The maximum size of a message in bytes, as far as the system reports its bytes.
+        /// The maximum size of a message in bytes. A larger message ends the stream.
         ///
-        /// The stream ends if a server sends a larger message.
+        /// While a message is incomplete, its size is the number of bytes that the operating system reports as
+        /// received.
         public var maximumMessageBytes = 64 << 20
         /// The maximum interval between reports of the reader's position to the server.
         ///
         /// The server disconnects a silent reader after its `wal_sender_timeout`, a minute by default.
         public var statusInterval: Duration = .seconds(10)
-        /// Whether a stream without unconfirmed changes confirms what the server has sent.
+        /// Whether a stream without unconfirmed changes confirms everything that the server has sent, such as changes
+        /// of other tables.
         ///
-        /// For example, the server may have sent changes of other tables. Set it to false if the reader must store each
-        /// position before the server receives it; the reader then confirms ``ReplicationStream/idlePosition`` itself.
+        /// Set it to false if the reader must store each position before the server receives it. The reader then
+        /// confirms ``ReplicationStream/idlePosition`` itself.
         public var confirmsIdle = true
 
         public init(slot: String, publications: [String]) {
@@ -40,7 +42,8 @@ public final class ReplicationStream: Sendable {
 
     /// A message with its position in the log.
     ///
-    /// The changes of a row are in order.
+    /// Entries are in commit order of their transactions, so positions may decrease from one transaction to the next.
+    /// Those of one row only increase.
     public struct Entry: Sendable, Hashable {
         public let position: LogPosition
         public let message: ReplicationMessage
@@ -76,7 +79,7 @@ public final class ReplicationStream: Sendable {
         return stream
     }
 
-    /// Returns the entries since the last call, in order; waits until there is at least one.
+    /// Returns the entries since the last call, in order. It waits until there is at least one.
     ///
     /// Only one task at a time may wait.
     ///
@@ -90,33 +93,31 @@ public final class ReplicationStream: Sendable {
         return try outcome.get()
     }
 
-    /// Confirms that everything up to a position is stored elsewhere.
+    /// Confirms that the reader has stored everything up to a position.
     ///
     /// The position is the end of a transaction, from its `commit`. The server may discard the log before it, and no
     /// later stream of the slot begins before it.
     public func confirm(_ position: LogPosition) { box.confirm(position) }
 
-    /// The position up to which the server has sent its log, if all is confirmed.
+    /// The position up to which the server has sent its log, if the reader has confirmed every change before it.
     ///
-    /// The reader has confirmed every change before it. Nil while changes wait or are unconfirmed.
+    /// It is nil while changes are unconfirmed or wait for the reader.
     public var idlePosition: IdlePosition? { box.idlePosition }
 
     /// A position that a reader without unconfirmed changes may confirm.
     public struct IdlePosition: Sendable, Hashable {
         public let position: LogPosition
         /// Whether the server requested a status message since the last confirmation. A server that shuts down waits
-        /// for the confirmation of everything that it has sent.
+        /// until everything that it has sent is confirmed.
         public let isRequested: Bool
     }
 
-    /// Ends the stream. After that, `next` throws.
-    ///
-    /// The reader's position is reported to the server first.
+    /// Ends the stream, after the reader's position was reported to the server. After that, `next` throws.
     public func close() { box.close() }
 
     /// Ends the stream and returns when its thread has ended.
     ///
-    /// As far as the client can detect, the slot is free after this call.
+    /// After this call, the slot is free, as far as the client can detect.
     public func closeAndWait() async {
         box.close()
         await box.waitForEnd()

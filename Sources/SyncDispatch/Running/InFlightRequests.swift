@@ -29,7 +29,7 @@ final class InFlightRequests: Sendable {
     /// Whether requests are cancelled.
     var isGivenUp: Bool { state.withLock { $0.isGivenUp } }
 
-    /// The number of requests of each organization that has some.
+    /// The number of requests, by organization.
     var counts: [UUID: Int] { state.withLock { $0.counts } }
 
     func send(_ request: UpstreamRequest, to settings: UpstreamSettings) async -> UpstreamAnswer {
@@ -45,7 +45,7 @@ final class InFlightRequests: Sendable {
         return await task.value
     }
 
-    /// Cancels the requests in progress, and all later ones.
+    /// Cancels the requests in progress, and every later request.
     func giveUp() {
         let tasks = state.withLock { state in
             state.isGivenUp = true

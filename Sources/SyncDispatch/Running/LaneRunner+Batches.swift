@@ -37,7 +37,7 @@ extension LaneRunner {
             for dispatch in dispatches { finish(dispatch, await run(dispatch)) }
             return
         }
-        // all of them have the same lease
+        // all mutations of the batch have the same lease
         guard canBeSent(first) else { return finishUnsent(dispatches, finish) }
         let requests = dispatches.compactMap { dispatch in
             if case .upstream(let request, _) = dispatch.destination { request } else { nil }
@@ -49,12 +49,12 @@ extension LaneRunner {
         case .parts(let answers):
             var (successes, settled) = (0, 0)
             if answer.mayNeedOperator {
-                // a request by itself shows whether only batches are refused
+                // a single request shows whether the upstream refuses only batches
                 let step = await run(first)
                 finish(first, step)
                 settled = 1
                 if case .settle(_, let outcome) = step, outcome.kind.isResponsive {
-                    let reason = "the upstream refused the batch, but not a request by itself"
+                    let reason = "the upstream refused the batch, but not a single request"
                     return refuse(dispatches, from: settled, settings, reason, finish)
                 }
             }
@@ -79,7 +79,7 @@ extension LaneRunner {
 
     /// Returns the mutations of a refused batch to their lane, which sends them one by one.
     ///
-    /// - Parameter settled: the number of mutations that were sent by themselves already.
+    /// - Parameter settled: the number of mutations that were already sent one by one.
     private func refuse(
         _ dispatches: [Dispatch],
         from settled: Int,
@@ -97,22 +97,22 @@ extension LaneRunner {
         finishUnsent(Array(dispatches[settled...]), finish)
     }
 
-    /// Returns mutations that were not sent to their lane, which runs them again later.
+    /// Returns unsent mutations to their lane, which runs them again later.
     private func finishUnsent(_ dispatches: [Dispatch], _ finish: (Dispatch, LaneStep) -> Void) {
         for dispatch in dispatches { finish(dispatch, .settle(dispatch, Outcome(ofUnsent: dispatch))) }
     }
 }
 
 extension UpstreamAnswer {
-    /// Whether the response to a batch can contain a response for each part; otherwise all parts share one response.
+    /// Whether the response to a batch may contain a response for each part. If not, all parts share one response.
     fileprivate var isBatch: Bool {
         if case .response(let response) = self { (200...299).contains(response.status) } else { false }
     }
 }
 
-/// The upstreams that refused a batch a short time ago.
+/// The upstreams that have recently refused a batch.
 ///
-/// A refusal applies to the settings under which the batch was sent: it ends when an operator changes them.
+/// A refusal is valid for the settings with which the batch was sent. It ends when an operator changes them.
 final class RefusedBatches: Sendable {
     private struct Refusal {
         let settingsChangedAt: Timestamp
@@ -131,7 +131,7 @@ final class RefusedBatches: Sendable {
         }
     }
 
-    /// When the settings were made under which an organization's upstream refused a batch; nil if it did not.
+    /// The time of the settings with which an organization's upstream refused a batch; nil if it has not refused one.
     func refusal(of organization: UUID) -> Timestamp? {
         refusals.withLock { refusals in
             guard let refusal = refusals[organization] else { return nil }

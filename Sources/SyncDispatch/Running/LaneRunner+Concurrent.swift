@@ -5,20 +5,19 @@ import Synchronization
 
 /// Runs a lane with several mutations in flight (product rule 19).
 extension LaneRunner {
-    /// How a concurrent run of a lane ended.
+    /// The end of a concurrent run of a lane.
     struct ConcurrentEnd {
-        /// The action with which the lane continues one mutation at a time; nil if it was released or lost.
+        /// The action from which the lane continues with one mutation at a time; nil if the lane was released or lost.
         var next: LaneAction?
-        /// Whether the lane is to be run again at once.
+        /// Whether to run the lane again immediately.
         var isDue = false
         var progress: LaneProgress
     }
 
-    /// The longest time between two steps of a lane with requests in flight, in seconds.
-    ///
-    /// Mutations that another replica accepted are found then.
+    /// The maximum time between two steps of a lane with requests in flight, in seconds. A step finds mutations that
+    /// another replica has accepted.
     private static let interval: Double = 1
-    /// Requests that one step may start where the upstream has `requests_per_second`.
+    /// The maximum number of requests that one step starts if the upstream has `requests_per_second`.
     private static let burst = 8
 
     func runConcurrently(
@@ -51,7 +50,7 @@ extension LaneRunner {
                 var step = LaneStep.proceed(token: token, unblocking: unblocking)
                 if !isIncomplete {
                     let pause = due.map { Double($0.microseconds - configuration.now().microseconds) / 1_000_000 }
-                    // more may be due than the upstream could get
+                    // more mutations may be due than the upstream's limit allowed
                     let isSingle = !dispatches.isEmpty && batch == nil
                     let short = isSingle ? store.rates.pause(of: lane.organization, lanes: progress.lanes) : nil
                     let rest = short ?? Self.interval
@@ -115,10 +114,10 @@ extension LaneRunner {
     }
 }
 
-/// What the worker of a lane with several requests in flight waits for.
+/// The events for which the worker of a lane with several requests in flight waits.
 final class LaneEvents: Sendable {
     enum Event: Sendable {
-        /// A request has an outcome, which the step writes.
+        /// A request has an outcome, which this step writes.
         case finished(UUID, LaneStep)
         /// It is time for another step.
         case due
@@ -136,7 +135,7 @@ final class LaneEvents: Sendable {
         inlet.yield(.finished(mutation, step))
     }
 
-    /// Wakes the worker; several calls before it wakes are one.
+    /// Wakes the worker. Calls coalesce until it wakes.
     func wake() {
         let isNew = isDue.withLock { isDue in
             defer { isDue = true }
@@ -152,11 +151,11 @@ final class LaneEvents: Sendable {
         }
     }
 
-    /// Notes that the worker has taken a ``Event/due``.
+    /// Records that the worker has taken a ``Event/due``.
     func beginStep() { isDue.withLock { $0 = false } }
 }
 
-/// Wakes the workers of lanes with several requests in flight when their lanes change.
+/// Wakes the workers of lanes with several requests in flight if their lanes change.
 final class LaneWakes: Sendable {
     private let lanes = Mutex([LaneKey: LaneEvents]())
 
@@ -170,17 +169,17 @@ final class LaneWakes: Sendable {
     }
 }
 
-/// What the lanes with several requests in flight hold, so that they share a gateway's requests.
+/// Counts the requests of lanes with several in flight, so that they share the gateway's capacity.
 final class LaneShares: Sendable {
     private struct State {
-        /// Running lanes by organization, with any number of requests.
+        /// The number of running lanes, by organization, including those with a single request.
         var lanes: [UUID: Int] = [:]
         var flights: [LaneKey: Int] = [:]
         var flightsOfOrganizations: [UUID: Int] = [:]
         var total = 0
     }
 
-    /// Requests of all these lanes together, except for one of each lane.
+    /// The maximum number of requests of all these lanes together, apart from one for each lane.
     private let limit: Int
     private let state = Mutex(State())
 
@@ -208,9 +207,9 @@ final class LaneShares: Sendable {
         }
     }
 
-    /// The organization's running lanes, and the requests that a lane of it may start.
+    /// The number of the organization's running lanes, and the number of requests that one of them may start.
     ///
-    /// An organization holds no more than it leaves free (product rule 16).
+    /// An organization may hold at most as many requests as then remain free (product rule 16).
     func share(of organization: UUID) -> (lanes: Int, room: Int) {
         state.withLock { state in
             let own = state.flightsOfOrganizations[organization] ?? 0

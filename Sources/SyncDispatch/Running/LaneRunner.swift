@@ -8,8 +8,8 @@ import Synchronization
 ///
 /// The run ends when the lane has no mutation to run, or releases its place.
 struct LaneRunner: Sendable {
-    /// The number of attempts to write a step while the database is unavailable, half a second each. After these, the
-    /// lane releases its place to waiting lanes.
+    /// The number of attempts to write a step while the database is unavailable, with half a second between them. After
+    /// that, the lane releases its place if other lanes wait.
     private static let stepAttempts = 20
 
     let store: LaneStore
@@ -29,7 +29,7 @@ struct LaneRunner: Sendable {
         let isDraining: @Sendable () -> Bool
         /// Whether other lanes wait for the place of a lane of the organization.
         let isCrowded: @Sendable (UUID) -> Bool
-        /// Called with whether an organization's upstream is down, and the reason.
+        /// Called with an organization, whether its upstream is down, and the reason.
         let recordUpstream: @Sendable (UUID, _ isDown: Bool, _ reason: String?) -> Void
         /// Called with an organization's limit of running lanes.
         let noteCap: @Sendable (UUID, Int) -> Void
@@ -40,14 +40,14 @@ struct LaneRunner: Sendable {
         let retry: @Sendable (LaneKey, Double) -> Void
     }
 
-    /// - Returns: whether the lane is to be run again immediately.
+    /// - Returns: whether to run the lane again immediately.
     func run(_ lane: LaneKey) async -> Bool {
         surroundings.shares.begin(lane.organization)
         defer { surroundings.shares.end(lane.organization) }
         var step = LaneStep.claim
         var count = 0
         var progress = LaneProgress()
-        // the action with which a concurrent run has ended
+        // the action with which a concurrent run ended
         var known: LaneAction?
         let started = ContinuousClock.now
         while true {
@@ -66,7 +66,7 @@ struct LaneRunner: Sendable {
                     result = written
                 } catch {
                     logUnwritten(step, lane, error)
-                    // the lane may be leased to this process: then no other process would find it before the lease ends
+                    // the lane may be leased to this process, so that no other process finds it before the lease ends
                     return !surroundings.isDraining()
                 }
                 progress.step += 1
@@ -97,13 +97,13 @@ struct LaneRunner: Sendable {
 
     // MARK: - Steps
 
-    /// Writes a step; retries while the database is unavailable.
+    /// Writes a step, and retries while the database is unavailable.
     ///
-    /// Otherwise the outcome of a request would have to be determined again, and a lane abandoned under its lease would
-    /// not run until the lease ends.
+    /// Without the retries, the outcome of a request would have to be determined again, and a lane would not run until
+    /// its lease ends.
     ///
-    /// - Parameter starts: requests that the step may start at most.
-    /// - Returns: nil for a lane that is not claimed now, because its upstream may get no request yet.
+    /// - Parameter starts: the maximum number of requests that the step may start.
+    /// - Returns: nil if the lane was not claimed, because its upstream may not get a request yet.
     func write(
         _ step: LaneStep,
         of lane: LaneKey,
@@ -148,7 +148,7 @@ struct LaneRunner: Sendable {
                 if let tokens { store.rates.giveBack(tokens, of: lane.organization) }
                 if permit == .probe { circuits.release(lane.organization) }
                 guard isWorthwhile(attempt, of: step, lane) else { throw error }
-                // a lane whose place is not needed retries without a limit, and logs this at intervals
+                // a lane whose place no other lane needs retries without a limit, and logs that at intervals
                 if attempt.isMultiple(of: Self.stepAttempts) { logUnwritten(step, lane, error) }
                 attempt += 1
                 try? await Task.sleep(for: .milliseconds(Int.random(in: 250...750)))
@@ -184,10 +184,10 @@ struct LaneRunner: Sendable {
     /// Whether the lease leaves enough time for the request.
     func canBeSent(_ dispatch: Dispatch) -> Bool {
         if dispatch.canBeSent(at: configuration.now()) { return true }
-        // the next write detects whether another worker has the lane
+        // the next write shows whether another worker has the lane
         circuits.release(dispatch.lane.organization)
         logger.notice(
-            "Request was not sent because its lease is about to expire",
+            "Request was not sent because the lane's lease is about to expire",
             metadata: metadata(dispatch.lane, dispatch.mutation)
         )
         return false
@@ -203,7 +203,7 @@ struct LaneRunner: Sendable {
         return answer
     }
 
-    /// Returns the outcome of a mutation whose request was sent at `sentAt`.
+    /// Returns the outcome of a mutation from the answer to its request, which was sent at `sentAt`.
     func outcome(
         of answer: UpstreamAnswer,
         to dispatch: Dispatch,
@@ -231,7 +231,7 @@ struct LaneRunner: Sendable {
 
     /// Whether the upstream has accepted another mutation since it first refused this one.
     ///
-    /// If this cannot be determined now, the mutation stays held.
+    /// If this cannot be determined, the mutation remains held.
     private func haveOthersSucceeded(
         _ answer: UpstreamAnswer,
         _ dispatch: Dispatch,
@@ -252,7 +252,7 @@ struct LaneRunner: Sendable {
 
     // MARK: - Metrics and logs
 
-    /// - Parameter isShared: whether the answer was recorded already, as that to another part of a batch.
+    /// - Parameter isShared: whether the answer was already recorded for another part of the batch.
     func record(_ outcome: Outcome, of dispatch: Dispatch, took elapsed: Duration, isShared: Bool = false) {
         metrics.attempt(outcome.kind, took: elapsed)
         let change = isShared ? nil : circuits.record(outcome.kind, of: dispatch.lane)
@@ -286,7 +286,7 @@ struct LaneRunner: Sendable {
         logger.log(level: level, isFailure ? "Attempt failed" : "Attempt succeeded", metadata: metadata)
     }
 
-    /// Records in the metrics that a mutation became final: its outcome is committed.
+    /// Records in the metrics that a mutation became final and its outcome was committed.
     func complete(_ step: LaneStep, _ turn: LaneAction) {
         if case .lost = turn { return }
         guard case .settle(let dispatch, let outcome) = step, outcome.status.isFinal else { return }
@@ -301,7 +301,7 @@ struct LaneRunner: Sendable {
     }
 
     func recordLost(_ step: LaneStep, _ lane: LaneKey) {
-        // a late claim does no harm
+        // a claim that came too late does no harm
         if case .claim = step { return }
         metrics.leaseLost()
         logger.warning(
@@ -340,7 +340,7 @@ extension UUID {
 }
 
 extension CircuitBreaker.Permit {
-    /// The time at which the lane may ask again, if not now.
+    /// The time at which the lane may ask again; nil if it may send now.
     fileprivate var end: Timestamp? {
         if case .wait(let until) = self { until } else { nil }
     }
@@ -360,7 +360,7 @@ extension LaneAction {
     /// Whether a request goes to an upstream.
     fileprivate var sends: Bool { requests > 0 }
 
-    /// The requests that go to an upstream.
+    /// The number of requests that go to an upstream.
     fileprivate var requests: Int {
         dispatches.count { if case .upstream = $0.destination { true } else { false } }
     }

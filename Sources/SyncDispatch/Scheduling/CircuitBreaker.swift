@@ -3,27 +3,29 @@ import FoundationEssentials
 import SyncModel
 import Synchronization
 
-/// Decides whether requests are sent to one upstream (product rule 14). Pure: the caller supplies the clock.
+/// Decides whether requests are sent to one upstream (product rule 14). It has no clock: the caller supplies the time.
 ///
 /// While the circuit is closed, all requests pass. Five consecutive failures open it, and so do responses that may
-/// result from the operator's configuration. In both cases the failures must come from several lanes: a single lane is
-/// limited by its own back-off, and may itself be the cause. An open circuit lets no request pass for a while, and then
-/// a single request as a probe. If the probe succeeds, the circuit closes; otherwise it stays open twice as long. Lanes
-/// take turns at probing: a lane whose probe failed waits a little longer than the others.
+/// result from the operator's configuration. In both cases they must come from several lanes, because a single lane is
+/// limited by its own back-off, and may itself be the cause.
+///
+/// An open circuit first lets no request pass for a pause, and then a single request as a probe. If the probe succeeds,
+/// the circuit closes; otherwise the next pause is twice as long. Lanes take turns at probing: after its probe failed,
+/// a lane waits a little longer than the others.
 struct CircuitBreaker: Sendable {
     /// The number of consecutive failures that open the circuit.
     static let threshold = 5
     /// The number of different lanes from which the failures must come.
     static let failingLanes = 2
-    /// The number of lanes with a response that may result from the operator's configuration, without a success in
-    /// between.
+    /// The number of lanes whose responses may result from the operator's configuration, without a success in between,
+    /// that opens the circuit.
     static let troubledLanes = 3
-    /// The first pause and the longest, in seconds, before jitter.
+    /// The first and the longest pause, in seconds, before jitter.
     static let firstPause: Double = 1
     static let longestPause: Double = 30
-    /// The time for which a probe may keep other lanes waiting, in seconds. After this time, another probe passes.
+    /// The time in seconds for which a probe may delay other lanes. After that, another probe passes.
     static let probeTimeout: Double = 10
-    /// The additional time for which a lane waits after its probe failed, in seconds, which is longer than a search for
+    /// The additional time in seconds for which a lane waits after its probe failed. It is longer than a search for
     /// other lanes takes.
     static let turnTimeout: Double = 3
     /// The maximum number of stored lanes with failed probes.
@@ -36,19 +38,18 @@ struct CircuitBreaker: Sendable {
     }
 
     private var state = State.closed
-    /// The cause of the opening, for operators: its time, the number of failures since the last success, and the last
-    /// one.
+    /// The cause of the opening, for operators: the time, the number of failures since the last success, and the kind
+    /// of the last failure.
     private var failure: (since: Timestamp, failures: Int, last: Outcome.Kind)?
     /// The number of failures since the last success, and some of the lanes from which they came.
     private var failures = 0
     private var failing: Set<UUID> = []
-    /// Some of the lanes that, since the last success, had a response that may result from the operator's
-    /// configuration.
+    /// Some of the lanes whose responses since the last success may result from the operator's configuration.
     private var troubled: Set<UUID> = []
     /// The last lanes whose probes failed.
     private var tried: Deque<UUID> = []
 
-    /// Whether only a probe passes.
+    /// Whether at most a probe passes.
     var isOpen: Bool {
         if case .closed = state { false } else { true }
     }
@@ -56,10 +57,10 @@ struct CircuitBreaker: Sendable {
     /// Whether the circuit is in its initial state.
     var isUntouched: Bool { !isOpen && failures == 0 && troubled.isEmpty }
 
-    /// The decision about a lane's request.
+    /// The decision on a lane's request.
     enum Permit: Sendable, Equatable {
         case go
-        /// The request is the probe: its outcome decides whether the circuit closes.
+        /// The request is the probe. Its outcome decides whether the circuit closes.
         case probe
         case wait(until: Timestamp)
     }
@@ -108,7 +109,7 @@ struct CircuitBreaker: Sendable {
         }
     }
 
-    /// Releases a probe that was not sent.
+    /// Releases the permit of a probe that was not sent.
     mutating func release(now: Timestamp) {
         if case .probing(_, let pauses) = state { state = .open(until: now, pauses: pauses) }
     }
@@ -128,10 +129,10 @@ struct CircuitBreaker: Sendable {
         case .misconfigured:
             recordFailure(kind, now)
             if troubled.count < Self.troubledLanes { troubled.insert(lane) }
-            // such responses from one or two lanes are no evidence about the upstream's health
+            // from fewer lanes, such responses are not evidence about the upstream's health
             fail(lane, isWorse: troubled.count >= Self.troubledLanes, now, jitter)
         case .deferred, .abandoned, .refused:
-            // no evidence about the upstream's health
+            // not evidence about the upstream's health
             release(now: now)
         }
     }
@@ -153,7 +154,7 @@ struct CircuitBreaker: Sendable {
             if tried.count == Self.triedLimit { tried.removeFirst() }
             tried.append(lane)
             open(pauses: isWorse ? pauses + 1 : pauses, now, jitter)
-        // the request was in progress when the circuit opened
+        // the request was already in progress when the circuit opened
         case .open: break
         }
     }
@@ -172,7 +173,7 @@ struct CircuitBreaker: Sendable {
 
 /// The circuit breakers of all upstreams, one for each organization.
 ///
-/// They are in the memory of this replica only: their loss at a restart costs a few requests.
+/// They exist only in this replica's memory. Their loss at a restart costs a few requests.
 final class Circuits: Sendable {
     private let breakers = Mutex([UUID: CircuitBreaker]())
     private let now: TimeSource
@@ -184,7 +185,7 @@ final class Circuits: Sendable {
     /// The number of open circuits.
     var openCount: Int { breakers.withLock { $0.values.count { $0.isOpen } } }
 
-    /// Returns the reports of open circuits for operators, those open longest first.
+    /// Returns the reports of open circuits for operators, beginning with the circuit that has been open longest.
     func reports(limit: Int) -> [CircuitReport] {
         let open = breakers.withLock { breakers in breakers.compactMap { $1.report(of: $0) } }
         return Array(open.sorted { ($0.since, $0.organization) < ($1.since, $1.organization) }.prefix(limit))
@@ -202,18 +203,18 @@ final class Circuits: Sendable {
         return breakers.withLock { $0[lane.organization]?.waits(lane.user, now: moment) }
     }
 
-    /// Whether only a probe passes.
+    /// Whether at most a probe passes.
     func isOpen(_ organization: UUID) -> Bool {
         breakers.withLock { $0[organization]?.isOpen ?? false }
     }
 
-    /// Releases a probe that was not sent.
+    /// Releases the permit of a probe that was not sent.
     func release(_ organization: UUID) {
         let moment = now()
         breakers.withLock { $0[organization]?.release(now: moment) }
     }
 
-    /// Records the outcome of a lane's request; returns whether that opened or closed the circuit.
+    /// Records the outcome of a lane's request, and returns whether it opened or closed the circuit.
     func record(_ kind: Outcome.Kind, of lane: LaneKey) -> Change? {
         let moment = now()
         return breakers.withLock { breakers in

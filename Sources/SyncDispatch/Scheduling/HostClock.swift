@@ -3,7 +3,7 @@ import SyncModel
 package import SyncStore
 import Synchronization
 
-/// Measures response times of organizations' hosts, and reports requests that stay unanswered for a while.
+/// Measures the response times of organizations' hosts, and reports requests that remain unanswered for a while.
 ///
 /// An exponentially weighted moving average of the response times decides whether a host is fast. Requests to a host
 /// that is not known to be fast count as unanswered from the moment at which they are sent.
@@ -17,7 +17,7 @@ package final class HostClock<Holder: Hashable & Sendable>: Sendable {
         case pace(UUID, HostPace)
     }
 
-    /// Names a request that is in progress.
+    /// Identifies a request that is in progress.
     package typealias Ticket = Int
 
     private struct Request {
@@ -39,7 +39,7 @@ package final class HostClock<Holder: Hashable & Sendable>: Sendable {
 
     /// The weight of the last response time in the average.
     private static var weight: Double { 0.25 }
-    /// The limit of a measured response time, in seconds, so that a recovered host is soon measured as fast.
+    /// The maximum of a response time in the average, in seconds, so that a recovered host soon counts as fast.
     private static var longest: Double { 1 }
     /// The maximum number of stored averages.
     private static var capacity: Int { 20_000 }
@@ -49,9 +49,9 @@ package final class HostClock<Holder: Hashable & Sendable>: Sendable {
     private let state = Mutex(State())
 
     /// - Parameters:
-    ///   - threshold: the time for which a request may be unanswered while its holder keeps its place. A host is fast
-    ///     if its average is below this time.
-    ///   - report: called under a lock, so that events keep their order.
+    ///   - threshold: the time for which a request may be unanswered before its holder gives up its place. A host is
+    ///     fast if its average is below this time.
+    ///   - report: receives the events. It is called under a lock, so that they keep their order.
     package init(threshold: Duration = .milliseconds(250), report: @escaping @Sendable (Event) -> Void) {
         self.threshold = threshold
         self.report = report
@@ -93,7 +93,7 @@ package final class HostClock<Holder: Hashable & Sendable>: Sendable {
         }
     }
 
-    /// Records that an organization has no host to wait for.
+    /// Records that an organization has no host, so that its work never waits for one.
     package func recordNoHost(of organization: UUID) {
         state.withLock { state in
             guard state.averages[organization] == nil else { return }
@@ -147,8 +147,8 @@ package final class RunningHosts<Holder: WorkItem & Hashable>: WorkPlaces {
     private let share: Int
 
     /// - Parameters:
-    ///   - places: the number of holders that work concurrently, without those that await a response.
-    ///   - requestsPerPlace: the total number of holders for each place.
+    ///   - places: the maximum number of holders that work concurrently, not counting those that await a response.
+    ///   - requestsPerPlace: the maximum number of all holders, divided by `places`.
     ///   - share: the maximum number of holders of an organization.
     package init(places: Int, requestsPerPlace: Int, share: Int) {
         let state = State(HostPlaces(HostPlaces.Limits(places: places, requests: places * requestsPerPlace)))
@@ -163,7 +163,7 @@ package final class RunningHosts<Holder: WorkItem & Hashable>: WorkPlaces {
     package var awaiting: Int { state.places.withLock { $0.awaiting } }
     package var hasRoom: Bool { state.places.withLock { $0.hasRoom(isSlow: false) } }
 
-    /// Assigns places to items, by organization in turn; within an organization, in the given order.
+    /// Assigns places to items, one organization after another; within an organization, in the given order.
     package func take(_ items: [Holder]) -> (taken: [Holder], isCrowded: Bool) {
         state.places.withLock { places in
             let candidates = items.reversed().filter { !places.holds($0) }

@@ -8,20 +8,22 @@ package enum HostPace: Sendable, Hashable {
     case slow
 }
 
-/// Places for work that sends requests to organizations' hosts, limited so that slow hosts cannot take all of them.
+/// Places for work that sends requests to organizations' hosts. They are limited so that slow hosts cannot occupy all.
 ///
-/// A holder has a *place* while it works: it reads and writes the database, or it has just sent a request. If the
-/// request stays unanswered for longer, the holder *awaits an answer*: it releases its place, and counts only against
-/// the larger limit of requests. So no host determines how long a place is taken.
+/// A holder has a *place* while it reads or writes the database, or has just sent a request. If the request remains
+/// unanswered for a while, the holder *awaits an answer*: it releases its place, and counts only towards the larger
+/// limit of requests. So no host determines how long a place is occupied.
 ///
 /// Four rules keep capacity free for other organizations (product rule 16):
-/// - An organization that already has holders gets another one only if it then has at most as many as remain free.
-/// - Organizations with slow hosts hold at most three quarters of the requests. The first requests to unmeasured hosts
-///   can increase this share to seven eighths. The remaining requests are reserved for fast hosts.
+/// - An organization that already has holders gets another one only if, after that, it has at most as many holders as
+///   are still free.
+/// - Organizations with slow hosts have at most three quarters of the requests. Together with the first requests to
+///   unmeasured hosts, they have at most seven eighths. The rest is reserved for fast hosts.
 /// - Organizations with slow hosts take at most half of the places.
 /// - The bytes of requests that await an answer are limited by the same fractions.
 ///
-/// An organization that awaits an answer counts as slow, regardless of earlier measurements. Pure: the caller measures.
+/// An organization that awaits an answer counts as slow, regardless of earlier measurements. The caller measures the
+/// times.
 package struct HostPlaces<Holder: Hashable & Sendable>: Sendable {
     struct Limits: Sendable {
         /// The maximum number of holders that work concurrently.
@@ -68,7 +70,7 @@ package struct HostPlaces<Holder: Hashable & Sendable>: Sendable {
         var bytes = 0
     }
 
-    /// The number of organizations whose measurement is kept while they have no holder.
+    /// The maximum number of organizations whose measurement is kept while they have no holder.
     private static var capacity: Int { 20_000 }
 
     let limits: Limits
@@ -101,7 +103,7 @@ package struct HostPlaces<Holder: Hashable & Sendable>: Sendable {
 
     // MARK: - Decisions
 
-    /// Whether any organization of this class could get a place now.
+    /// Whether an organization could get a place now, depending on whether its host is slow.
     package func hasRoom(isSlow: Bool) -> Bool {
         guard count < limits.requests else { return false }
         if isSlow {
@@ -109,8 +111,8 @@ package struct HostPlaces<Holder: Hashable & Sendable>: Sendable {
                 && slow.held < limits.requestsOfSlow
                 && slow.bytes < limits.bytesOfSlow
         }
-        // slow holders whose answer has arrived also work, and must not take the half that is reserved for other
-        // organizations
+        // slow holders work again once their answers have arrived, but must not use the half that is reserved for
+        // others
         return fast.working + unmeasured.working + min(slow.working, limits.maxConcurrentSlow) < limits.places
             || limits.places == 1 && working == 0
     }
@@ -122,7 +124,7 @@ package struct HostPlaces<Holder: Hashable & Sendable>: Sendable {
         guard hasRoom(isSlow: pace == .slow) else { return false }
         let own = organization.usage
         if pace == .unmeasured {
-            // an organization that already has holders may turn out to be slow with all of them
+            // an organization that already has holders may later be measured as slow, with all of them
             let most = own.held > 0 ? limits.requestsOfSlow : limits.requestsOfSlowAndUnmeasured
             guard slow.held + unmeasured.held < most, slow.bytes < limits.bytes else { return false }
         }
@@ -139,7 +141,7 @@ package struct HostPlaces<Holder: Hashable & Sendable>: Sendable {
         change(organization) { $0.usage.working += 1 }
     }
 
-    /// Releases the place of a holder whose request has been unanswered for a while.
+    /// Releases the place of a holder whose request has been unanswered for a while, until it is answered.
     mutating func startAwaiting(_ holder: Holder, bytes: Int) {
         guard var hold = holds[holder], !hold.isAwaiting else { return }
         (hold.isAwaiting, hold.bytes) = (true, bytes)
@@ -151,7 +153,7 @@ package struct HostPlaces<Holder: Hashable & Sendable>: Sendable {
         }
     }
 
-    /// Returns a holder's place after its request was answered.
+    /// Gives a holder its place again after its request was answered.
     mutating func resume(_ holder: Holder) {
         guard var hold = holds[holder], hold.isAwaiting else { return }
         let bytes = hold.bytes
@@ -188,13 +190,12 @@ package struct HostPlaces<Holder: Hashable & Sendable>: Sendable {
         }
     }
 
-    /// Gives places to candidates, one of each organization in turn, in random order.
+    /// Assigns places to candidates, one of each organization in turn, in random order of the organizations.
     ///
     /// - Parameters:
-    ///   - candidates: the candidates by organization, each list in reverse order.
+    ///   - candidates: the candidates by organization. Each list is in reverse order.
     ///   - share: the maximum number of holders of an organization.
-    /// - Returns: the candidates that got places, and whether other candidates have no place because too many are
-    ///   taken.
+    /// - Returns: the candidates that got places, and whether others got none because too many places are taken.
     package mutating func choose(
         _ candidates: [UUID: [Holder]],
         atMost share: Int

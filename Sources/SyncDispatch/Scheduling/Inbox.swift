@@ -4,15 +4,15 @@ import Synchronization
 
 /// Messages to the dispatcher, collected until it reads them.
 ///
-/// Bounded: ready lanes beyond the capacity are dropped, and found by polling.
+/// The number of ready lanes is limited. Lanes beyond the capacity are dropped, and found by polling.
 final class Inbox: Sendable {
     /// The maximum number of stored ready lanes.
     static let capacity = 20_000
 
     struct Messages {
-        /// Lanes that can be claimed.
+        /// The lanes that can be claimed.
         var ready: [LaneKey] = []
-        /// Lanes that were released.
+        /// The lanes that were released.
         var finished: [Finished] = []
         /// Whether to search the database now.
         var mustPoll = false
@@ -65,7 +65,7 @@ final class Inbox: Sendable {
         reader?.resume()
     }
 
-    /// Adds lanes that may be claimed, up to the capacity.
+    /// Adds lanes that can be claimed, up to the capacity.
     func post(ready lanes: [LaneKey]) {
         post { messages in
             let room = Self.capacity - messages.ready.count

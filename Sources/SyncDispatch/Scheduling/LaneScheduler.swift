@@ -2,28 +2,28 @@ import DequeModule
 import FoundationEssentials
 import SyncModel
 
-/// Selects the lane that runs next: organizations take turns, each with a limit of running lanes.
+/// Selects the next lane to run. Organizations take turns, and each has a limit of running lanes.
 ///
 /// ``HostPlaces`` limits all lanes together. Organizations whose upstreams are slow have a separate queue, and the two
-/// queues take turns, so a lane never waits because of lanes with slow upstreams.
+/// queues take turns. So a lane never waits because of lanes with slow upstreams.
 ///
-/// A value with the dispatcher as its only owner. Lanes dropped for lack of capacity are found again by polling.
+/// Only the dispatcher owns this value. Lanes that are dropped for lack of capacity are found again by polling.
 struct LaneScheduler {
-    /// The maximum number of waiting lanes of an organization; further lanes stay in the database.
+    /// The maximum number of waiting lanes of an organization. Further lanes remain in the database.
     static let waitingLimit = 1_000
     /// The limit of an organization without an upstream.
     static let defaultCap = 64
-    /// The limit of an organization whose own limit is not known yet: its first lane reads it.
+    /// The limit of an organization whose own limit is not known yet, because its first lane reads it.
     static let unknownCap = 1
-    /// The number of organizations at their limit that the search for the next lane skips before it ends. Skipped
-    /// organizations move to the end of their queue.
+    /// The maximum number of organizations at their limit that the search for the next lane skips. They move to the end
+    /// of their queue.
     private static let scanLimit = 8_192
 
     private struct Tenant {
         var waiting: Deque<LaneKey> = []
         var running = 0
         var cap: Int
-        /// Whether the database may hold more due lanes.
+        /// Whether the database may have more due lanes.
         var mayHaveMore = false
         /// Whether the organization is in the queue for a turn.
         var isInLine = false
@@ -35,7 +35,7 @@ struct LaneScheduler {
     private enum Place {
         case waiting
         case running
-        /// The lane is running, and was reported ready again since its run began, so it is read again.
+        /// The lane is running, and was reported as ready since its run began, so it must run again.
         case runningAgain
     }
 
@@ -46,7 +46,7 @@ struct LaneScheduler {
     private var slowLine: Deque<UUID> = []
     private var isSlowLineNext = false
     private var places: [LaneKey: Place] = [:]
-    /// The limits, also of organizations without lanes to run.
+    /// The known limits, including those of organizations without lanes to run.
     private var caps: [UUID: Int] = [:]
     /// The lanes that run.
     private(set) var hosts: HostPlaces<LaneKey>
@@ -78,7 +78,7 @@ struct LaneScheduler {
         }
     }
 
-    /// Records whether the database may hold more due lanes of an organization than were added.
+    /// Records whether the database may have more due lanes of an organization than were added.
     mutating func setMayHaveMore(_ organization: UUID, _ value: Bool) {
         guard value || tenants[organization] != nil else { return }
         var tenant = tenants[organization] ?? newTenant(organization)
@@ -114,7 +114,7 @@ struct LaneScheduler {
             tenant.isInLine = false
             let isInItsLine = (hosts.pace(of: organization) == .slow) == isSlow
             guard isInItsLine, tenant.canRun, hosts.mayTake(organization), let lane = tenant.waiting.popFirst() else {
-                // to the end of its queue, or into the other queue
+                // moves the organization to the end of its queue, or to the other queue
                 enter(organization, &tenant)
                 continue
             }
@@ -132,7 +132,7 @@ struct LaneScheduler {
 
     /// Records that a lane was released.
     ///
-    /// - Parameter isDue: whether it is to run again immediately, after the other lanes.
+    /// - Parameter isDue: whether the lane must run again immediately, after the other lanes.
     mutating func finish(_ lane: LaneKey, isDue: Bool) {
         guard let place = places.removeValue(forKey: lane), var tenant = tenants[lane.organization] else { return }
         tenant.running -= 1
@@ -164,18 +164,18 @@ struct LaneScheduler {
         return Contention(organizations: Set(crowded.keys))
     }
 
-    /// Whether more lanes are due than may run here; then other replicas are notified.
+    /// Whether more lanes are due than can run in this replica, so that other replicas must be notified.
     var isFull: Bool {
         !line.isEmpty && !hosts.hasRoom(isSlow: false) || !slowLine.isEmpty && !hosts.hasRoom(isSlow: true)
             || tenants.values.contains { $0.mayHaveMore }
     }
 
-    /// Organizations whose due lanes are known: a search for other lanes excludes them.
+    /// The organizations that a search over all organizations excludes, because enough of their due lanes are known.
     var occupied: [UUID] {
         tenants.filter { !$0.value.waiting.isEmpty || $0.value.running >= $0.value.cap }.map(\.key)
     }
 
-    /// Organizations that can take more lanes than were added.
+    /// The organizations that can take more lanes than were added, with the number of lanes to search for.
     var hungry: [(organization: UUID, room: Int)] {
         tenants.compactMap { organization, tenant in
             guard tenant.mayHaveMore, tenant.waiting.count < tenant.cap else { return nil }

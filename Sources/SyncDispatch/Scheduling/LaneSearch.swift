@@ -14,9 +14,9 @@ struct LaneSearch: Sendable {
     let now: TimeSource
     let logger: Logger
 
-    /// Searches all organizations except some.
+    /// Searches all organizations except the given ones.
     ///
-    /// - Parameter running: lanes that are not postponed, because they are about to be claimed.
+    /// - Parameter running: the lanes that must not be postponed, because they are about to be claimed.
     func search(excluding organizations: [UUID], running: Set<LaneKey>) async {
         let search = await search(Self.limit, running: running) { now, limit throws(Problem) in
             try await store.due(at: now, excluding: organizations, limit: limit)
@@ -24,7 +24,7 @@ struct LaneSearch: Sendable {
         inbox.post { messages in
             messages.due =
                 search.map { Inbox.Due(lanes: $0.lanes, isAll: $0.isAll) } ?? Inbox.Due(lanes: [], isAll: true)
-            // postponed lanes may have displaced others from the result
+            // postponed lanes may have taken the place of others in the result
             if let search, !search.isAll, search.hasPostponed { messages.mustPoll = true }
         }
     }
@@ -55,9 +55,10 @@ struct LaneSearch: Sendable {
         }
     }
 
-    /// Postpones lanes whose upstream's circuit is open, because a claim would have no effect.
+    /// Separates lanes to be postponed, because the circuit of their upstream is open and a claim would have no effect.
     ///
-    /// Once a probe is allowed, one of them is not postponed: preferably a lane whose last probe did not fail.
+    /// Once a probe is allowed, one lane of the upstream is not postponed. It is preferably a lane whose last probe did
+    /// not fail.
     private func sort(
         _ due: [LaneKey],
         running: Set<LaneKey>

@@ -20,7 +20,7 @@ package struct Administration: Sendable {
 
     // MARK: - Organizations
 
-    /// Returns a page of organizations by id, and its last organization if there are more.
+    /// Returns a page of organizations by id and, if there are more, its last organization.
     ///
     /// - Parameters:
     ///   - limit: 1 to 1,000.
@@ -84,7 +84,7 @@ package struct Administration: Sendable {
     /// Creates or changes an organization.
     ///
     /// - Throws: `not_found` while the organization is being purged; `external_id_taken` with pointers;
-    ///   `validation_failed` or `overloaded` if it cannot have users' keys, or cannot have them yet.
+    ///   `validation_failed` if the organization cannot have users' keys; `overloaded` if it cannot have them yet.
     package func put(
         _ id: UUID,
         _ update: OrganizationUpdate
@@ -123,12 +123,12 @@ package struct Administration: Sendable {
         }
     }
 
-    /// Refuses the order of the lane while the upstream has batches.
+    /// Refuses the setting `order: "lane"` while the upstream has batches.
     private static func checkOrder(of organization: OrganizationRow, on connection: Connection) async throws {
         guard organization.settings.order == .lane else { return }
         let found = try await connection.run(Query(hasBatchStatement, Parameters(of: organization.id)))
         guard found.count > 0 else { return }
-        let detail = "the upstream sends batches, which need the order dependencies; set its batch to null first"
+        let detail = "the upstream sends batches, which require the order 'dependencies'; first set 'batch' to null"
         throw Problem(.validationFailed, pointer: "/settings/order", rule: Rule.range, detail)
     }
 
@@ -248,7 +248,7 @@ package struct Administration: Sendable {
         "INSERT INTO feeds AS f (organization_id, epoch) VALUES (:organization, :epoch) ON CONFLICT (organization_id) DO NOTHING"
     )
 
-    /// Whether a gateway runs that lacks a migration.
+    /// Whether a running gateway lacks a migration.
     ///
     /// `migration` is the migration that a gateway must have. `seconds` is the time without a heartbeat after which a
     /// gateway no longer counts as running.
@@ -281,14 +281,15 @@ package struct Administration: Sendable {
 }
 
 extension Problem {
-    /// The problem if no master key is configured: without a master key nothing is sealed, and users' keys would
-    /// protect nothing.
+    /// The problem of an organization that enables users' keys while no master key is configured.
+    ///
+    /// Without a master key no value is encrypted, so users' keys would protect nothing.
     static var nothingWrapsUserKeys: Problem {
         Problem(
             .validationFailed,
             pointer: "/settings/user_keys",
             rule: Rule.needsMasterKey,
-            "user keys require encryption at rest: set SLUICE_MASTER_KEY_FILE, with a key that wraps"
+            "user keys require encryption at rest: set SLUICE_MASTER_KEY_FILE to a file with a key for new data keys"
         )
     }
 }
@@ -334,7 +335,7 @@ package struct OrganizationRow: Sendable {
 
 /// Changes an organization, or describes a new one.
 ///
-/// A nil member keeps the value; in a new organization, it sets the default.
+/// In an existing organization, a nil member keeps the value. In a new organization, it sets the default.
 package struct OrganizationUpdate: Sendable {
     /// The name, 1 to 200 characters.
     package var name: String?

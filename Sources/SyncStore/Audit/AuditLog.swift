@@ -148,7 +148,8 @@ final class AuditIDs: Sendable {
     func make(at now: Timestamp) -> UUID {
         let id = generator.make(at: now)
         return last.withLock { last in
-            // after a clock was set back, ids continue from its time
+            // in the same millisecond, ids continue after the last one; after the clock was set back, they begin at its
+            // time
             let isLess = id <= last && UUIDv7Generator.least(at: now) <= last && last < Self.next(now)
             last = isLess ? last.successor ?? id : id
             return last

@@ -27,7 +27,7 @@ package enum AuditStatements {
                 (\(ErasedUsers.isErased(":organization::uuid", ":into::uuid"))) AS into_goes
         ) k
         """,
-        // only parameters: an act can concern no organization, so the value cannot come from a row of `organizations`
+        // all values are parameters, because an act that concerns no organization has no row of `organizations` to join
         variant: """
             INSERT INTO audit AS a (organization_id, id, at, actor, scope, action, reason, target, user_id, user_hash, into_id,
                 into_hash, request_id, outcome)
@@ -66,9 +66,9 @@ package enum AuditStatements {
     /// Reads acts of all organizations and of no organization.
     package static let pageOfAll = reading("audit_page_of_all", [], of: "")
 
-    /// Reads a limited number of rows by the index, and filters them.
+    /// Reads a limited number of rows by the index, and returns those that match.
     ///
-    /// The limit applies however rare the matches are.
+    /// The limit applies to the rows that are read, so that a search for rare acts is bounded too.
     private static func reading(_ name: String, _ key: [String], of organization: String) -> Statement {
         Statement(
             name,
@@ -104,7 +104,7 @@ package enum AuditStatements {
         )
     }
 
-    // MARK: - What goes
+    // MARK: - Deletion
 
     /// Reads acts between two ids, the oldest first.
     ///
@@ -130,7 +130,9 @@ package enum AuditStatements {
         """
     )
 
-    /// Removes erased users and the names of their rows from acts. The record that an act erased them stays.
+    /// Replaces erased users by their hashes, and removes the targets of their acts, which may name their rows.
+    ///
+    /// The target of the act that erased a user stays.
     package static let erase = Statement(
         "audit_erase_user",
         ["organization", "users"],
@@ -172,6 +174,6 @@ package enum AuditStatements {
         """
     )
 
-    /// All statements except those of the catalogue of tables.
+    /// All statements except those that the catalog of tables (``StoredTable``) contains.
     package static let all = [begin, end, page, pageOfAll, old, drop]
 }

@@ -36,7 +36,7 @@ package final class EndedSessions: Sendable {
     /// - Parameters:
     ///   - digest: SHA-256 of the cookie's value.
     ///   - end: the time at which the session expires.
-    /// - Throws: `store_unavailable` or `overloaded` if the end could not be stored: a copy of the cookie may then
+    /// - Throws: `store_unavailable` or `overloaded` if the sign-out could not be stored. A copy of the cookie may then
     ///   still be accepted.
     package func end(_ digest: Data, until end: Timestamp) async throws(Problem) {
         do {
@@ -52,8 +52,7 @@ package final class EndedSessions: Sendable {
 
     /// Whether a session has been ended.
     ///
-    /// If the database cannot be read, the list that was read last decides, because the console must also show an
-    /// outage.
+    /// If the database cannot be read, the list that was read last decides, so that the console works during an outage.
     package func contains(_ digest: Data) async -> Bool {
         let moment = now()
         let isFresh = state.withLock { state in

@@ -6,27 +6,28 @@ import Synchronization
 
 /// Caches organizations and their entity types for five seconds.
 ///
-/// An operator's change takes effect within that time everywhere, and immediately in the gateway that made it.
+/// An operator's change takes effect immediately in the gateway that made it, and within five seconds in all others.
 ///
 /// Correctness never depends on the cache: an id space is fixed once a type is in use, a push marks a type as in use in
 /// its own transaction, and a purged organization takes no new lanes.
 package final class Catalog: Sendable {
     /// How long a cached entry is valid, in microseconds.
     package static let lifetime: Int64 = 5_000_000
-    /// The same in seconds.
+    /// The value of ``lifetime`` in seconds.
     package static let lifetimeSeconds = Double(lifetime) / 1_000_000
     /// How often the caller of a waiting request is checked, in seconds.
     package static let waitSeconds: Double = 2
-    /// Seconds after which no gateway serves by the state before a change.
+    /// The time in seconds after which no gateway still uses the state before a change of an organization or a user.
     ///
-    /// The change is of an organization or a user; waiting requests are included.
+    /// Requests that wait for changes are included.
     package static let settlingSeconds = lifetimeSeconds + waitSeconds + 1
     /// The maximum number of cached organizations. If it is exceeded, the cache starts empty again.
     static let capacity = 20_000
 
     package struct Entry: Sendable {
-        /// Nil when there is no such organization. That is cached, too, so that a stranger's token costs no query each
-        /// time.
+        /// The organization; nil if it does not exist.
+        ///
+        /// The absence is cached too, so that not each request with an unknown organization costs a query.
         package var organization: Organization?
         package var types: [ByteExactString: EntityType]
         /// The enforced relations of the organization's types.
@@ -45,9 +46,9 @@ package final class Catalog: Sendable {
         var erased = ErasedUsers()
         var readAt: Timestamp
 
-        /// An entry read later than `now` was read before the clock was set back.
+        /// Whether the entry was read at most five seconds ago.
         ///
-        /// It is not fresh.
+        /// An entry that was read later than `now` is not fresh: it was read before the clock was set back.
         fileprivate func isFresh(at now: Timestamp) -> Bool {
             Catalog.isFresh(readAt, at: now) && !joins.isOutdated(at: now)
         }
@@ -58,20 +59,18 @@ package final class Catalog: Sendable {
         var users: [LaneKey: Timestamp] = [:]
         /// Users who were not erased, with the time of the check.
         var present = GenerationCache<LaneKey, Timestamp>(capacity: capacity)
-        /// When the cached organizations were created.
+        /// The times at which the cached organizations were created.
         ///
-        /// An organization that is purged and created again under its id is another one.
+        /// An organization that was purged and created again under its id has another time.
         var createdAtByID: [UUID: Timestamp] = [:]
-        /// Called where other caches may have entries of an earlier organization.
+        /// Called when an organization no longer exists, because other caches may have entries of it.
         var recreationHandler: (@Sendable () -> Void)?
-        /// Raised by every invalidation.
-        ///
-        /// The result of a read that began before one is not cached.
+        /// The number of invalidations. The result of a read that began before an invalidation is not cached.
         var generation = 0
 
-        /// Records when an organization was created, nil if it does not exist.
+        /// Records when an organization was created; nil if it does not exist.
         ///
-        /// Returns whether a different organization had this id before.
+        /// - Returns: whether another organization may have had this id before.
         mutating func record(_ id: UUID, createdAt: Timestamp?) -> Bool {
             guard createdAtByID[id] != createdAt else { return false }
             let isOver = createdAtByID.count >= Catalog.capacity
@@ -83,7 +82,7 @@ package final class Catalog: Sendable {
 
     private let pool: Pool
     private let reader: CatalogReader
-    /// Nil where nothing is sealed.
+    /// Nil if values are not encrypted at rest.
     private let masterKeys: MasterKeys?
     /// Users' own keys.
     package let userKeys: UserKeys
@@ -106,19 +105,19 @@ package final class Catalog: Sendable {
         self.failure = failure
     }
 
-    /// An organization, at most five seconds old; nil if it does not exist.
+    /// Returns an organization, at most five seconds old; nil if it does not exist.
     ///
-    /// - Throws: `store_unavailable` when it is not cached and the database is unavailable, and while its data are
-    ///   sealed and this gateway cannot open them.
+    /// - Throws: `store_unavailable` if the organization is not cached and the database is unavailable, or if its data
+    ///   are encrypted and this gateway cannot decrypt them.
     package func organization(_ id: UUID) async throws(Problem) -> Organization? {
         let entry = try await entry(id)
         if entry.seal.lock != nil { throw StoreFailure.sealed }
         return entry.organization
     }
 
-    /// A cached organization, and the user who owns a user's requests.
+    /// Returns an organization and the owner of a user's requests from the cache, at most five seconds old.
     ///
-    /// At most five seconds old. Nil unless both are in memory and can be served.
+    /// The result is nil unless both are in the cache and can be used.
     package func cached(_ id: UUID, _ user: UUID) -> (organization: Organization, user: UUID)? {
         guard let entry = cachedEntry(id), entry.seal.lock == nil, let organization = entry.organization else {
             return nil
@@ -133,7 +132,7 @@ package final class Catalog: Sendable {
         return (organization, owner)
     }
 
-    /// Returns the owner of a user's requests: the user, or the user into which it was joined.
+    /// Returns the owner of a user's requests: the user, or the user into whom this user was joined.
     ///
     /// - Throws: `overloaded` while the user is being joined with another; `user_erased`.
     package func owner(of user: UUID, in organization: UUID) async throws(Problem) -> UUID {
@@ -159,7 +158,8 @@ package final class Catalog: Sendable {
 
     /// How long the cache remembers that a user is not erased, in microseconds.
     ///
-    /// An erasure that begins in this time is among the recent ones of the organization's entry, for twice as long.
+    /// An erasure counts as recent for twice as long, so the organization's entry contains each erasure that began in
+    /// this time.
     private static let presence = Int64(ErasedUsers.memory / 2) * 1_000_000
 
     /// Whether a user is cached as not erased; false means unknown.
@@ -195,9 +195,7 @@ package final class Catalog: Sendable {
         }
     }
 
-    /// Returns the reason why a user's lane is missing.
-    ///
-    /// The organization was active a moment ago.
+    /// Returns the reason why a user has no lane in an organization that was active a moment ago.
     func reasonForNoLane(of lane: LaneKey, taking what: String) async -> Problem {
         invalidate(lane.organization)
         do throws(Problem) {
@@ -238,7 +236,7 @@ package final class Catalog: Sendable {
         return state.withLock { $0.users[user].map { Self.isFresh($0, at: moment) } ?? false }
     }
 
-    /// The entry of an organization, at most five seconds old, if it is in memory.
+    /// Returns the entry of an organization, at most five seconds old, if it is in memory.
     package func cachedEntry(_ id: UUID) -> Entry? {
         let moment = now()
         guard let cached = state.withLock({ $0.entries[id] }), cached.isFresh(at: moment) else {
@@ -247,7 +245,7 @@ package final class Catalog: Sendable {
         return cached
     }
 
-    /// The entry of an organization, at most five seconds old.
+    /// Returns the entry of an organization, at most five seconds old.
     package func entry(_ id: UUID) async throws(Problem) -> Entry {
         if let cached = cachedEntry(id) { return cached }
         let moment = now()
@@ -325,7 +323,7 @@ package final class Catalog: Sendable {
 
     /// Unseals the upstream settings.
     ///
-    /// An organization whose upstream settings cannot be unsealed is locked; other organizations are served as before.
+    /// If these settings cannot be unsealed, the organization is locked. Other organizations are not affected.
     private func organization(_ found: Found, upstream: RowReader?, _ seal: Seal) throws -> (Organization, Seal) {
         func organization(_ upstream: UpstreamSettings?) -> Organization {
             Organization(
@@ -345,16 +343,16 @@ package final class Catalog: Sendable {
         }
     }
 
-    /// Whether an entry is fresh.
+    /// Whether a value that was read at `readAt` is fresh.
     ///
-    /// An entry read later than `now` was read before the clock was set back: it is not fresh.
+    /// A value that was read later than `now` is not fresh: it was read before the clock was set back.
     private static func isFresh(_ readAt: Timestamp, at now: Timestamp) -> Bool {
         readAt <= now && now.microseconds - readAt.microseconds < lifetime
     }
 
-    /// Sets the callback for an organization that was replaced by another under its id.
+    /// Sets the callback for an id whose cached organization no longer exists.
     ///
-    /// It was purged, here or by another gateway, and may have been created again under its id.
+    /// It was purged, by this or another gateway, and a new organization may have its id.
     func onRecreated(_ action: @escaping @Sendable () -> Void) { state.withLock { $0.recreationHandler = action } }
 
     /// Drops an organization from the cache, so that the next request reads it.
@@ -401,7 +399,7 @@ package final class Catalog: Sendable {
         }
     }
 
-    /// Where tables are not partitioned, spreads organizations by their ids.
+    /// Spreads organizations by their ids if tables are not partitioned.
     private static func spread(_ id: UUID) -> Int { Int(id.uuid.15 ^ id.uuid.13 ^ id.uuid.7 ^ id.uuid.3) }
 
     private static func types(_ rows: [RowReader]) throws -> [ByteExactString: EntityType] {
@@ -410,7 +408,7 @@ package final class Catalog: Sendable {
             let type = try EntityTypeRow.read(&row)
             types[type.name] = type
         }
-        // a relation may lead to a type later in the list, or to its own
+        // a relation may name a type later in the list, or its own type
         let spaces = types.mapValues(\.idSpace)
         return types.mapValues { type in
             var type = type

@@ -4,11 +4,12 @@ import Postgres
 import SyncModel
 import Synchronization
 
-/// Reads organizations for the catalog, with one round trip for concurrent requests.
+/// Reads organizations for the catalog, in one round trip for concurrent requests.
 ///
-/// With thousands of organizations, most small pushes find that their organization's entry has expired.
+/// With thousands of organizations, most small pushes need this read, because their organization's entry has expired.
 final class CatalogReader: Sendable {
-    /// The rows of one organization. The caller reads them, so that an unreadable row fails its own organization only.
+    /// The rows of one organization. The caller reads them, so that an unreadable row is an error of its organization
+    /// only.
     struct Found: Sendable {
         var organization: RowReader?
         /// The place of the organization's rows; nil if tables are neither partitioned nor distributed.
@@ -33,12 +34,10 @@ final class CatalogReader: Sendable {
         var aside: [UUID: [Waiter]] = [:]
         /// The partition and shard of each organization.
         ///
-        /// Partitions are found once: an organization never changes its own, and the search costs more than the rest of
-        /// the read. Its shard may change, when an operator isolates it, and is cheap to find.
+        /// The partition is searched for once, because an organization's partition never changes, and the search costs
+        /// more than the rest of the read. The shard changes if an operator isolates it, and is cheap to find.
         var places: [UUID: Placement] = [:]
-        /// Organizations that are read separately.
-        ///
-        /// Other organizations would have to wait for the many types of these.
+        /// Organizations with many types, which are read separately so that other organizations do not wait for them.
         var large: Set<UUID> = []
 
         /// Limits the memory, regardless of the number of requested organizations.
@@ -65,15 +64,15 @@ final class CatalogReader: Sendable {
 
     /// Reads an organization. The rows are at least as new as the call.
     ///
-    /// - Throws: `unavailable` immediately if the organization's server was unavailable, because waiting requests would
-    ///   occupy the shared connections.
+    /// - Throws: `unavailable` immediately if the organization's server does not respond, because waiting requests
+    ///   would occupy the shared connections.
     func read(_ id: UUID) async throws -> Found {
         if !cluster.servers.silent.isEmpty, let shard = try await shard(of: id), cluster.servers.isSilent(shard) {
             throw PostgresError(.unavailable, "the server that stores the organization does not respond")
         }
         return try await withCheckedContinuation { waiter in
             let (mustBegin, isLarge) = state.withLock { state in
-                // on a cluster, each organization can be on another server
+                // in a cluster, each organization can be on another server
                 if cluster.isThere || state.large.contains(id) {
                     defer { state.aside[id, default: []].append(waiter) }
                     return (state.aside[id] == nil, true)
@@ -86,7 +85,7 @@ final class CatalogReader: Sendable {
         }.get()
     }
 
-    /// Returns the shard that an organization has or would have. Any server can compute it.
+    /// Returns the shard that an organization has, or would have if it existed. Any server can compute it.
     private func shard(of id: UUID) async throws -> Int? {
         if let place = state.withLock({ $0.places[id] }) { return place.shard }
         let rows = try await pool.run([Query(Self.shard, Parameters([id]))])[0]
@@ -130,7 +129,7 @@ final class CatalogReader: Sendable {
         }
     }
 
-    /// Finds the organization that takes too long, which is read separately from then on.
+    /// Reads each organization of a batch separately, to find the one whose read takes too long.
     private func readSingly(_ batch: [UUID: [Waiter]]) async {
         for (id, waiters) in batch { await read(id, for: waiters) }
     }
@@ -255,9 +254,9 @@ final class CatalogReader: Sendable {
 
 /// Looks up rows by key for many concurrent callers.
 ///
-/// Keys that are requested while a look-up is under way are collected, and the next look-up finds them together.
-/// Therefore any number of requests with invented keys cost only one statement for each round trip. Neither the
-/// database nor a caller with a valid key has to wait for the rejection of such requests.
+/// Keys that are requested during a look-up are collected, and the next look-up finds them together. So any number of
+/// requests with invented keys cost one statement for each round trip. They delay neither the database nor a caller
+/// with a valid key.
 ///
 /// The number of waiting callers has no limit, because each has its own connection, and connections are limited.
 package final class GatheredLookup<Key: Hashable & Sendable, Value: Sendable>: Sendable {
@@ -276,7 +275,7 @@ package final class GatheredLookup<Key: Hashable & Sendable, Value: Sendable>: S
 
     /// - Parameters:
     ///   - limit: the maximum number of keys of one look-up.
-    ///   - fetch: returns the values of distinct keys, as far as they exist.
+    ///   - fetch: returns the values of distinct keys; keys without a value are missing in the result.
     package init(limit: Int = 256, _ fetch: @escaping @Sendable (_ keys: [Key]) async throws -> [Key: Value]) {
         self.limit = limit
         self.fetch = fetch
@@ -284,7 +283,7 @@ package final class GatheredLookup<Key: Hashable & Sendable, Value: Sendable>: S
 
     /// Returns the value of a key, which is at least as new as the call.
     ///
-    /// - Throws: the error of the look-up that included the key.
+    /// - Throws: the error of the look-up for this key.
     package func find(_ key: Key) async throws -> Value? {
         try await withCheckedContinuation { waiter in
             let mustBegin = state.withLock { state in

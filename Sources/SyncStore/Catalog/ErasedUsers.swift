@@ -2,7 +2,7 @@ package import FoundationEssentials
 import Postgres
 package import SyncModel
 
-/// The erased users of an organization that a gateway needs immediately.
+/// The erased users of an organization whom gateways must refuse immediately.
 ///
 /// These are the users whose erasure is in progress or began recently. For all other users, the gateway reads the
 /// database at intervals (``Catalog/owner(of:in:)``).
@@ -16,7 +16,7 @@ package struct ErasedUsers: Sendable {
 
     package init() {}
 
-    /// Whether the organization has erased users at all, recent or not.
+    /// Whether the organization has ever erased a user.
     var isAny: Bool { !hashes.isEmpty }
 
     package func contains(_ user: LaneKey) -> Bool { !hashes.isEmpty && hashes.contains(UserHash(of: user)) }
@@ -63,7 +63,7 @@ package struct ErasedUsers: Sendable {
         """
     }
 
-    /// SQL: the hash of an issuer's name of a user, with a salt.
+    /// SQL: the salted hash of a user's subject at an issuer.
     package static func subjectHash(salt: String, issuer: String, subject: String) -> String {
         """
         sha256(\(salt) || convert_to(\(issuer)::text, 'UTF8') || '\\x00'::bytea || convert_to(\(subject)::text, 'UTF8'))
@@ -88,23 +88,21 @@ extension Problem {
 
 /// The joined users of an organization at a moment, usually none.
 ///
-/// No effect that must not happen twice depends on this cached state. A user whose rows have moved has no lane, and
-/// gets no new one (``GroupStatements/makeLanes``); the lane of a worker is not moved.
+/// Effects that must not happen twice do not depend on this cached state. A user whose rows have moved has no lane, and
+/// no lane is created for the user (``GroupStatements/makeLanes``). A lane that a worker holds is not moved.
 package struct UserJoins: Sendable {
     /// The owner of a user's requests.
     package enum Standing: Sendable, Hashable {
         case itself
-        /// The user was joined into this one.
+        /// The user was joined into the user with this id.
         case part(of: UUID)
-        /// The user is being joined with another: the future owner is not known yet.
+        /// The user is being joined with another user, and the future owner is not known yet.
         case closed
     }
 
     /// The target users, by joined user.
     private var targets: [UUID: UUID] = [:]
-    /// The users who are being joined, and their targets.
-    ///
-    /// The value is the time at which the join ends.
+    /// The users who are being joined, with the times at which the joins end.
     private var closed: [UUID: Timestamp] = [:]
 
     package init() {}
@@ -127,9 +125,7 @@ package struct UserJoins: Sendable {
     /// Whether the user is being joined with another.
     package func isClosed(_ user: UUID, at now: Timestamp) -> Bool { closed[user].map { now < $0 } ?? false }
 
-    /// Whether a join that was in progress at `readAt` may have ended since then.
-    ///
-    /// It may have been completed or given up.
+    /// Whether a join that was in progress when it was read may have been completed or given up since then.
     func isOutdated(at now: Timestamp) -> Bool {
         !closed.isEmpty && closed.values.contains { $0 <= now }
     }
@@ -158,7 +154,7 @@ package struct UserJoins: Sendable {
 }
 
 extension Problem {
-    /// The problem for both users of a join, who are not served for the seconds that the join takes.
+    /// The problem for both users of a join: their requests are refused for the seconds that the join takes.
     package static var userIsJoining: Problem {
         var problem = Problem.overloaded("the user is being merged with another user")
         problem.retryAfter = 2

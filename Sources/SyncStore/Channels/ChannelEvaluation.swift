@@ -4,29 +4,29 @@ package import SyncModel
 
 /// Evaluates the templates and grants of a type for entities that were written under other settings.
 ///
-/// It works step by step, in the order of ids. A step is one transaction, and a run that was interrupted can start over:
+/// A step is one transaction over the next entities in the order of ids. An interrupted run can start over, because
 /// entities whose channels and grants are up to date are not written again.
 package struct ChannelEvaluation: Sendable {
     /// The result of one step.
     package struct Step: Sendable {
         package var examined = 0
         package var written = 0
-        /// Entities that stay as they are, because their documents cannot be opened.
+        /// The number of entities that are not evaluated, because their documents cannot be decrypted.
         package var unreadable = 0
         /// The last id of the step; nil at the end.
         package var next: String?
     }
 
-    /// What an evaluation under other settings would do.
+    /// The effects that an evaluation under other settings would have.
     package struct Preview: Sendable {
-        /// The living entities of the type.
+        /// The number of living entities of the type.
         package var entities: BoundedCount
         package var examined = 0
-        /// Of the examined entities, those that would enter or leave channels.
+        /// The number of examined entities that would enter or leave channels.
         package var changed = 0
-        /// Of the examined entities, those with more channels than an entity may be in.
+        /// The number of examined entities with more channels than an entity may be in.
         package var overLimit = 0
-        /// Of the examined entities, those that would be in no channel.
+        /// The number of examined entities that would be in no channel.
         package var withoutChannels = 0
     }
 
@@ -42,9 +42,9 @@ package struct ChannelEvaluation: Sendable {
     let now: TimeSource
     let failure: StoreFailure
 
-    /// Evaluates the entities behind an id.
+    /// Evaluates the entities after an id.
     ///
-    /// - Returns: nil if the organization has no such type.
+    /// - Returns: the result; nil if the organization has no type of this name.
     package func step(
         of type: String,
         in organization: UUID,
@@ -95,7 +95,7 @@ package struct ChannelEvaluation: Sendable {
                 }
                 var placed = state.placed(by: type.channelRules, key)
                 let present = grants[ByteExactString(GrantSource.entity(key).text)] ?? []
-                // the entity ends grants that its type no longer makes
+                // an empty list ends the grants that the entity no longer makes
                 placed.grants = Set(placed.grants ?? []) == present ? nil : placed.grants ?? []
                 if placed.channels != state.stored?.channels || placed.grants != nil { writes.append((key, placed)) }
             }
@@ -122,7 +122,7 @@ package struct ChannelEvaluation: Sendable {
         }
     }
 
-    /// The first keys of a page, up to the first entity whose document did not fit; at least one.
+    /// Returns the first keys of a page, up to the first entity whose document exceeded the limit in bytes.
     private static func read(
         _ keys: ArraySlice<EntityRows.Key>,
         _ tables: [UUID: EntityTable]
@@ -156,7 +156,8 @@ package struct ChannelEvaluation: Sendable {
         }
     }
 
-    /// What an evaluation under the settings of `type` would do; it reads the first entities and writes nothing.
+    /// Returns the effects that an evaluation under the settings of `type` would have. It reads the first entities and
+    /// writes nothing.
     package func preview(_ type: EntityType, in organization: UUID) async throws(Problem) -> Preview {
         let entities = try await count(of: type.name, in: organization)
         do {
@@ -171,7 +172,7 @@ package struct ChannelEvaluation: Sendable {
                 let keys: [EntityRows.Key] = try await pool.readByIndex([page])[0].read { row in
                     (organization, EntityKey(type: type.name, id: try row.read("id")))
                 }
-                // in parts, so that the documents fit the memory
+                // in parts that are small enough to hold their documents in memory
                 var left = keys[...]
                 while !left.isEmpty {
                     var tables: [UUID: EntityTable] = [:]
@@ -217,7 +218,7 @@ package struct ChannelEvaluation: Sendable {
         """
     )
 
-    /// The grants that entities make now.
+    /// The grants that entities make at present.
     private static let granted = Statement(
         "channels_granted",
         ["organization", "sources"],

@@ -6,8 +6,9 @@ import Synchronization
 
 /// Reads the feed for users of organizations with channels (product rule 28).
 ///
-/// A page costs one round trip while the user's grants are cached, as of a position. The page's statement checks in its
-/// own snapshot that they have not changed since; otherwise it reads nothing, and they are read again.
+/// A page costs one round trip while the user's grants are cached, as of a position of the feed. The page's statement
+/// checks in its own snapshot that the grants have not changed since this position. If they have, it returns no rows,
+/// and the grants are read again.
 package final class ChannelFeedReader: Sendable {
     /// A user's grants, as of a position of a feed.
     struct Grants: Sendable {
@@ -16,11 +17,11 @@ package final class ChannelFeedReader: Sendable {
         let position: Int64
     }
 
-    /// What one read found.
+    /// The result of one read.
     private enum Found {
         case page(FeedPage)
         case expired(isOfThisEpoch: Bool)
-        /// The grants that were cached are not those of this moment.
+        /// The cached grants are outdated.
         case outdated
     }
 
@@ -29,11 +30,11 @@ package final class ChannelFeedReader: Sendable {
         var organizations: Set<UUID> = []
     }
 
-    /// Counts pages that list a channel which their user gained or lost.
+    /// Counts pages for channels that their users gained or lost.
     package static let grantPages = "sluice_channel_grant_pages_total"
 
     private static let attempts = 5
-    /// Steps without a change that one request makes before it answers with an empty page.
+    /// The maximum number of steps without a change in one request. After that, the page is empty.
     private static let emptySteps = 16
 
     private let pool: Pool
@@ -42,7 +43,7 @@ package final class ChannelFeedReader: Sendable {
 
     init(pool: Pool) { self.pool = pool }
 
-    /// Whether an organization is known to have, or to have had, types with channels.
+    /// Whether an organization is known to have types with channels, or to have had them.
     func hasChannels(_ organization: UUID) -> Bool { state.withLock { $0.organizations.contains(organization) } }
 
     func noteChannels(_ organization: UUID) {
@@ -73,7 +74,7 @@ package final class ChannelFeedReader: Sendable {
                 requested: request.channels.map { Set($0.map(ChannelID.init(named:))) },
                 others: request.includesOthers
             )
-            // each source is read in the order of its index
+            // each list of rows is read in the order of its index
             let query = [Query(Pool.orderShape), Self.query(request, pull, asOf: grants.position)]
             let results = try await pool.readByIndex(query + others).dropFirst()
             switch try Self.page(results[results.startIndex], pull, request) {
@@ -122,7 +123,8 @@ package final class ChannelFeedReader: Sendable {
 
     private static func query(_ request: FeedRequest, _ pull: ChannelPull, asOf position: Int64) -> Query {
         let channels = pull.channels
-        // all changes of the feed, or as many rows of each channel as a page has on average, plus half
+        // `room` limits the rows of each channel to the average of a page and half as many again; a scan has its own
+        // limit
         let scans = scansFeed(pull, channels.count, asOf: position)
         let average = max(1, request.limit * 3 / 2 / max(1, channels.count) + 1)
         let room = scans ? scanRows(channels.count) : min(request.limit, average)
@@ -146,10 +148,10 @@ package final class ChannelFeedReader: Sendable {
     /// The number of channels above which a page may read all changes of the feed.
     private static let manyChannels = 200
 
-    /// The maximum number of changes that a scan reads: a channel costs about as much as ten of them.
+    /// The maximum number of changes that a scan reads. Reading a channel costs about as much as scanning ten changes.
     private static func scanRows(_ channels: Int) -> Int { min(10 * channels, 10_000) }
 
-    /// Whether a page reads all changes behind the cursor, in place of a few rows of each channel.
+    /// Whether a page reads all changes after the cursor, instead of a few rows of each channel.
     private static func scansFeed(_ pull: ChannelPull, _ channels: Int, asOf position: Int64) -> Bool {
         guard pull.step == .changes, channels > manyChannels else { return false }
         return position - pull.after <= Int64(scanRows(channels))
@@ -184,13 +186,13 @@ package final class ChannelFeedReader: Sendable {
         )
     }
 
-    /// The columns about the feed and the read, which all rows share.
+    /// The columns about the feed and the read. They have the same values in all rows.
     private struct Head {
         let epoch: Int64
         let horizon: Int64
         let last: Int64
         let isStale: Bool
-        /// All rows up to here were read; nil if there are no others.
+        /// The position up to which all rows were read; nil if there are no further rows.
         let bound: Int64?
 
         init(_ row: inout RowReader) throws {
@@ -206,11 +208,11 @@ package final class ChannelFeedReader: Sendable {
         }
     }
 
-    /// The changes of a page while its rows are judged.
+    /// The changes of a page while its rows are evaluated.
     private struct ChannelPage {
         var changes: [FeedChange] = []
         var positions: [Int64] = []
-        /// The page was cut behind the rows of this position.
+        /// The position after whose rows the page was cut; nil if it was not cut.
         var cut: Int64?
 
         /// Adds a row. All rows of a position are about one entity.

@@ -1,11 +1,12 @@
 import Postgres
 
-/// The statements of ``ChannelFeedReader``. They find the same rows in two ways.
+/// The statements of ``ChannelFeedReader``: two ways to find the same rows.
 enum ChannelFeedStatements {
-    /// Reads the stays of channels, and the entities that are seen without channels, merged by position.
+    /// Reads the rows of each channel, and the entities that are visible without channels, in the order of positions.
     ///
-    /// Of each channel a few rows are read. The page ends at the smallest last position of a source that may have more,
-    /// so the rows of all sources up to there are known. Of several rows about an entity the first has the document.
+    /// A few rows of each channel are read. For each channel that may have more rows, its last row that was read is
+    /// noted. The page ends at the lowest of these positions, because all rows up to there are known. Of several rows
+    /// about an entity, only the first has the document.
     static let merge = statement(
         "changes_page_of_channels",
         bounds: """
@@ -43,9 +44,10 @@ enum ChannelFeedStatements {
             """
     )
 
-    /// Reads the same rows from all changes behind a position, for a user of many channels with little behind the cursor.
+    /// Reads the rows of ``merge`` from all changes after a position, for a user of many channels with few changes
+    /// after the cursor.
     ///
-    /// A subquery as a value is hashed, even if plans may not use hash joins.
+    /// PostgreSQL uses a hash table for a subquery in an expression, even if plans may not use hash joins.
     static let scan = statement(
         "changes_scan_of_channels",
         bounds: """
@@ -98,7 +100,7 @@ enum ChannelFeedStatements {
     )
 
     /// - Parameters:
-    ///   - bounds: the position at which each source that may have more rows stops.
+    ///   - bounds: the position of the last row that was read, for each list that may have more rows.
     ///   - entities: the rows of the page, with their entities.
     private static func sql(bounds: String, entities: String) -> String {
         """
@@ -149,7 +151,7 @@ enum ChannelFeedStatements {
         """
     }
 
-    /// Finds the entities of positions, as the user may see them.
+    /// Finds the entities of positions, as the user sees them.
     private static func entities(_ positions: String) -> String {
         """
         SELECT d.position, d.place, d.channel, d.joined_at, d.is_ended, e.id IS NOT NULL AS is_stored,
@@ -186,8 +188,8 @@ enum ChannelFeedStatements {
     }
 
     /// - Parameters:
-    ///   - stays: open stays: position, channel, start.
-    ///   - ends: ended stays: position, channel, start, entity.
+    ///   - stays: the columns position, channel and start of open stays.
+    ///   - ends: the columns position, channel, start and entity of ended stays.
     private static func positions(stays: String, ends: String) -> String {
         """
         SELECT s.*, dense_rank() OVER (ORDER BY s.position) AS place

@@ -28,7 +28,7 @@ struct ChannelWrites {
         }
     }
 
-    /// To run after the feeds were raised, and before the entities are written.
+    /// The queries to run after the feeds were raised and before the entities are written.
     var queries: [Query] {
         var queries: [Query] = []
         if !left.isEmpty {
@@ -63,7 +63,7 @@ struct StayRow {
     )
 }
 
-/// An entity that makes grants, as a source.
+/// An entity that makes grants: the source of these grants.
 struct GrantSourceRow {
     let organization: UUID
     let source: String
@@ -109,7 +109,7 @@ extension ChannelAccess {
         self = tables[user.organization]?.access ?? ChannelAccess()
     }
 
-    /// Reads ``ChannelStatements/access`` into the tables of their organizations.
+    /// Adds ``ChannelStatements/access`` to a snapshot, by organization.
     static func read(_ rows: Rows, _ snapshot: inout GroupSnapshot) throws { try read(rows, into: &snapshot.entities) }
 
     static func read(_ rows: Rows, into tables: inout [UUID: EntityTable]) throws {

@@ -1,8 +1,9 @@
 package import Postgres
 import SyncModel
 
-/// The statements on stays and grants. Those that write run behind the raise of the feed, whose counter gives their
-/// positions.
+/// The statements on stays and grants.
+///
+/// The statements that write run after the feed was raised, because its counter determines their positions.
 package enum ChannelStatements {
     private static let (stays, sources, grants) = (StayRow.columns, GrantSourceRow.columns, GrantRow.columns)
 
@@ -11,7 +12,7 @@ package enum ChannelStatements {
         "(SELECT f.last_position FROM feeds f WHERE f.organization_id = \(row).organization_id) - \(row).before_end"
     }
 
-    /// SQL: the end of the feed of `:organization`, behind ``raiseFeed``.
+    /// SQL: the end of the feed of `:organization`, after ``raiseFeed``.
     package static let feedEnd = "(SELECT f.last_position FROM feeds f WHERE f.organization_id = :organization)"
 
     /// Raises a feed by one position, for a change of grants. It also locks the feed until the commit.
@@ -38,7 +39,7 @@ package enum ChannelStatements {
 
     // MARK: - Stays
 
-    /// Moves the rows of channels that entities stay in to the positions of their new versions.
+    /// Updates the rows of channels in which written entities remain: their positions become those of the new versions.
     static let moveStays = Statement(
         "channels_move_stays",
         stays.inputs,
@@ -61,7 +62,7 @@ package enum ChannelStatements {
         """
     )
 
-    /// Records the channels that entities leave. An entity that was seen without channels has no row there.
+    /// Records the channels that entities leave. An entity that was visible without channels has no row of this kind.
     static let recordEnds = Statement(
         "channels_record_ends",
         stays.inputs,
@@ -85,9 +86,9 @@ package enum ChannelStatements {
         """
     )
 
-    /// Moves the rows of locked entities that get new positions at the feed's end without being written.
+    /// Updates the channel rows of locked entities that move to the feed's end without being written.
     ///
-    /// To run before the positions change.
+    /// It must run before the positions of the entities change.
     package static let follow = Statement(
         "channels_follow",
         ["organization", "types", "ids", "feed_end"],
@@ -110,7 +111,7 @@ package enum ChannelStatements {
 
     // MARK: - Grants
 
-    /// SQL: the user who holds what is granted to a user: the target of a joined user.
+    /// SQL: the holder of a grant to a user. For a joined user, it is the target.
     private static func holder(_ row: String) -> String {
         """
         coalesce((
@@ -136,9 +137,9 @@ package enum ChannelStatements {
         """
     )
 
-    /// Begins the grants that entities make, except for those that last, and those of erased users.
+    /// Begins the grants that entities make, except those that already last, and those of erased users.
     ///
-    /// A user who holds as many channels as a user may gets no others.
+    /// A user who holds the maximum number of channels gets no other ones.
     static let beginGrants = Statement(
         "channels_begin_grants",
         grants.inputs,
@@ -178,7 +179,7 @@ package enum ChannelStatements {
 
     // MARK: - Reading
 
-    /// What users hold now, in addition to their own channels.
+    /// The channels that users hold now, in addition to their own.
     static let access = Statement(
         "channels_access",
         Columns.lanes.inputs,
@@ -193,7 +194,7 @@ package enum ChannelStatements {
         """
     )
 
-    /// The grants of a user, ended ones included, as of one moment of the feed.
+    /// The grants of a user at one position of the feed, including ended ones.
     static let history = Statement(
         "channels_history",
         ["organization", "user"],
@@ -211,9 +212,9 @@ package enum ChannelStatements {
 
     // MARK: - Evaluations
 
-    /// Starts a bulk operation that evaluates the entities of a type, in place of one that runs.
+    /// Starts a bulk operation that evaluates the entities of a type. It replaces a running one of the same type.
     ///
-    /// It begins once all gateways have the type's settings.
+    /// The operation begins once all gateways use the type's new settings.
     package static let startEvaluation = Statement(
         "channels_start_evaluation",
         ["organization", "type", "actor", "now", "due_at"],
@@ -238,7 +239,7 @@ package enum ChannelStatements {
 
     // MARK: - Pruning
 
-    /// Deletes stays that ended at or below the feed's horizon: no cursor reaches back to them.
+    /// Deletes stays that ended at or below the feed's horizon, because every valid cursor is after them.
     package static let pruneStays = Statement(
         "channels_prune_stays",
         ["organization", "limit"],
@@ -256,7 +257,7 @@ package enum ChannelStatements {
 
     /// Deletes grants that ended at or below the horizon, in channels that their users no longer hold.
     ///
-    /// An earlier grant of a channel that was granted again remains: devices were not given its end.
+    /// If a channel was granted again, the earlier grant remains, because devices did not receive its end.
     package static let pruneGrants = Statement(
         "channels_prune_grants",
         ["organization", "limit"],

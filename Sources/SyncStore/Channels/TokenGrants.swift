@@ -5,15 +5,15 @@ import Synchronization
 
 /// Grants users the channels that their tokens name (product rule 26).
 ///
-/// The newest token of a user and an issuer decides. So two devices with tokens of different age do not grant and
-/// revoke in turn. A token whose channels were applied before needs no query.
+/// Only the newest token of a user and an issuer decides, so that two devices with tokens of different ages do not
+/// grant and revoke the same channels in turn. A token whose channels were already applied needs no query.
 package final class TokenGrants: Sendable {
     private struct Key: Hashable {
         let user: LaneKey
         let source: GrantSource
     }
 
-    /// The newest token that was seen.
+    /// The newest known token of a user and a source.
     private struct Newest {
         let issuedAt: Int64
         let digest: UUID
@@ -46,7 +46,7 @@ package final class TokenGrants: Sendable {
         }
     }
 
-    /// Whether a token needs no write, by the cache alone.
+    /// Whether the cache shows that a token requires no write.
     package func isApplied(_ channels: TokenChannels, to user: LaneKey, from source: GrantSource) -> Bool {
         let newest = state.withLock { $0.newest.find(Key(user: user, source: source)) }
         guard let newest else { return false }
@@ -55,7 +55,7 @@ package final class TokenGrants: Sendable {
 
     /// Grants the channels of a token, and ends those of earlier tokens of the same source.
     ///
-    /// - Parameter source: the issuer, and the user as the token names the user.
+    /// - Parameter source: the issuer, and the name by which the token identifies the user.
     package func apply(
         _ channels: TokenChannels,
         to user: LaneKey,
@@ -82,7 +82,7 @@ package final class TokenGrants: Sendable {
         switch known.map({ channels.order(after: $0.issuedAt, $0.digest) }) ?? .changed {
         case .outdated, .applied: return known ?? seen
         case .renewed where try await pool.run([renewing(channels, user, source)])[0].affected > 0: return seen
-        // a renewed token of which another one was applied since it was read
+        // the token was renewed, but another token was applied after the cache was read
         case .renewed, .changed: break
         }
         let changed = try await pool.transaction { connection -> Int? in
@@ -113,7 +113,7 @@ package final class TokenGrants: Sendable {
             ])
             return results[1].affected + results[2].affected
         }
-        // a concurrent request was first: the next request reads what it wrote
+        // a concurrent request applied its token first; the next request reads the result
         guard let changed else { return known ?? Newest(issuedAt: .min, digest: channels.digest) }
         metrics.countChange(byToken: changed)
         if changed > 0 { notifier.changed([user]) }
@@ -155,7 +155,7 @@ package final class TokenGrants: Sendable {
         """
     )
 
-    /// Records a token, unless a newer one was recorded, or the user was erased.
+    /// Records a token, unless a newer token was recorded or the user was erased.
     private static let record = Statement(
         "token_channels_record",
         ["organization", "user", "source", "issued_at", "digest"],
@@ -169,7 +169,7 @@ package final class TokenGrants: Sendable {
         """
     )
 
-    /// Records a newer token with the channels of the newest one, unless another token was recorded in between.
+    /// Records a newer token with the same channels as the newest recorded one, unless another was recorded in between.
     private static let renew = Statement(
         "token_channels_renew",
         ["organization", "user", "source", "issued_at", "digest"],
@@ -191,7 +191,7 @@ package final class TokenGrants: Sendable {
         """
     )
 
-    /// Begins the grants that do not last yet, as far as the user may hold more channels.
+    /// Begins the grants that do not exist yet, up to the maximum number of channels of a user.
     private static let begin = Statement(
         "token_channels_begin",
         ["organization", "user", "source", "channels", "names", "role"],

@@ -2,7 +2,7 @@ import FoundationEssentials
 import Postgres
 import Synchronization
 
-/// The text of a statement on a cluster that shards by organization (Citus).
+/// Rewrites the text of a statement for a cluster that shards by organization (Citus).
 ///
 /// On a cluster, a statement must restrict each table to organizations by parameters alone, so that Citus sends it to
 /// the one server that has them. Plain PostgreSQL does not need these conditions, and would sort the list of
@@ -13,9 +13,9 @@ import Synchronization
 ///    `AND x.organization_id = ANY (distinct_organizations($1::uuid[]))`. Each organization is listed once, because an
 ///    index look-up goes through the whole list for each row. If the organization is one parameter, the rule adds `AND
 ///    x.organization_id = $1` for joined tables, too.
-/// 2. Inserted rows are read from `organizations`, joined with the input. Only then does Citus know which server they
-///    belong to. All organizations exist, because a group holds them or their lanes (``GroupStatements/makeLanes``).
-/// 3. Plans that suit any organization are not kept, because such a plan cannot name the server.
+/// 2. Inserted rows come from a join of `organizations` with the input, by which Citus finds their server. All
+///    organizations exist, because a group holds them or their lanes (``GroupStatements/makeLanes``).
+/// 3. Generic plans are not forced, because a plan for all organizations cannot name the server.
 /// 4. A single row is inserted by `VALUES` (``ofOneRow``). Such a statement needs no other table, so the server that
 ///    receives it keeps its plan. That saves half of the cost of the rules above.
 ///
@@ -23,9 +23,9 @@ import Synchronization
 /// compares the result of every statement with the cluster's requirements, without a cluster.
 struct CitusSQLRewriter {
     private let sql: String
-    /// The expression that an organization's column is compared with.
+    /// The condition on the column of an organization: `= $1` or `= ANY (…)`.
     ///
-    /// `= $1`, or `= ANY (…)`; nil where a statement has no organization.
+    /// It is nil if the statement names no organization.
     private let anchor: String?
 
     init(_ statement: Statement) { self.init(statement.variant ?? statement.sql) }
@@ -45,7 +45,7 @@ struct CitusSQLRewriter {
         return Self.anchored(Self.insertion(text, anchor), anchor)
     }
 
-    /// The parameters that hold arrays of organizations, concatenated; nil if no parameter does.
+    /// The parameters with arrays of organizations, concatenated; nil without such parameters.
     private static func arrays(_ sql: String) -> String? {
         let inputs = sql.matches(of: /unnest\(([^()]*)\)(?:\s+WITH ORDINALITY|) AS \w+ \(([^()]*)\)/)
         var arrays: [String] = []
@@ -60,7 +60,7 @@ struct CitusSQLRewriter {
         return arrays.isEmpty ? nil : arrays.joined(separator: " || ")
     }
 
-    /// The parameter that holds the one organization; nil if no parameter does.
+    /// The parameter with the single organization; nil without such a parameter.
     private static func parameter(_ sql: String) -> String? {
         if let match = sql.firstMatch(of: /organization_id = (\$\d+)/) { return String(match.output.1) }
         let isRow = sql.contains(/^INSERT INTO [^()]*\(\s*organization_id/) && sql.contains("\nSELECT $1::uuid,")
@@ -152,17 +152,17 @@ struct CitusSQLRewriter {
 }
 
 extension CitusSQLRewriter {
-    /// The statements that query all servers or an unknown server: the reason by the statement's name.
+    /// The statements that query all servers or an unknown server, with their purposes by name.
     ///
     /// While a server hangs, these statements are not sent, because each would hold a connection until its time-out.
     static let ofAllServers: [String: String] = [
-        "lanes_due": "finds lanes of any organization, once a second; where a server is away, shard by shard instead",
+        "lanes_due": "finds lanes of any organization, once a second; searches by shard while a server is unavailable",
         "lanes_census": "counts lanes of all organizations, four times a minute",
         "upstreams_paused": "counts paused upstreams of all organizations, four times a minute",
         "lanes_census_organizations": "counts lanes of all organizations, four times a minute",
-        "retention_debts": "looks what is old, in all organizations, by pages",
+        "retention_debts": "finds rows to delete, in all organizations, by pages",
         "organization_keys_masters": "counts data keys of all organizations, once a minute",
-        "organization_keys_fit": "looks whether a first data key fits those of others, when an operator makes one",
+        "organization_keys_fit": "compares an organization's first data key with the others' keys",
         "organization_keys_page": "rewraps the keys of all organizations, by pages, at an operator's request",
         "user_keys_page": "rewraps the keys of all organizations, by pages, at an operator's request",
         "erase_due": "finds interrupted erasures of any organization",
@@ -173,19 +173,19 @@ extension CitusSQLRewriter {
         "organizations_named": "an operator finds an organization by its name",
         "organizations_search": "an operator looks for organizations by a part of the name, by pages",
         "organizations_list": "an operator lists organizations, by pages",
-        "sources_due": "finds sources of any organization that are due",
+        "sources_due": "finds due sources of any organization",
         "sources_followed": "lists the databases that `doctor` checks",
         "sources_census": "counts sources, for metrics",
-        "ingest_due": "finds events of any organization that wait",
-        "ingest_organizations": "looks what is old, in all organizations, by pages",
-        "restore_sources": "after a restore, all organizations",
-        "restore_feeds": "after a restore, all organizations",
-        "restore_lanes": "after a restore, all organizations",
-        "restore_local_id_pages": "after a restore, all organizations",
-        "restore_user_keys": "after a restore, all organizations",
-        "restore_erasures": "after a restore, all organizations",
-        "audit_page_of_all": "an operator reads what was done to any organization, by pages",
-        "audit_old": "looks what is old, of all organizations and of none, by pages",
+        "ingest_due": "finds due parked events of any organization",
+        "ingest_organizations": "finds records of events to delete, in all organizations, by pages",
+        "restore_sources": "repairs all organizations after a restore",
+        "restore_feeds": "repairs all organizations after a restore",
+        "restore_lanes": "repairs all organizations after a restore",
+        "restore_local_id_pages": "repairs all organizations after a restore",
+        "restore_user_keys": "repairs all organizations after a restore",
+        "restore_erasures": "repairs all organizations after a restore",
+        "audit_page_of_all": "an operator reads the audit log of all organizations, by pages",
+        "audit_old": "finds acts to delete, of all organizations and of none, by pages",
         "now_troubled": "counts failed and conflicting mutations for the console, up to a bound",
         "now_lanes": "counts lanes for the console, up to a bound",
         "now_oldest": "finds the lane that has waited longest, for the console",
@@ -196,18 +196,19 @@ extension CitusSQLRewriter {
         "stuck_edge_of_some_groups_of_all": "an operator lists failed mutations of all organizations, by pages",
         "lanes_halted_of_all": "an operator lists lanes of any organization, by pages",
         "lanes_waiting_of_all": "an operator lists lanes of any organization, by pages",
-        "operations_due": "finds operations of any organization that are due",
+        "operations_due": "finds due operations of any organization",
         "operation_list_of_all": "an operator lists operations, by pages",
         "operation_prune": "deletes operations of any organization that ended long ago",
     ]
 }
 
 extension Query {
-    /// The query for rows of any organizations, with the cluster's alternative for a single organization.
+    /// A query for rows of any number of organizations. A cluster uses its alternative if there is only one
+    /// organization.
     ///
-    /// On a cluster, if all rows are of one organization, the alternative is a statement on one table, with the
-    /// organization as a parameter. The server that receives the statement keeps its plan. Plain PostgreSQL never gets
-    /// that statement: it would be free to read the whole table.
+    /// If all rows are of one organization, a cluster gets the alternative: a statement on one table, with the
+    /// organization as a parameter. The server that receives it keeps its plan. Plain PostgreSQL never gets the
+    /// alternative, because it could choose to read the whole table.
     ///
     /// - Parameters:
     ///   - rows: the rows that the query requests.
@@ -225,7 +226,7 @@ extension Query {
     }
 }
 
-/// A cache of the cluster's forms of queries. Each text is made once.
+/// A cache of the texts of queries for a cluster. Each text is made once.
 final class RewriteCache: Sendable {
     private struct Made {
         var ofRows: Statement

@@ -9,7 +9,7 @@ import Synchronization
 /// committed over a connection to the server that has its shard. Through another server, the group's values are
 /// converted to text and back. If a shard has moved since the poll, the only cost is that conversion.
 package final class ClusterServers: Sendable {
-    /// A server as seen from the server that the census is connected to.
+    /// A server, as the connected server sees it.
     package struct Server: Sendable {
         package let host: String
         package let port: Int32

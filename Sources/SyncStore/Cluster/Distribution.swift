@@ -24,7 +24,7 @@ package enum Distribution {
         package var version: String?
         /// Whether the tables are distributed.
         package var isSpread = false
-        /// Whether no undistributed table was added since the distribution.
+        /// Whether all tables are distributed, including those that were added later.
         package var isWhole = false
         /// Whether this server is the coordinator, or does not belong to a cluster.
         package var isCoordinator = true
@@ -50,7 +50,7 @@ package enum Distribution {
         "SELECT e.extversion FROM pg_extension e WHERE e.extname = 'citus'"
     )
 
-    /// Used only if the extension is installed: plain PostgreSQL has no such tables.
+    /// Used only if the extension is installed, because plain PostgreSQL lacks these tables.
     private static let serversStatement = Statement(
         "cluster_servers",
         """

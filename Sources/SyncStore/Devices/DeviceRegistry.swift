@@ -51,7 +51,7 @@ package struct DeviceRegistry: Sendable {
                 if isUserMade { queries.append(Query(Self.makeUserStatement, newcomer)) }
                 queries.append(Query(Self.makeDeviceStatement, make))
                 let results = try await connection.run(queries)
-                // throws an error, so that the transaction leaves no trace
+                // the error rolls the transaction back
                 guard results[1].count > 0 else { throw NoLane(owner: owner) }
                 let made = results[queries.count - 1]
                 if let made = try made.read({ try DeviceRow(device, next, &$0) }).first { return (true, made) }

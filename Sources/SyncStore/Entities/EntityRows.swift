@@ -5,9 +5,7 @@ package import SyncModel
 
 /// Reads and writes rows of `entities`.
 package enum EntityRows {
-    /// The writes of a transaction to one organization, once per entity.
-    ///
-    /// They are in the order of execution.
+    /// The writes of a transaction to one organization, one for each entity, in the order of execution.
     typealias Writes = (organization: UUID, writes: [(key: EntityKey, state: EntityState)])
 
     /// The columns of an entity, for a table called `table`.
@@ -47,9 +45,7 @@ package enum EntityRows {
         return ((organization, key), state)
     }
 
-    /// Loads the rows of the statements that lock or read entities.
-    ///
-    /// They are ``EntityStatements/lockEntities`` and ``EntityStatements/lookAtEntities``.
+    /// Loads the rows of ``EntityStatements/lockEntities`` or ``EntityStatements/lookAtEntities``.
     static func load(_ rows: Rows, into tables: inout [UUID: EntityTable], _ seals: SealTable) throws {
         var lacking = LackingKeys()
         for var row in rows {
@@ -59,11 +55,10 @@ package enum EntityRows {
         try lacking.check()
     }
 
-    /// Loads the rows of ``EntityStatements/lockBounded`` and its siblings.
+    /// Loads the rows of ``EntityStatements/lockBounded`` and its siblings, which omit documents beyond a number of
+    /// bytes.
     ///
-    /// They leave out documents that do not fit.
-    ///
-    /// - Parameter hasTargets: whether the rows show which entities are only referred to.
+    /// - Parameter hasTargets: whether the rows show which entities are read only because others refer to them.
     static func loadBounded(
         _ rows: Rows,
         hasTargets: Bool = false,
@@ -86,9 +81,7 @@ package enum EntityRows {
         try lacking.check()
     }
 
-    /// The stored document, if any, of a locked entity, and its owner.
-    ///
-    /// ``EntityStatements/lockEntities`` found the entity.
+    /// Reads the document and the owner from a row of ``EntityStatements/lockEntities``; nil without a document.
     package static func document(
         _ row: inout RowReader
     ) throws -> (key: EntityKey, document: [UInt8], owner: UUID)? {
@@ -154,9 +147,9 @@ package enum EntityRows {
         .value("writes") { Int64($0.writes.count) }
     )
 
-    /// The query that raises the feeds of the organizations written to.
+    /// The query that raises the feeds of the organizations of the changes.
     ///
-    /// It takes the last lock of a transaction.
+    /// Its locks are the last ones of a transaction.
     static func raiseFeeds(_ changes: [Writes]) -> Query { raises.query(EntityStatements.raiseFeeds, changes) }
 
     private static func seal(_ rows: inout [EntityRow], _ seals: SealTable) throws(SealError) {
@@ -167,7 +160,8 @@ package enum EntityRows {
         try lacking.check()
     }
 
-    /// The queries that write entities, at positions below the raised feeds' ends.
+    /// The queries that write entities. The feeds must be raised first, because the entities get the feeds' last
+    /// positions.
     static func write(_ changes: [Writes], now: Timestamp, _ seals: SealTable) throws(SealError) -> [Query] {
         var rows = changes.flatMap { organization, writes in
             writes.enumerated().map { place, write in
@@ -248,13 +242,13 @@ struct EntityRow {
         .value("etag", \.state.etag)
     )
 
-    /// With the channels of entities of types with channels.
+    /// The columns of an entity of a type with channels.
     static let inChannels = Columns<EntityRow>(columns, .value("channels", \.channelList))
 
-    /// Whether the entity is or was in channels; usually no row of a transaction is.
+    /// Whether the entity is or was in channels. In most transactions no entity is.
     var concernsChannels: Bool { state.channels != nil || state.stored?.channels != nil }
 
-    /// An array of PostgreSQL, because an array of arrays is none of the columns' forms.
+    /// The channels as the text of a PostgreSQL array, because ``Columns`` has no form for an array of arrays.
     private var channelList: String? {
         state.channels.map { "{" + $0.map(\.uuid.lowercased).joined(separator: ",") + "}" }
     }
@@ -268,30 +262,30 @@ struct EntityRow {
     }
 }
 
-/// The condition for mappings that idempotency records may need.
+/// The condition under which no idempotency record needs a mapping.
 ///
-/// A repeat can name an entity by its server id where the first try had the client id, or vice versa.
+/// A repeat can name an entity by its server id if the first request contained the client id, or vice versa.
 package enum MappingNeed {
-    /// The maximum number of a user's mutations examined. If that many old mutations are open, all younger ones count
-    /// as records.
+    /// The maximum number of a user's mutations that are examined. If all of them are open, each later mutation counts
+    /// as a record.
     private static let examined = 16
 
-    /// Seconds for which a recorded use may be too early.
+    /// The number of seconds by which a recorded use can be earlier than the last use.
     ///
-    /// Uses are recorded once a day, and gateways' clocks may differ.
+    /// Uses are recorded once a day, and the clocks of gateways may differ.
     private static let tolerance = Int(MappingUse.precision) + 3_600
 
     /// SQL about a mapping `i`: whether every record of its user was accepted after the mapping's last use.
     ///
-    /// The entity's server id counts as such a use while the entity or its tombstone exists: a repeat can name the
-    /// client id instead. Therefore the deletion of a tombstone records a use.
+    /// While the entity or its tombstone exists, a mutation that names the server id counts as a use, because a repeat
+    /// can name the client id instead. Therefore the deletion of a tombstone records a use.
     ///
-    /// A user's mutations have positions in the order of acceptance, so the first ones show how old the oldest record
-    /// is. A join moves mutations behind others and records a use of their mappings (``UserMoves/mergeMappings``).
-    /// ``NeededIDs`` covers open mutations. Every position is positive; the index by position is only used where a
-    /// condition names it.
+    /// A user's mutations have positions in the order of acceptance, so the first mutations show the age of the oldest
+    /// record. A join moves mutations to later positions, and records a use of their mappings
+    /// (``UserMoves/mergeMappings``). ``NeededIDs`` covers open mutations. Every position is positive; the condition on
+    /// it is required for the use of the index.
     ///
-    /// - Parameter lastUse: SQL of the moment; a mapping that an older gateway made has no last use.
+    /// - Parameter lastUse: SQL of the time of the last use. A mapping that an older gateway made has no such time.
     package static func isOver(since lastUse: String = "coalesce(i.last_used_at, i.resolved_at, i.created_at)")
         -> String
     {

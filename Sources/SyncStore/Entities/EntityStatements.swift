@@ -7,7 +7,7 @@ enum EntityStatements {
     /// Locks the entities that the group names, by server id or by a mapped client id.
     static let lockEntities = Statement("group_lock_entities", names, reading(fence: "FOR UPDATE"))
 
-    /// Reads the same entities without waiting for row locks.
+    /// Reads the entities of ``lockEntities`` without waiting for row locks.
     static let lookAtEntities = Statement("group_look_at_entities", names, reading(fence: "OFFSET 0"))
 
     /// Locks the entities that pushes name, with documents up to a number of bytes.
@@ -17,48 +17,49 @@ enum EntityStatements {
         bounded(reading(fence: "FOR UPDATE"))
     )
 
-    /// Reads the same without waiting for row locks.
+    /// Reads the entities of ``lockBounded`` without waiting for row locks.
     static let lookAtBounded = Statement(
         "push_look_at_entities",
         names + ["bytes"],
         bounded(reading(fence: "OFFSET 0"))
     )
 
-    /// Locks the same entities, and those named by a device's local id. It is used only for groups that name local ids,
-    /// because starting a plan has a cost for every partition of every table.
+    /// Locks the entities of ``lockBounded``, and those named by a device's local id. Only groups that name local ids
+    /// use it, because starting a plan has a cost for every partition of every table.
     static let lockOwnEntities = Statement(
         "push_lock_own_entities",
         names + own.inputs + ["bytes"],
         bounded(reading(fence: "FOR UPDATE", namedByDevices))
     )
 
-    /// Reads the same without waiting for row locks.
+    /// Reads the entities of ``lockOwnEntities`` without waiting for row locks.
     static let lookAtOwnEntities = Statement(
         "push_look_at_own_entities",
         names + own.inputs + ["bytes"],
         bounded(reading(fence: "OFFSET 0", namedByDevices))
     )
 
-    /// Locks entities that are written, and those to which they refer.
+    /// Locks entities that are written, and the entities to which they refer.
     ///
-    /// Of the latter no document is read. All are in one order, so that no two groups wait for each other.
+    /// Documents of the latter are not read. All entities are locked in one order, so that no two groups wait for each
+    /// other.
     static let lockRelated = Statement(
         "group_lock_related_entities",
         relatedNames + ["bytes"],
         bounded(related(fence: "FOR UPDATE"), more: ", q.is_target")
     )
 
-    /// Reads the same without waiting for row locks.
+    /// Reads the entities of ``lockRelated`` without waiting for row locks.
     static let lookAtRelated = Statement(
         "group_look_at_related_entities",
         relatedNames + ["bytes"],
         bounded(related(fence: "OFFSET 0"), more: ", q.is_target")
     )
 
-    /// The statement with documents up to a number of bytes, its last parameter.
+    /// Adds a maximum number of bytes of documents to a statement, as its last parameter.
     ///
-    /// The documents are in key order, in which `sql` reads them; sorting them again would cost pushes. The sizes of
-    /// documents that do not fit may be those stored (``RowBytes``).
+    /// The documents are in key order, in which `sql` reads them, because sorting them again would slow down pushes.
+    /// The size of an omitted document may be its stored size (``RowBytes``).
     private static func bounded(_ sql: String, more: String = "") -> String {
         let document = "CASE WHEN q.bytes_to - q.bytes < :bytes::int8 THEN q.document END"
         let rows = RowBytes.Rows(table: "found", columns: ["document"], limit: ":bytes::int8")
@@ -205,8 +206,8 @@ enum EntityStatements {
 
     /// Inserts new entities.
     ///
-    /// Their feed positions are the last ones of the raised counter, in order of execution. An id that another replica
-    /// has taken since the read violates the primary key. The group is then planned again.
+    /// They get the last feed positions of the raised counter, in order of execution. If another replica has inserted
+    /// an id since the read, the primary key is violated, and the group is planned again.
     static let makeEntities = Statement(
         "group_make_entities",
         EntityRow.columns.inputs + ["now"],
@@ -233,7 +234,7 @@ enum EntityStatements {
         """
     )
 
-    /// The same with entities in channels.
+    /// Inserts new entities as ``makeEntities`` does, with their channels.
     static let makeEntitiesInChannels = Statement(
         "group_make_entities_in_channels",
         EntityRow.inChannels.inputs + ["now"],

@@ -4,7 +4,7 @@ import SyncModel
 
 /// Reads and writes rows of `entity_references`.
 package enum ReferenceRows {
-    /// A reference of an entity to another.
+    /// A reference of an entity to another entity.
     struct Row {
         let organization: UUID
         let entity: EntityKey
@@ -20,9 +20,9 @@ package enum ReferenceRows {
         )
     }
 
-    /// The queries that store the references of written entities in place of earlier ones.
+    /// The queries that replace the references of written entities.
     ///
-    /// Also those that have not changed: they may date from before the relation was declared.
+    /// Unchanged references are stored too, because the entity may have been written before the relation was declared.
     static func write(_ rows: [EntityRow]) -> [Query] {
         let changed = rows.filter { $0.state.references != nil }
         guard !changed.isEmpty else { return [] }
@@ -40,9 +40,9 @@ package enum ReferenceRows {
         EntityRows.keys.query(dropStatement, entities)
     }
 
-    /// The query that finds the entities that refer to those of one organization that may be deleted.
+    /// The query that finds the referrers of entities of one organization that may be deleted.
     ///
-    /// Also those that refer to entities that a cascade may delete.
+    /// It also finds the referrers of entities that a cascade may delete.
     static func find(_ deleted: [EntityKey], of organization: UUID, _ relations: EntityRelations) -> Query {
         let cascading = relations.cascading
         return Query(
@@ -89,7 +89,9 @@ package enum ReferenceRows {
         """
     )
 
-    /// Each reference once, so that a circle ends. The limits bound the rows that are read, for each entity and in all.
+    /// Follows each reference once, so that the search ends even if references form a cycle. The limits bound the rows
+    /// that are read, for each entity and in total.
+    /// for each entity and in total.
     static let findStatement = Statement(
         "entity_references_find",
         ["organization", "types", "ids", "cascading_types", "cascading_members", "limit"],

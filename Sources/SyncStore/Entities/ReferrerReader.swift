@@ -3,11 +3,13 @@ import GroupCommit
 import Postgres
 import SyncModel
 
-/// Reads the entities that refer to those that a group may delete.
+/// Reads the referrers of entities that a group may delete: the entities with a reference to one of them.
 ///
-/// Two round trips more, only for deletions of entities to which relations may lead. The entities to be deleted are
-/// locked before, and a write that makes an entity refer to another one locks that one, too. So no references to them are
-/// added until the commit. Entities that a cascade deletes are locked here, so their references are read again.
+/// It takes two more round trips, but only for deletions of entities to which relations may lead. The group has already
+/// locked the entities that it may delete. A write of a reference locks the entity to which it leads. So no references
+/// to these entities are added until the commit.
+///
+/// The reader itself locks the entities that a cascade deletes, and then reads their references again.
 struct ReferrerReader {
     /// The deletions of one push, or of one turn of a lane.
     struct Deletions {
@@ -19,10 +21,10 @@ struct ReferrerReader {
     private let deletions: [Deletions]
     private let access: GroupReader.Access
     private let seals: SealTable
-    /// Bytes of documents that are read; entities with others are too many.
+    /// The maximum number of bytes of documents that are read.
     private let documentBytes: Int
 
-    /// - Parameter deletions: those without entities, or without relations to them, are left out.
+    /// - Parameter deletions: the deletions of the group. Those to whose entities no relation leads are ignored.
     init(_ deletions: [Deletions], _ access: GroupReader.Access, _ seals: SealTable, documentBytes: Int) {
         self.deletions = deletions.compactMap { found in
             let entities = found.entities.filter { found.relations.lead(to: $0.type) }
@@ -34,10 +36,10 @@ struct ReferrerReader {
         self.documentBytes = documentBytes
     }
 
-    /// Adds the entities to the tables of their organizations.
+    /// Adds the referrers to the tables of their organizations.
     ///
-    /// - Throws: ``CommitFailure``, to try again: with fewer jobs, if they need too many documents together, or later, if
-    ///   an entity has got a reference in between.
+    /// - Throws: ``CommitFailure``, after which the group is tried again: with fewer jobs, if the documents of all
+    ///   referrers are too large for one group; or later, if an entity got a reference in the meantime.
     func read(into tables: inout [UUID: EntityTable], on connection: Connection) async throws {
         guard !deletions.isEmpty else { return }
         let find = deletions.map { ReferenceRows.find($0.entities, of: $0.organization, $0.relations) }
@@ -51,12 +53,12 @@ struct ReferrerReader {
             if isLocking {
                 referrers = try self.referrers(Array(results.dropFirst()))
                 guard missing(referrers, tables).allSatisfy({ key in keys.contains { $0 == key } }) else {
-                    let detail = "an entity was referred to while it was deleted"
+                    let detail = "an entity got a reference while it was being deleted"
                     throw CommitFailure.contended(PostgresError(.server(sqlState: "40001"), detail))
                 }
             }
             if deletions.count > 1, keys.contains(where: { tables[$0.organization]?[$0.key]?.unreadBytes ?? 0 > 0 }) {
-                let detail = "entities that refer to deleted ones have too much data for one group"
+                let detail = "the entities that refer to deleted entities have too much data for one group"
                 throw CommitFailure.refused(PostgresError(.server(sqlState: "54000"), detail))
             }
         }
@@ -69,7 +71,7 @@ struct ReferrerReader {
         try zip(deletions, results).map { try ReferenceRows.read($1, of: $0.entities) }
     }
 
-    /// Entities that were not read yet, in key order.
+    /// Returns the referrers that were not read yet, in key order.
     private func missing(
         _ referrers: [[EntityKey: FoundReferrers]],
         _ tables: [UUID: EntityTable]

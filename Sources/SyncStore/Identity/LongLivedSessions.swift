@@ -45,7 +45,7 @@ package struct LongLivedSessions: Sendable {
             let found = try await pool.runByIndex(Self.lost(among: part))
             return try found.read { part[Int(try $0.read("place", as: Int64.self)) - 1] }
         } catch {
-            throw failure.problem(error, doing: "look which listeners are still served")
+            throw failure.problem(error, doing: "check which listeners are still served")
         }
     }
 
@@ -58,8 +58,8 @@ package struct LongLivedSessions: Sendable {
         )
     }
 
-    /// Names are never empty, so an empty text means no name. The conditions are sub-selects and not EXISTS, for
-    /// which the planner would read a whole table.
+    /// Names are never empty, so an empty text means no name. Each condition is a subquery that returns a value,
+    /// because for EXISTS the planner would read a whole table.
     private static let statement = Statement(
         "lasting_callers_lost",
         ["organizations", "users", "issuers", "names"],

@@ -33,12 +33,12 @@ package enum UserFacts {
 
     /// Whether a user of an organization (`:organization`) is known.
     ///
-    /// A known user has pushed, registered a device, used a subject, was added by an operator, or has an own key.
+    /// A known user has pushed, registered a device or used a subject, or was added by an operator, or has a key.
     package static func isKnown(_ user: String) -> String {
         KnownUsers.stand(user, in: KnownUsers.tables + ["user_subjects", "user_keys"])
     }
 
-    /// Whether a gateway is running that lacks a migration.
+    /// Whether a running gateway lacks a migration.
     ///
     /// A gateway counts as running if its last heartbeat is at most some seconds old.
     package static func hasOldGateway(_ migration: String, within seconds: String) -> String {
@@ -51,9 +51,9 @@ package enum UserFacts {
     }
 }
 
-/// SQL for the users that an organization knows.
+/// SQL for the known users of an organization.
 package enum KnownUsers {
-    /// Tables with the users who have pushed, registered a device or were provisioned.
+    /// The tables with the users who have pushed or registered a device, or were provisioned.
     ///
     /// A user whose provisioning was withdrawn is not in `users`, but is still in `lanes` and `devices` after a push.
     package static let tables = ["users", "lanes", "devices"]

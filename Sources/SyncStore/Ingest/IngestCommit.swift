@@ -214,7 +214,7 @@ package final class IngestCommit: Service {
         }
     }
 
-    // MARK: - Events that wait
+    // MARK: - Parked events
 
     private func runReleaseLoop() async {
         await cancelWhenGracefulShutdown {
@@ -274,7 +274,7 @@ package final class IngestCommit: Service {
     }
 
     /// Logs the database error. The next poll finds the events again.
-    private func record(_ error: any Error) { _ = failure.problem(error, doing: "look for events that wait") }
+    private func record(_ error: any Error) { _ = failure.problem(error, doing: "look for parked events") }
 
     private func release(part entities: [EntityKey], of organization: UUID) async throws -> Bool {
         try await release(part: entities, limit: Self.releaseLimit / entities.count, of: organization)

@@ -11,9 +11,9 @@ struct IngestGroup {
     private let entries: [UUID: Catalog.Entry]
     private let seals: SealTable
     private let now: Timestamp
-    /// Whether the jobs can use a whole transaction's work budget, and leave the rest to a later transaction.
+    /// Whether the jobs may use a whole transaction's work budget (``IngestBounds/part``).
     ///
-    /// See ``IngestBounds/part``.
+    /// The rest of such a job is left to a later transaction.
     private let takesHeavy: Bool
     private let organizations: [UUID]
     /// The handlers of the results, in the order of the queries after BEGIN.
@@ -116,8 +116,8 @@ struct IngestGroup {
 
     /// Adds the queries for parked events of the jobs that evaluate them.
     ///
-    /// If another worker has the first event about an entity, all events about it are left to that worker, so that no
-    /// event overtakes an earlier one.
+    /// If another worker has locked the first event about an entity, all events about the entity are left to that
+    /// worker, so that no event overtakes an earlier one.
     private mutating func addParked() {
         var entities: Set<EntityOfOrganization> = []
         var limit = 0
@@ -306,9 +306,9 @@ struct IngestGroup {
 
     private var budget: Int { takesHeavy ? IngestBounds.part : IngestBounds.light }
 
-    /// Returns the bytes of the stored documents of entities that a batch's events concern.
+    /// Returns the bytes of the stored documents of the entities that a batch's events concern.
     ///
-    /// Events that were already taken do not count.
+    /// Events that were already taken are ignored.
     private func size(of job: IngestJob) -> Int {
         guard case .take(_, let bearer) = job.task, let state = states[job.organization] else { return 0 }
         let known = seen[Origin(organization: job.organization, source: bearer.source)] ?? [:]
@@ -343,7 +343,7 @@ struct IngestGroup {
                     break
                 }
                 let entity = EntityOfOrganization(organization: organization, key: key)
-                // two jobs can name the same entity: the second finds no events
+                // two jobs can name the same entity; the second job then finds no events
                 guard let queue = parked.removeValue(forKey: entity) else { continue }
                 let (part, isAll) = release(queue, of: entity, planner, budget: left)
                 plan.append(part)
@@ -362,10 +362,10 @@ struct IngestGroup {
         budget: Int
     ) -> (IngestPlan, isAll: Bool) {
         let all = queue
-        // the first event whose document was not read, and all events after it, are left to a later poll
+        // the first event whose document was not read is left to a later poll, and so are all later events
         let queue = all.firstIndex(where: \.isLeftOut).map { Array(all[..<$0]) } ?? all
-        // an event that cannot be opened waits for a gateway that can open it; later events wait for it for a limited
-        // time
+        // an event that cannot be decrypted waits for a gateway that can decrypt it; later events wait for it for a
+        // limited time
         let isPatient = { [now] (parked: ParkedEvent) in
             parked.event.receivedAt.adding(seconds: IngestPlanner.timeoutSeconds) > now
         }
@@ -373,7 +373,7 @@ struct IngestGroup {
         let open = queue[..<(closed ?? queue.endIndex)].filter(\.isReadable)
         for parked in queue where !parked.isReadable { writer.postpone(parked.name, seconds: 30) }
         var state = states[entity.organization] ?? IngestState()
-        // an event that was already taken is not refused because too many events are parked
+        // the limit of parked events does not apply, because these events were already taken
         let count = state.parkedCount
         state.parkedCount = 0
         let plan = planner.plan(released: open.map(\.event), budget: budget, &state)
@@ -400,15 +400,15 @@ struct IngestGroup {
 
     // MARK: - 3: write
 
-    /// All writes and COMMIT; if nothing changes, the remaining reads and ROLLBACK.
+    /// All writes and COMMIT. If nothing changes, only the remaining reads and ROLLBACK.
     var writeQueries: [Query] {
         mutating get throws(SealError) { try writer.queries(of: organizations, states) }
     }
 
-    /// The end of each organization's feed as of this group.
+    /// The end of each organization's feed after this group.
     func feeds(_ results: [Rows]) throws -> [UUID: FeedCursor] { try writer.feeds(results) }
 
-    /// Organizations whose feeds moved.
+    /// The organizations whose feeds have new changes.
     var changed: [UUID] { organizations.filter { states[$0]?.entities.writes.isEmpty == false } }
 }
 

@@ -27,7 +27,7 @@ struct IngestGroupWriter {
         self.now = now
     }
 
-    // MARK: - What plans decided
+    // MARK: - The decisions of plans
 
     mutating func take(_ plan: IngestPlan, of origin: IngestGroup.Origin) {
         for (event, result) in plan.remembered {
@@ -174,7 +174,7 @@ struct IngestGroupWriter {
         }
     }
 
-    /// The end of each organization's feed as of this group.
+    /// The end of each organization's feed after this group.
     func feeds(_ results: [Rows]) throws -> [UUID: FeedCursor] {
         var feeds: [UUID: FeedCursor] = [:]
         for index in feedResults {

@@ -15,9 +15,9 @@ struct IngestPruning: Sendable {
     static let interval: Duration = .seconds(600)
 
     let pool: Pool
-    /// Ids of events are kept as long as idempotency records.
+    /// How long records are kept. Ids of events are kept as long as idempotency records.
     ///
-    /// The data by which echoes are recognized are kept as long as payloads.
+    /// Records of sent requests, by which echoes are recognized, are kept as long as payloads.
     let policy: RetentionPolicy
     let now: TimeSource
     let failure: StoreFailure
@@ -27,7 +27,7 @@ struct IngestPruning: Sendable {
             do {
                 try await prune()
             } catch {
-                _ = failure.problem(error, doing: "prune what is known of events")
+                _ = failure.problem(error, doing: "delete old records of events")
             }
             try? await Task.sleep(for: Self.interval)
         }
@@ -67,7 +67,7 @@ struct IngestPruning: Sendable {
         }
     }
 
-    /// Finds organizations with such records, including those that no longer have tokens or sources.
+    /// Finds organizations with records of events or requests, including those without tokens or sources.
     static let organizationsStatement = Statement(
         "ingest_organizations",
         ["after", "limit"],
@@ -132,7 +132,7 @@ struct IngestMetrics: Sendable {
     )
 
     func record(_ verdicts: [IngestVerdict], isRelease: Bool) {
-        // an event that continues to wait was counted when it came
+        // an event that stays parked was counted when it arrived
         for verdict in verdicts where !(isRelease && verdict.result == .parked) {
             counters[verdict.result]?.increment()
         }

@@ -85,7 +85,7 @@ struct ParkedEventRow {
         .value("look_at") { $0.lookAt }
     )
 
-    /// Reads the columns of ``columns`` and a flag, true if the document was left out.
+    /// Reads the columns of ``columns``, and a column that is true if the document was left out.
     static func read(_ row: inout RowReader, _ seals: SealTable) throws -> ParkedEvent {
         let name = EventName(
             organization: try row.read("organization_id"),
@@ -146,7 +146,7 @@ struct ParkedEventRow {
         _ document: [UInt8]
     ) -> (document: [UInt8], isShallow: Bool, lineage: IngestEvent.Lineage)? {
         guard document.first == UInt8(ascii: "["), document.count > 3 else { return nil }
-        // the document is an object, so only a number can be between its brace and the array's end
+        // the document is an object, so only a number can be between its closing brace and the end of the array
         let digit = document[document.count - 2]
         guard (48...57).contains(digit) else {
             return (Array(document.dropFirst().dropLast()), true, .continues)
@@ -157,7 +157,7 @@ struct ParkedEventRow {
     }
 }
 
-/// A parked event, as it was read to be evaluated.
+/// A parked event that was read to be evaluated.
 struct ParkedEvent {
     let name: EventName
     let event: ReceivedEvent
@@ -170,9 +170,7 @@ struct ParkedEvent {
 /// An entity to be locked and read.
 struct EntityPlaceRow {
     let entity: EntityRows.Key
-    /// The order in which the documents are needed.
-    ///
-    /// Entities are locked in the order of their keys.
+    /// The order in which the documents are read. Entities are locked in the order of their keys.
     let place: Int64
 
     static let columns = Columns<EntityPlaceRow>(
@@ -197,7 +195,7 @@ struct QueuePlaceRow {
     )
 }
 
-/// The age mark of an entity's known state.
+/// The mark of the known state of an entity, by which states are compared in age.
 struct EntityMarkRow {
     let organization: UUID
     let key: EntityKey
@@ -214,7 +212,7 @@ struct EntityMarkRow {
 }
 
 extension SourceMark {
-    /// The part of the time below a microsecond; nil if it is zero, which is usual.
+    /// The part of the time below a microsecond. It is nil if it is zero, which is usual.
     fileprivate var storedFraction: Int64? { fraction == 0 ? nil : fraction }
 }
 
@@ -240,11 +238,11 @@ struct TypeNameRow: Hashable {
     )
 }
 
-/// Users that events name as owners.
+/// The columns of the users that events name as owners.
 enum OwnerRow {
     static let columns = Columns<LaneKey>(.value("organization_id", \.organization), .value("user_id", \.user))
 
-    /// The query for the users that were erased, or are being erased now.
+    /// The query that finds which of these users were erased or are being erased.
     static func query(_ users: Set<LaneKey>) -> Query {
         columns.query(
             IngestStatements.erased,

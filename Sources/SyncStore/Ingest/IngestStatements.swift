@@ -10,7 +10,7 @@ enum IngestStatements {
 
     /// Locks the organizations that take events.
     ///
-    /// A purged organization takes no events, and a purge waits for those in progress.
+    /// A purged organization takes no events, and a purge waits for events in progress.
     static let hold = Statement(
         "ingest_hold",
         ["organizations"],
@@ -100,7 +100,8 @@ enum IngestStatements {
 
     /// Reads the first parked event about each entity, whether locked or not.
     ///
-    /// It runs after ``parked``. If the two first events differ, another worker is evaluating the earlier events.
+    /// It runs after ``parked``. If the two statements return different first events, another worker is evaluating the
+    /// earlier ones.
     static let firstParked = Statement(
         "ingest_first_parked",
         keys.inputs,
@@ -118,8 +119,8 @@ enum IngestStatements {
 
     /// Reads the place of the last parked event about each entity.
     ///
-    /// It runs before the entities are locked. An event is therefore either still parked in this result, or its effect
-    /// is visible in the entity.
+    /// It runs before the entities are locked. So each parked event is either in this result, or has already changed
+    /// the entity.
     static let lastPlaces = Statement(
         "ingest_last_places",
         keys.inputs,
@@ -137,7 +138,8 @@ enum IngestStatements {
 
     /// Locks entities, with their marks and the sizes of their documents.
     ///
-    /// A document is left out if those before it reach the limit of bytes, in the order in which they are needed.
+    /// A document is left out if the documents before it reach the limit of bytes, in the order in which they are
+    /// needed.
     ///
     /// Documents are measured until their sizes reach a second limit, which is not below the first. For the other
     /// documents the stored size is used.
@@ -381,8 +383,8 @@ enum IngestStatements {
 
     /// Postpones later events about the same entity as an event that stays parked.
     ///
-    /// Until their own time limit ends, they are read again only because of that event. Each event is postponed only
-    /// once.
+    /// Each event is postponed once, to its own time limit. Before that, it is evaluated only as a result of the
+    /// earlier event.
     static let deferFollowers = Statement(
         "ingest_defer_followers",
         QueuePlaceRow.columns.inputs,

@@ -8,7 +8,8 @@ import Synchronization
 
 /// Commits groups of events.
 ///
-/// One group is two round trips: lock the entities and read their known state; decide; write everything and commit.
+/// A group takes two round trips. The first locks the entities and reads their known state, from which the plan is
+/// made. The second writes everything and commits.
 struct IngestWork: GroupTransaction {
     let catalog: Catalog
     let notifier: ChangeNotifier
@@ -28,7 +29,7 @@ struct IngestWork: GroupTransaction {
             entries[id] = try await catalog.entry(id)
             seals[id] = context.hasNewestKeys ? seal.withoutKeyRefresh : seal
         }
-        // missing keys are made only for written values, not for a user that a refused event names
+        // missing keys are made only for values that are written, not for each user that an event names
         try await catalog.userKeys.fetch(owners(group, entries)) { seals[$0] }
         var steps = IngestGroup(
             group,
@@ -51,7 +52,7 @@ struct IngestWork: GroupTransaction {
         finish(group, steps, feeds)
     }
 
-    /// The owners of the events' documents, as far as the events name them.
+    /// The owners of the events' documents, if the events name them.
     private func owners(_ group: [IngestJob], _ entries: [UUID: Catalog.Entry]) -> [LaneKey] {
         group.flatMap { job -> [LaneKey] in
             guard let entry = entries[job.organization] else { return [] }
@@ -97,9 +98,9 @@ struct IngestWork: GroupTransaction {
         }
     }
 
-    /// Logs events that were refused after they had been parked.
+    /// Logs the rejection of events that had been parked.
     ///
-    /// Apart from the log, only a source that sends the event again gets this result.
+    /// Otherwise a source receives this result only if it sends the event again.
     private func log(_ plan: IngestPlan, _ job: IngestJob) {
         for verdict in plan.verdicts where verdict.result == .refused {
             failure.logger.notice(
@@ -115,11 +116,11 @@ struct IngestWork: GroupTransaction {
 
 /// Signals that parked events of some entities can be evaluated again.
 ///
-/// An event is parked while a request about its entity is in flight, until that has an outcome. Signals coalesce: any
-/// number of signals before the worker's next poll count as one.
+/// An event is parked while a request about its entity is in flight. Signals coalesce: any number of signals before the
+/// worker's next poll count as one.
 final class ParkedEntitySignal: Sendable {
     private let entities = Mutex<Set<ParkedKey>>([])
-    /// Yields a value if entities can be taken. Supports one reader.
+    /// Yields a value when entities can be taken. Supports one reader.
     let signals: AsyncStream<Void>
     private let ring: AsyncStream<Void>.Continuation
 

@@ -23,7 +23,7 @@ struct SentRequestRow {
         .value("server_id", \.entityID)
     )
 
-    /// A request that is sent again is in flight again.
+    /// Records requests. A request that is sent again is in flight again.
     static let write = Statement(
         "lane_note_requests",
         columns.inputs + ["now"],
@@ -83,7 +83,7 @@ struct RequestOutcomes {
     private var answered: [AnsweredRequestRow] = []
     private var void: [RequestKeyRow] = []
 
-    /// - Parameter entity: the entity as the outcome left it in the feed.
+    /// - Parameter entity: the entity as the feed contains it after the outcome.
     mutating func add(_ lane: LaneKey, _ result: LaneOutcome, entity: EntityState?) {
         guard result.from == .inFlight else { return }
         let key = DispatchPlanner.idempotencyKey(of: result.mutation, in: lane)

@@ -29,7 +29,7 @@ struct LaneGroup {
     private(set) var woken: Set<ParkedKey> = []
     /// Whether an organization's cached entry is too old.
     ///
-    /// Another replica has since registered a head's type, or made the key that a head is sealed under.
+    /// In that case another replica has registered the type of a head, or made the key with which a head is sealed.
     private(set) var isStale = false
 
     init(
@@ -43,7 +43,7 @@ struct LaneGroup {
     ) {
         self.group = group
         self.entries = entries
-        // values that another configuration can open are left for that configuration
+        // values that a gateway with other keys can open are left to that gateway
         let seals = SealTable(entries.mapValues { $0.seal.closing(.damaged) })
         reader = QueuedReader(seals: seals, now: now)
         usersOfChannels = Set(
@@ -80,7 +80,7 @@ struct LaneGroup {
             + (usersOfChannels.isEmpty ? [] : [Columns.lanes.query(ChannelStatements.access, usersOfChannels)])
     }
 
-    /// The entities to which the steps make others refer.
+    /// The entities to which the steps add references.
     private var targets: [EntityRows.Key] {
         group.flatMap { job in
             job.request.step.targets(relations(of: job)).map { (job.lane.organization, $0) }
@@ -117,13 +117,13 @@ struct LaneGroup {
         entries[job.lane.organization]?.relations ?? EntityRelations()
     }
 
-    /// Reads what refers to the entities that the steps may delete.
+    /// Reads the entities that refer to those that the steps may delete.
     mutating func readReferrers(on connection: Connection) async throws {
         let deleting = Set(group.filter(\.request.step.isDeletion).map(\.lane.organization))
         guard !deleting.isEmpty else { return }
         let deletions = group.map { job in
             let (step, relations) = (job.request.step, relations(of: job))
-            // a deletion deletes what came to refer to its entity in the same group, too
+            // a deletion also affects entities that refer to the deleted one only because of this group
             let key = step.entityKey.flatMap { key in
                 step.isDeletion || deleting.contains(job.lane.organization) && relations.link(key.type) ? key : nil
             }
@@ -152,7 +152,8 @@ struct LaneGroup {
         }
         guard !lanes.isEmpty else { return [] }
         let blockers = JobRow.columns.query(LaneStatements.doneBlockers, lanes)
-        // a lost worker can have had no mutation in flight, and on a cluster a statement without rows has no server
+        // a lost worker need not have had a mutation in flight, and a cluster cannot choose a server for a statement
+        // without rows
         return [blockers] + (flights.isEmpty ? [] : [HeadRow.columns.query(LaneStatements.inFlight, flights)])
     }
 
@@ -175,7 +176,7 @@ struct LaneGroup {
 
     // MARK: - 3: outcomes
 
-    /// Computes the outcomes of flights, and their effects on entities and lanes.
+    /// Computes the outcomes of mutations in flight, and their effects on entities and lanes.
     mutating func settle() {
         for case let plan? in plans { plan.settle(&entities, makeID) }
     }
@@ -218,7 +219,7 @@ struct LaneGroup {
         }
     }
 
-    /// A lane without pending mutations has no row.
+    /// A lane without pending mutations has no row, and keeps the empty window.
     private func readWindows(_ rows: Rows) throws {
         for case let plan? in plans where plan.isConcurrent { plan.window = LaneWindow() }
         for var row in rows {
@@ -247,7 +248,7 @@ struct LaneGroup {
         }
     }
 
-    /// A mutation's id is unique only in its lane, so each lane releases its own waiters.
+    /// A mutation's id is unique only in its lane, so each lane releases its own waiting mutations.
     private func readReleased(_ rows: Rows) throws {
         for var row in rows {
             guard let (plan, _) = try step(&row) else { continue }
@@ -259,7 +260,7 @@ struct LaneGroup {
         }
     }
 
-    // MARK: - 4: what comes next
+    // MARK: - 4: next actions
 
     func choose() {
         for case let plan? in plans {
@@ -278,12 +279,12 @@ struct LaneGroup {
 
     var changedLanes: [LaneKey] { plans.compactMap { $0?.request.lane } }
 
-    /// Defects of lanes that were found and repaired.
+    /// The defects of lanes that were found and repaired.
     var notes: [(lane: LaneKey, text: String)] {
         plans.compactMap { plan in plan.flatMap { plan in plan.note.map { (plan.request.lane, $0) } } }
     }
 
-    /// The errors of heads that cannot be opened.
+    /// The errors of heads that cannot be decrypted.
     var sealed: [SealError] {
         plans.flatMap { plan in
             ((plan?.head).map { [$0] } ?? []) + (plan?.window?.due ?? [])

@@ -2,11 +2,12 @@ import FoundationEssentials
 import Postgres
 import SyncModel
 
-/// The queries that write the results of a group's steps. Plans are by place in the group, nil for steps that lost
-/// their lane.
+/// The queries that write the results of a group's steps.
+///
+/// Plans are ordered as the steps in the group. The plan is nil for a step that lost its lane.
 struct LaneGroupWriter {
     let seals: SealTable
-    /// Organizations whose events are taken: requests for them are recorded.
+    /// The organizations that take events. Requests are recorded only for them.
     let sources: Set<UUID>
     let now: Timestamp
     let participants: [any CommitParticipant]
@@ -47,9 +48,8 @@ struct LaneGroupWriter {
         return reads
     }
 
-    /// Returns the last writes, and COMMIT.
-    ///
-    /// They write heads that were settled without running, flights, lanes, feeds and entities.
+    /// Returns the last queries: writes of heads that were settled without running, of mutations in flight, lanes,
+    /// feeds and entities, and COMMIT.
     func finalQueries(_ plans: [LanePlan?], _ entities: [UUID: EntityTable]) throws(SealError) -> [Query] {
         var lanes: [LaneRow] = []
         var flights: [FlightRow] = []
@@ -122,7 +122,7 @@ struct LaneGroupWriter {
         return queries + knownIDs.queries
     }
 
-    /// Adds a statement over rows, with the moment as the last parameter. Adds nothing if there are no rows.
+    /// Adds a statement over rows, with the time as the last parameter. Adds nothing if there are no rows.
     private func add<Row>(
         _ statement: Statement,
         _ columns: Columns<Row>,
@@ -133,14 +133,14 @@ struct LaneGroupWriter {
     }
 }
 
-/// The queries that write outcomes and read what comes next, and the places of the reads among them.
+/// The queries that write outcomes and read the next mutations, with the indices of the reads.
 struct LaneReads {
     private(set) var queries: [Query] = []
-    /// Mutations that no longer wait.
+    /// The index of the read of mutations that are no longer blocked.
     var released: Int?
-    /// The next mutations of lanes with one in flight.
+    /// The index of the read of the next mutations, for lanes with one mutation in flight.
     var heads: Int?
-    /// Of lanes with several in flight.
+    /// The index of the read of the windows, for lanes with several mutations in flight.
     var windows: Int?
     var due: Int?
 
@@ -148,13 +148,13 @@ struct LaneReads {
         self.queries = queries
     }
 
-    /// - Returns: the query's place.
+    /// - Returns: the index of the query.
     mutating func add(_ query: Query) -> Int {
         queries.append(query)
         return queries.count - 1
     }
 
-    /// The same reads with a query before them.
+    /// Returns the same reads after another query.
     func behind(_ query: Query) -> LaneReads {
         func later(_ place: Int?) -> Int? { place.map { $0 + 1 } }
         var reads = LaneReads(queries: [query] + queries)

@@ -2,7 +2,7 @@ import FoundationEssentials
 package import Postgres
 package import SyncModel
 
-/// Locks, reads and writes rows of `lanes`. Every change of a lane takes this lock first.
+/// Locks, reads and writes rows of `lanes`. Every change of a lane locks its row first.
 package enum LaneRows {
     private static let columns = Columns<LaneRow>(
         .lane(\.key),
@@ -54,7 +54,7 @@ package enum LaneRows {
 
     static let find = reading("lanes_look", fence: "OFFSET 0")
 
-    /// Locks lanes of one organization, on a cluster.
+    /// Locks lanes of one organization in a cluster.
     private static let lockOfOne = readingOfOne("lanes_lock_of_one", fence: "FOR UPDATE")
     private static let lookOfOne = readingOfOne("lanes_look_of_one", fence: "")
 
@@ -173,12 +173,12 @@ struct HeadRow {
     )
 }
 
-/// A lane that may have several mutations in flight, whose next ones are searched for.
+/// A lane that may have several mutations in flight, and whose next mutations are searched for.
 struct WindowRow {
     let job: Int32
     let lane: LaneKey
     let headPosition: Int64
-    /// Mutations that are due to find at most.
+    /// The maximum number of due mutations to find.
     let room: Int32
 
     static let columns = Columns<WindowRow>(
@@ -206,7 +206,7 @@ struct FlightRow {
     }
 }
 
-/// A mutation whose waiters are released.
+/// A done mutation for which other mutations wait. These are released.
 struct BlockerRow {
     let job: Int32
     let lane: LaneKey
@@ -223,9 +223,9 @@ struct BlockerRow {
         .value("budget", \.budget)
     )
 
-    /// The maximum number of look-ups of one statement over all lanes, about a tenth of a second.
+    /// The maximum number of look-ups of one statement over all lanes. They take about a tenth of a second.
     ///
-    /// The limit keeps jobs in the same commit from waiting for a lane with many waiters.
+    /// Without this limit, other jobs in the same commit would wait for a lane with many blocked mutations.
     static let wholeBudget = 16_384
 
     static func query(_ rows: [BlockerRow], _ now: Timestamp) -> Query {
@@ -237,7 +237,7 @@ struct BlockerRow {
 
 /// The dependencies of a mutation, as they are shown.
 package enum Dependencies {
-    /// SQL for the `depends_on` of a mutation `m`, without the dependencies known to be done.
+    /// SQL for the dependencies of a mutation `m` that are not known to be done.
     ///
     /// In a long list, the entries before `blocked_on` are done, but still stored.
     package static let open = """

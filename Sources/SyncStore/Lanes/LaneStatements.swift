@@ -1,9 +1,10 @@
 import Postgres
 import SyncModel
 
-/// The statements of a group of lane steps, set-based, like ``GroupStatements``.
+/// The statements of a group of lane steps. Each processes many rows, as those of ``GroupStatements`` do.
 ///
-/// Each look-up is a lateral subquery with a fence, by index, in one partition.
+/// Each look-up is a lateral subquery that PostgreSQL must not merge into its query (`OFFSET 0`). It uses an index, in
+/// one partition.
 enum LaneStatements {
     /// The maximum number of a lane's waiters that one statement reads.
     static let unblockLimit = 1_000
@@ -16,7 +17,7 @@ enum LaneStatements {
     private static let satisfiesDependants =
         "(y.status = 'succeeded' OR (y.status = 'discarded' AND y.resolution = 'server_wins'))"
 
-    /// Reads the mutations in flight of lanes whose worker is lost. None is before the lane's head.
+    /// Reads the mutations in flight of lanes whose worker was lost. None is before the lane's head.
     static let inFlight = Statement(
         "lane_in_flight",
         HeadRow.columns.inputs,
@@ -33,9 +34,9 @@ enum LaneStatements {
         """
     )
 
-    /// Finds done mutations that other mutations still wait for.
+    /// Finds done mutations for which other mutations still wait.
     ///
-    /// The lane's worker was lost before it had released all waiters.
+    /// They remain if the lane's worker was lost before it had released all waiting mutations.
     static let doneBlockers = Statement(
         "lane_done_blockers",
         JobRow.columns.inputs,
@@ -68,7 +69,9 @@ enum LaneStatements {
         )
     )
 
-    /// Writes outcomes that ``OutcomeRow/common`` describes, as it does most. It needs half as many arrays.
+    /// Writes outcomes that ``OutcomeRow/common`` describes completely, which is true of most. It needs half as many
+    /// arrays as ``writeOutcomes``.
+    /// arrays.
     static let writeCommonOutcomes = Statement(
         "lane_write_usual_outcomes",
         OutcomeRow.common.inputs + ["now"],
@@ -80,7 +83,7 @@ enum LaneStatements {
         )
     )
 
-    /// - Parameter uncommon: the assignments that few outcomes need.
+    /// - Parameter uncommon: the assignments that only few outcomes need.
     private static func outcomes(_ columns: Columns<OutcomeRow>, _ uncommon: String) -> String {
         """
         UPDATE mutations AS m
@@ -103,8 +106,10 @@ enum LaneStatements {
         """
     }
 
-    /// Resolves, fails or counts the mappings of creates. A mapping fails after more than ten tries, or when its create
-    /// fails (product rule 10). A success always resolves it.
+    /// Resolves the mappings of creates, marks them as failed, or counts a failed try.
+    ///
+    /// A mapping fails after more than ten tries, or when its create fails (product rule 10). A success always resolves
+    /// it.
     static let writeMappings = Statement(
         "lane_write_mappings",
         MappingOutcomeRow.columns.inputs + ["now"],
@@ -127,11 +132,11 @@ enum LaneStatements {
         """
     )
 
-    /// Records the server ids that the local ids of creates lead to.
+    /// Records the server ids of the local ids of creates.
     ///
-    /// If the device already has another id of the entity, both ids lead to the entity. If a pull gives the device that
-    /// other id at the same moment, the unique index is violated. The group is then planned again, and finds the other
-    /// id.
+    /// If the device already has another local id of the entity, both local ids identify the entity. If a pull assigns
+    /// that other id at the same moment, the unique index is violated. The group is then planned again, and finds the
+    /// other id.
     static let writeLocalIDs = Statement(
         "lane_write_local_ids",
         CreatedIDRow.columns.inputs,
@@ -160,20 +165,21 @@ enum LaneStatements {
 
     /// Releases mutations that waited for a done mutation.
     ///
-    /// A mutation that waits for nothing else becomes pending. Otherwise it waits for the first of its remaining
-    /// dependencies. The order does not matter, because no mutation runs before all are released.
+    /// If a mutation has no other unmet dependency, it becomes pending. Otherwise it waits for the first of them. The
+    /// order in which mutations are released does not matter, because the lane starts none before all of them are
+    /// released.
     ///
-    /// Its work is bounded by the number of dependencies, because there can be thousands of waiters with thousands of
-    /// dependencies each. It takes as many waiters as `budget` allows, at least one, and returns whether there may be
-    /// more.
+    /// The work is bounded by the number of dependencies, because thousands of mutations can wait with thousands of
+    /// dependencies each. One statement releases as many mutations as `budget` allows, at least one, and returns
+    /// whether there may be more.
     ///
-    /// The entries before the blocker in a list are done and not read again. The scan ends at the first entry that is
-    /// not done. Each dependency is therefore looked up once when it is done, and once as the blocker. A short list is
-    /// reduced to the entries that are not done. In a long list, the done part is cut off only when it reaches half,
-    /// because copying the list each time would cost more than all other work.
+    /// In a list, the entries before the blocker are done and not read again. A long list is read up to its first unmet
+    /// entry, which becomes the next blocker. So each entry is looked up once as a dependency, and again if it
+    /// becomes the blocker. A short list is reduced to its unmet entries. A long list is cut only when its done part
+    /// reaches half, because copying the list each time would cost more than all other work.
     ///
-    /// The waiters are gathered once in advance, because a plan could otherwise gather them again for every mutation of
-    /// the lane.
+    /// The waiting mutations are collected once in advance, because a plan could otherwise collect them again for every
+    /// mutation of the lane.
     static let unblock = Statement(
         "lane_unblock",
         BlockerRow.columns.inputs + ["now"],
@@ -238,7 +244,7 @@ enum LaneStatements {
         document: "CASE WHEN m.base_version <> e.version THEN e.document END"
     )
 
-    /// The server ids that a mutation `m` of a lane `k` names, in parallel arrays, and its entity.
+    /// The server ids of the ids that a mutation `m` of a lane `k` names, in parallel arrays, and its entity.
     private static let surroundings: String = """
         LEFT JOIN LATERAL (
             SELECT array_agg(y.client_id) AS client_ids, array_agg(y.entity_type) AS entity_types,
@@ -276,11 +282,11 @@ enum LaneStatements {
     ///
     /// Parallel arrays contain the client ids that the mutation names and their server ids. The row also has the last
     /// writer and the upstream's validator of the entity in the feed. The entity's document is read only if the
-    /// mutation was made on another version, because there can be a conflict.
+    /// mutation was made on another version, because only then there can be a conflict.
     ///
-    /// Usually the expected mutation is the head. Only if it is not, the head is searched for in the order of
-    /// positions, which has to merge partitions and costs more. The plan's Append node runs its parts in order, and the
-    /// limit ends it after the first row.
+    /// Usually the expected mutation is the head. If it is not, the head is searched for in the order of positions,
+    /// which has to merge partitions and costs more. The plan's Append node runs both searches in order, and the limit
+    /// ends it after the first row.
     static let heads = Statement(
         "lane_heads",
         HeadRow.columns.inputs,
@@ -306,7 +312,7 @@ enum LaneStatements {
         """
     )
 
-    /// The due mutations of lanes that may have several in flight, in order, with what ``heads`` returns of a head.
+    /// The due mutations of lanes that may have several in flight, in order, with the columns of ``heads``.
     static let due = Statement(
         "lane_due",
         WindowRow.columns.inputs + ["now"],
@@ -327,9 +333,11 @@ enum LaneStatements {
         """
     )
 
-    /// The first pending mutation of lanes that may have several in flight, and the time of the next retry.
+    /// For each lane that may have several mutations in flight: the first pending mutation, and the time of the next
+    /// retry.
     ///
-    /// That of the first pending mutations, and whether there are as many.
+    /// The retry is searched for among the first ``LaneWindow/limit`` pending mutations. `is_full` is true if the lane
+    /// has at least so many.
     static let windows = Statement(
         "lane_windows",
         HeadRow.columns.inputs + ["now"],
@@ -354,8 +362,8 @@ enum LaneStatements {
 
     /// Marks mutations as in flight.
     ///
-    /// Nothing is sent before this is committed (product rule 13). The change position is not raised: readers need not
-    /// see it, and a change that touches no index costs half.
+    /// Nothing is sent before this is committed (product rule 13). The change position is not raised, because readers
+    /// need not see this change, and a change that touches no index costs half.
     static let markInFlight = Statement(
         "lane_mark_in_flight",
         FlightRow.columns.inputs + ["now"],

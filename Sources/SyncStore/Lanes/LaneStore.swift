@@ -4,8 +4,9 @@ import Postgres
 import ServiceLifecycle
 package import SyncModel
 
-/// The lane workers' database operations. Any number of replicas may use it at the same time: a lease names its
-/// worker, and its token only grows.
+/// The lane workers' database operations.
+///
+/// Any number of replicas may use it at the same time, because a lease names its worker, and its token only grows.
 package final class LaneStore: Service {
     private let committers: Committers<LaneWork>
     private let catalog: Catalog
@@ -34,7 +35,7 @@ package final class LaneStore: Service {
         self.failure = failure
     }
 
-    /// Makes a step, committed together with steps of other lanes.
+    /// Runs a step, and commits it together with steps of other lanes.
     ///
     /// A step that failed with `store_unavailable` may still have been committed. Repeating the step, or a claim by the
     /// same worker, detects that. Another worker detects it after the lease has expired.
@@ -79,7 +80,7 @@ package final class LaneStore: Service {
     /// Returns lanes that can be claimed, the longest due first. It reads without locks.
     ///
     /// - Parameters:
-    ///   - excluding: organizations whose lanes are processed already.
+    ///   - excluding: the organizations whose lanes are not searched for.
     ///   - limit: the maximum number of lanes.
     package func due(at now: Timestamp, excluding: [UUID], limit: Int) async throws(Problem) -> [LaneKey] {
         let silent = cluster.servers.silent
@@ -88,7 +89,7 @@ package final class LaneStore: Service {
                 return try await lanes(Self.dueStatement, Parameters(now, excluding, limit))
             } catch  where cluster.isThere && [.storeUnavailable, .overloaded].contains(error.code) {}
         }
-        // a server of the cluster is unavailable: the lanes on the other servers are found shard by shard
+        // a server of the cluster is unavailable: search only the shards of the other servers
         return try await lanes(Self.dueByShardStatement, Parameters(now, excluding, limit, silent))
     }
 
@@ -98,11 +99,9 @@ package final class LaneStore: Service {
         return try await lanes(Self.dueOfOrganizationStatement, parameters)
     }
 
-    /// Postpones due lanes while their upstream's circuit is open.
+    /// Postpones due lanes while their upstream's circuit is open. They are not polled before the given times.
     ///
-    /// The lanes are not polled before the given moments.
-    ///
-    /// - Parameter moments: the lanes, with the moment from which each can be claimed again.
+    /// - Parameter moments: the lanes, each with the time from which it can be claimed again.
     package func postpone(_ moments: [(lane: LaneKey, until: Timestamp)], now: Timestamp) async throws(Problem) {
         guard !moments.isEmpty else { return }
         do {
@@ -110,7 +109,7 @@ package final class LaneStore: Service {
                 _ = try await pool.run([Self.postpone(part, now: now)])
             }
         } catch {
-            throw failure.problem(error, doing: "put lanes off")
+            throw failure.problem(error, doing: "postpone lanes")
         }
     }
 
@@ -142,7 +141,7 @@ package final class LaneStore: Service {
         package var pausedUpstreams = 0
     }
 
-    /// Counts lanes that have something to run, or are halted, and paused upstreams.
+    /// Counts the lanes that are halted or have something to run, and the paused upstreams.
     package func stats(at now: Timestamp) async throws(Problem) -> Stats {
         do {
             let results = try await pool.run([Self.statsStatement(now: now), Self.pausedStatement(now: now)])
@@ -193,7 +192,7 @@ package final class LaneStore: Service {
         package var oldest: Timestamp?
     }
 
-    /// Counts lanes by organization. Organizations in which nothing waits are left out.
+    /// Counts lanes by organization. Organizations without waiting mutations are left out.
     ///
     /// Organizations are sorted by the age of the oldest pending mutation, longest first, and after that by the most
     /// halted lanes.
@@ -250,9 +249,9 @@ package final class LaneStore: Service {
 
     /// Finds due lanes without the shards of unavailable servers (by host and port).
     ///
-    /// The shards of servers that do not answer are left out, too. This statement costs more than ``dueStatement``, and
-    /// is only used if that fails. Each shard returns a text of lines. A command on an unavailable server does not
-    /// succeed.
+    /// Servers that do not answer this statement are left out, too. It costs more than ``dueStatement``, and is only
+    /// used if that fails. Each shard returns its lanes as lines of one text. On an unavailable server, the command
+    /// fails.
     static let dueByShardStatement = Statement(
         "lanes_due_by_shard",
         ["now", "except", "limit", "servers"],
@@ -298,10 +297,10 @@ package final class LaneStore: Service {
         """
     )
 
-    /// Postpones lanes, except those claimed or released since the read.
+    /// Postpones due lanes, except those that were claimed or released after they were read.
     ///
-    /// A lane whose lease has expired is postponed like any other lane. Otherwise many such lanes would come before the
-    /// lanes of other users.
+    /// A lane whose lease has expired is postponed as well. Otherwise many such lanes would come before the lanes of
+    /// other users.
     static let postponeStatement = Statement(
         "lanes_postpone",
         postponed.inputs + ["now"],
@@ -321,18 +320,20 @@ package final class LaneStore: Service {
 
 /// Whether an upstream has accepted other mutations.
 ///
-/// This decides whether an answer is the operator's problem or the mutation's own (product rule 11). It is read from
-/// the mutations themselves, independent of the replica that sent them, and adds no cost to successful mutations.
+/// It decides whether an answer is a problem of the upstream, for its operator, or of the mutation itself (product rule
+/// 11). The successes are read from the mutations, so they include those of other replicas, and successful mutations
+/// cost nothing more.
 extension LaneStore {
     /// The maximum number of final mutations of the organization that are read, the latest first.
     ///
-    /// A higher number of mutations in the built-in store can hide forwarded mutations, which count at a later poll.
+    /// More mutations of the built-in store can hide forwarded mutations, which are then found by a later poll.
     static let successesLookedAt = 2_000
 
-    /// Whether an organization's upstream has accepted a request sent after a moment.
+    /// Whether an organization's upstream has accepted a request that was sent after a given moment.
     ///
-    /// - Parameter timeout: how long a request may take: the success of a mutation accepted before the moment counts
-    ///   only after this time has passed since the moment, because its request may have been in flight at the moment.
+    /// - Parameter timeout: the maximum time of a request. A request may have been in flight at the moment. So the
+    ///   success of a mutation that was accepted before the moment counts only if its outcome was stored after the
+    ///   moment plus this time.
     /// - Throws: `store_unavailable`.
     package func hasSucceeded(
         in organization: UUID,
@@ -353,7 +354,7 @@ extension LaneStore {
                 )
             }
         } catch {
-            throw failure.problem(error, doing: "look whether others' mutations succeed")
+            throw failure.problem(error, doing: "check whether other mutations succeed")
         }
     }
 
@@ -368,8 +369,10 @@ extension LaneStore {
         """
     )
 
-    /// Reads whether the upstream accepted a request. Mutations of the built-in store have no attempts. A delete
-    /// answered with 404 is done, but the upstream has not accepted it.
+    /// Reads whether the upstream accepted a request.
+    ///
+    /// Mutations of the built-in store have no attempts. A delete that was answered with 404 has succeeded, but the
+    /// upstream has not accepted the request.
     static let successStatement = Statement(
         "lane_successes",
         ["organization", "since", "now"],

@@ -8,8 +8,8 @@ import SyncModel
 
 /// Commits groups of lane steps.
 ///
-/// One group is three round trips: lock lanes and entities; write the outcomes of requests, release their waiters and
-/// read the next heads; mark the heads as in flight and commit.
+/// A group takes three round trips. The first locks lanes and entities. The second writes the outcomes of requests,
+/// releases blocked mutations, and reads the next heads. The third marks the heads as in flight and commits.
 struct LaneWork: GroupTransaction {
     let catalog: Catalog
     let notifier: ChangeNotifier
@@ -40,9 +40,9 @@ struct LaneWork: GroupTransaction {
         }
     }
 
-    /// Whether the group's only lane is to be claimed and contains a value that cannot be opened.
+    /// Whether the group has a single lane, which is to be claimed and contains a value that cannot be decrypted.
     ///
-    /// If so, the lane is postponed, so that not every poll tries it again.
+    /// Such a lane is postponed, so that not every poll tries it again.
     private static func isDamaged(
         _ group: [LaneJob],
         _ entries: [UUID: Catalog.Entry],
@@ -98,10 +98,10 @@ struct LaneWork: GroupTransaction {
         finish(group, steps)
     }
 
-    /// Postpones lanes of organizations whose data cannot be opened, without a claim.
+    /// Postpones lanes of organizations whose data cannot be decrypted, without claiming them.
     ///
-    /// None of their mutations is sent, counted or given up. A mutation in flight stays in flight until its lease has
-    /// expired.
+    /// None of their mutations is sent, counted as an attempt, or given up. A mutation in flight stays in flight until
+    /// the lease has expired.
     private func skip(_ jobs: [LaneJob], _ moment: Timestamp, on connection: Connection) async throws {
         let until = moment.adding(seconds: LanePlan.pause)
         let claims = jobs.filter { $0.request.step.token == nil }.sorted { $0.lane < $1.lane }

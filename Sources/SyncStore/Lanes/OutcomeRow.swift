@@ -45,7 +45,7 @@ final class OutcomeRow: Sendable {
         .value("etag", \.result.outcome.etag)
     )
 
-    /// Columns that explain why a mutation did not simply succeed.
+    /// The columns that explain why a mutation did not succeed at its first attempt.
     static let uncommon = Columns<OutcomeRow>(
         .value("next_retry_at", \.result.outcome.nextRetryAt),
         .choice("resolution", \.result.outcome.resolution),
@@ -81,7 +81,7 @@ final class OutcomeRow: Sendable {
 
 /// A request of a mutation's history.
 struct AttemptRow {
-    /// The maximum number of a mutation's requests that are stored, the latest ones.
+    /// The maximum number of requests that are stored for a mutation. The latest requests are kept.
     static let kept = 20
 
     private let lane: LaneKey
@@ -152,7 +152,7 @@ struct MappingOutcomeRow {
 
     /// Returns nil if the mutation has no mapping.
     ///
-    /// Only creates have a mapping, except creates under a local or global id.
+    /// Only creates have a mapping, but not creates under a local or global id.
     init?(_ lane: LaneKey, _ result: LaneOutcome, _ state: LaneState, _ seals: SealTable) {
         let mutation = result.mutation
         guard let clientID = mutation.createdClientID else { return nil }
@@ -168,7 +168,7 @@ struct MappingOutcomeRow {
         .lane(\.lane),
         .value("client_id", \.clientID),
         .value("entity_type", \.entityType),
-        // an id counts once the create is final
+        // the id is stored once the create is final
         .serverID { $0.outcome.status.isFinal ? $0.outcome.serverID : nil },
         .value("fails") { $0.outcome.status == .failed },
         .value("tries") { $0.outcome.isFailedTry ? 1 : 0 },

@@ -7,7 +7,7 @@ struct QueuedReader {
     let seals: SealTable
     let now: Timestamp
 
-    /// Reads a mutation, without any values that cannot be opened.
+    /// Reads a mutation, without the values that cannot be decrypted.
     ///
     /// Such values are damaged, or were accepted long ago under a data key that no longer exists.
     func mutation(_ row: inout RowReader, of lane: LaneKey, _ entry: Catalog.Entry) throws -> QueuedMutation {
@@ -57,7 +57,7 @@ struct QueuedReader {
 }
 
 extension Catalog.Entry {
-    /// Returns a mutation's type. A type that was not declared is registered at its first use.
+    /// Returns a mutation's type. If the type is not registered, returns the type that its first use registers.
     package func type(_ name: String) -> EntityType {
         types[name] ?? EntityType(firstUseOf: name, hasUpstream: organization?.upstream != nil)
     }
@@ -68,7 +68,7 @@ package enum QueuedColumns {
     /// The columns, for a table with the alias `m`.
     package static let list = MutationColumn.list(of: .queued)
 
-    /// Reads the place in the lane from a row whose other columns are not read.
+    /// Reads the position in the lane, from a row whose other columns are not read.
     package static func position(_ row: inout RowReader) throws -> Int64 {
         row.skip("id")
         row.skip("accepted_at")
@@ -91,7 +91,7 @@ package enum QueuedColumns {
             conflictResolution: try row.choice("conflict_resolution")
         )
         var unreadable: [String] = []
-        // stored with a settled conflict only for display, and never sent
+        // values that are stored with a settled conflict only for display, and never sent
         var lost: [String] = []
         mutation.endpoint = try row.endpoint()
         mutation.payload = try seal.read(json: row.read("payload"), .payload, of: id, &unreadable)
@@ -133,10 +133,10 @@ package enum QueuedColumns {
 
 /// Client ids that got a server id while mutations under the client id are open.
 ///
-/// A mutation waits for the latest open mutation of its entity, by any of the entity's names (product rule 3). A later
-/// push under the server id must therefore find the mutations that were pushed while only the client id was known.
-/// Therefore the latest of these mutations carries both ids, and the earlier ones are reached through its dependencies.
-/// If that mutation is given up, the latest of the remaining ones takes its place.
+/// A mutation waits for the latest open mutation of its entity, by any of the entity's names (product rule 3). So a
+/// later push under the server id must find the mutations that were pushed under the client id. For this, the latest of
+/// these mutations gets both ids; the earlier ones are reached through its dependencies. If that mutation is given up,
+/// the latest remaining one gets both ids.
 struct KnownIDs {
     private var serverIDs: [MappingName: ServerID] = [:]
 

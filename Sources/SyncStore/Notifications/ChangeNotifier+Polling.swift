@@ -30,7 +30,7 @@ extension ChangeNotifier {
         }
     }
 
-    /// While the database is unavailable nothing can be read: the next poll suffices.
+    /// Reads nothing while the database is unavailable, because the next poll finds the changes.
     private func poll(_ lanes: [LaneKey]) async {
         guard let rows = try? await pool.run([Query(Self.lanesStatement, LaneRows.keys(lanes))])[0],
             let found = try? rows.read({
@@ -66,9 +66,9 @@ extension ChangeNotifier {
         }
     }
 
-    /// Polls a feed for as long as it moves, and notifies the watchers concerned.
+    /// Polls a feed while it changes, and notifies the watchers that may see a change.
     ///
-    /// The more watchers there are, the longer the pause between two polls: half a second at most.
+    /// The pause between two polls grows with the number of watchers, up to half a second.
     private func follow(_ organization: UUID) async {
         while let (after, watches) = state.withLock({ $0.feeds.next(organization) }) {
             do {
@@ -85,7 +85,7 @@ extension ChangeNotifier {
                     }
                 }
             } catch {
-                // to be polled again when the database is available
+                // the feed is polled again when the database is available
                 _ = state.withLock { $0.feeds.changed(organization) }
                 try? await Task.sleep(for: Self.deafInterval)
             }
@@ -108,7 +108,7 @@ extension ChangeNotifier {
             OFFSET 0
         ) l
         """,
-        // of all servers that have them; rows of other pairs of these organizations and users are skipped
+        // a cluster reads from all servers; rows of other pairs of these organizations and users are skipped
         variant: """
             SELECT x.organization_id, x.user_id, x.change_position FROM lanes x
             WHERE x.organization_id = ANY (:organization_id::uuid[]) AND x.user_id = ANY (:user_id::uuid[])

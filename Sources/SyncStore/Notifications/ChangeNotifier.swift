@@ -4,18 +4,21 @@ import ServiceLifecycle
 package import SyncModel
 import Synchronization
 
-/// Wakes tasks in this process that wait for a change by this or another replica.
+/// Wakes tasks in this process that wait for a change.
+///
+/// The change may be made by this or another replica.
 ///
 /// These tasks are the dispatcher, which waits for lanes to claim; readers that wait for a settled mutation or a change
 /// of the feed; and listeners to events.
 ///
 /// Within the process, the wake-up is a call. Between replicas it is a hint by NOTIFY, at most ten times a second.
-/// Because a hint can be lost, everything that is watched is also polled: every fifteen seconds, or four times a second
-/// while hints do not arrive.
+/// Because a hint can be lost, everything that is watched is also polled every fifteen seconds. While hints do not
+/// arrive, it is polled four times a second.
 package final class ChangeNotifier: Service {
     /// The time for which further hints are collected after a hint was sent.
     static let hintInterval: Duration = .milliseconds(100)
-    /// The maximum number of hints that are sent together. Beyond it, other replicas are asked to poll everything.
+    /// The maximum number of hints that are sent together. If there are more, other replicas are asked to poll
+    /// everything.
     static let hintsAtATime = 4
     /// The shortest polling interval while hints do not arrive. With many watches, the interval is longer.
     static let deafInterval: Duration = .milliseconds(250)
@@ -27,7 +30,7 @@ package final class ChangeNotifier: Service {
         var onDue: (@Sendable () -> Void)?
         var lanes = LaneWatches()
         var feeds = FeedWatches()
-        /// The names of changes of which other replicas are to be notified.
+        /// The names of lanes and feeds whose changes must be sent to other replicas.
         var unsent: Set<WakeName> = []
     }
 
@@ -38,12 +41,12 @@ package final class ChangeNotifier: Service {
     let state = Mutex(State())
     /// Notifies the operators' views of changes.
     package let operatorChanges = OperatorChanges()
-    /// The feeds with unread changes, each at most once.
+    /// Yields feeds with unread changes. Each feed is queued at most once.
     let movedFeeds = AsyncStream<UUID>.makeStream()
     /// Whether to poll everything that is watched immediately.
     let pollNow = Atomic(false)
     private let due = Throttle(.seconds(1), isDueFirst: true)
-    /// The messages to other replicas; nil means the unsent names.
+    /// The messages to other replicas; nil means the names in `unsent`.
     private let outgoing = AsyncStream<HintMessage?>.makeStream()
 
     init(pool: Pool, hints: ReplicaHints, calmInterval: Duration) {
@@ -61,7 +64,7 @@ package final class ChangeNotifier: Service {
         state.withLock { $0.onReady = body }
     }
 
-    /// Sets the callback that is called when another replica has more due lanes than it can run.
+    /// Sets the callback that is called if another replica has more due lanes than it can run.
     package func whenDueElsewhere(_ body: (@Sendable () -> Void)?) {
         state.withLock { $0.onDue = body }
     }
@@ -89,7 +92,7 @@ package final class ChangeNotifier: Service {
             moved = organizations.filter { state.feeds.changed($0) }
             guard isHeard else { return (watches, moved, false) }
             let isFirst = state.unsent.isEmpty
-            // beyond the maximum, other replicas are asked to poll everything
+            // if there are too many names, other replicas are asked to poll everything
             guard state.unsent.count <= HintMessage.maximumNames * Self.hintsAtATime else {
                 return (watches, moved, false)
             }
@@ -101,9 +104,9 @@ package final class ChangeNotifier: Service {
         if isFirst { outgoing.continuation.yield(nil) }
     }
 
-    /// Signals an operator's change of an organization to the operators' views in this and in other replicas.
+    /// Signals to the views of operators, in all replicas, that an operator changed an organization.
     ///
-    /// In other replicas, the hint also causes a poll of the feed, which is unnecessary.
+    /// In other replicas, the hint also causes an unnecessary poll of the feed.
     package func changed(_ organization: UUID) {
         operatorChanges.changed(organization)
         guard hints.isHeard else { return }
@@ -117,7 +120,7 @@ package final class ChangeNotifier: Service {
 
     /// Watches a lane, a feed after a position, or both, while `body` runs.
     ///
-    /// Changes that happen after the call begins are not missed.
+    /// Changes after the beginning of the call are not missed.
     nonisolated(nonsending) package func watching<Value, Failure: Error>(
         lane: LaneKey? = nil,
         feed: (interest: FeedInterest, position: Int64)? = nil,
@@ -159,9 +162,7 @@ package final class ChangeNotifier: Service {
 
     // MARK: - The service
 
-    /// Runs until graceful shutdown.
-    ///
-    /// Receives hints of other replicas, sends hints to them, and polls what is watched.
+    /// Receives hints of other replicas, sends hints to them, and polls what is watched, until graceful shutdown.
     package func run() async throws {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { try? await gracefulShutdown() }
@@ -225,8 +226,8 @@ package final class ChangeNotifier: Service {
 
 /// Receives a signal when something that the observer watches was changed.
 ///
-/// The signal has no data: the observer reads the change itself, so a lost signal costs only time. It is called often
-/// and from any thread, so it must be quick.
+/// The signal has no data. The observer reads the change itself, so a lost signal only delays the reading. The methods
+/// are called often and from any thread, so they must be quick.
 package protocol ChangeObserver: AnyObject, Sendable {
     /// Mutations or mappings of the lane were changed.
     func laneChanged()

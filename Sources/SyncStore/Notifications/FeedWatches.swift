@@ -18,7 +18,7 @@ struct FeedWatches {
 
     var organizations: [UUID] { Array(feeds.keys) }
 
-    /// - Parameter position: up to where the watch has seen the feed.
+    /// - Parameter position: the position up to which the watch has read the feed.
     mutating func add(_ watch: any ChangeObserver, _ interest: FeedInterest, after position: Int64) {
         feeds[interest.organization, default: Feed(known: position)].watches[ObjectIdentifier(watch)] = (
             interest, watch
@@ -33,12 +33,12 @@ struct FeedWatches {
         names[WakeName(feedOf: interest.organization)] = nil
     }
 
-    /// The watched organization that another replica's hint names.
+    /// The watched organization with the name from another replica's hint.
     func organization(_ name: WakeName) -> UUID? { names[name] }
 
     /// Records that a feed was changed.
     ///
-    /// - Returns: whether the caller has to start a reader for it.
+    /// - Returns: whether the caller must start a reader of the feed.
     mutating func changed(_ organization: UUID) -> Bool {
         guard let feed = feeds[organization] else { return false }
         feeds[organization]?.isDue = true
@@ -49,13 +49,14 @@ struct FeedWatches {
 
     /// Records the end of a feed.
     ///
-    /// - Returns: whether the caller has to start a reader for it.
+    /// - Returns: whether the caller must start a reader of the feed.
     mutating func record(_ end: Int64, of organization: UUID) -> Bool {
         feeds[organization]?.known == end ? false : changed(organization)
     }
 
-    /// Begins a poll. Returns the end of the last poll and the number of watches. Nil if nothing is due; the reader
-    /// must then stop reading this feed.
+    /// Begins a poll. Returns the feed's end at the last poll, and the number of watches.
+    ///
+    /// The result is nil if no poll is due. The reader must then stop reading this feed.
     mutating func next(_ organization: UUID) -> (after: Int64, watches: Int)? {
         guard let feed = feeds[organization] else { return nil }
         guard feed.isDue else {
@@ -71,7 +72,7 @@ struct FeedWatches {
         Set((feeds[organization]?.watches ?? [:]).values.lazy.map(\.interest.user)).sorted()
     }
 
-    /// Records the end of a poll, and signals the watches.
+    /// Records the feed's end at a poll, and returns the watches to signal.
     mutating func looked(
         upTo end: Int64,
         at organization: UUID
@@ -88,7 +89,7 @@ struct LaneWatches {
     private struct Lane {
         let key: LaneKey
         var watches: [any ChangeObserver] = []
-        /// The lane's change position at the last poll; nil before the first.
+        /// The lane's change position at the last poll; nil before the first poll.
         var known: Int64?
     }
 
@@ -122,12 +123,12 @@ struct LaneWatches {
         lanes[WakeName(key)]?.first { $0.key == key }?.watches ?? []
     }
 
-    /// The watches of every lane with the short name, because two lanes can share one name.
+    /// The watches of all lanes with this short name, because two lanes can have the same name.
     func watches(of name: WakeName) -> [any ChangeObserver] {
         lanes[name]?.flatMap(\.watches) ?? []
     }
 
-    /// Records a lane's change position, and signals the watches that have not seen it.
+    /// Records a lane's change position. If it is new, returns the watches to signal.
     mutating func record(_ position: Int64, of key: LaneKey) -> [any ChangeObserver] {
         let name = WakeName(key)
         guard let place = lanes[name]?.firstIndex(where: { $0.key == key }), let lane = lanes[name]?[place],
@@ -142,21 +143,21 @@ struct LaneWatches {
 
 /// The changes in a feed after a position, and the users who are allowed to see them.
 struct PendingFeedChanges: Sendable {
-    /// Entities that are read; the owners of further ones stay unknown.
+    /// The maximum number of changes that are read. If there are more, their owners remain unknown.
     static let limit: Int64 = 1_000
 
     let epoch: Int64
     let end: Int64
     /// Whether all changes were read.
     private let isComplete: Bool
-    /// Whether the organization has types with channels: ``add(readers:)`` is needed.
+    /// Whether the organization has types with channels, so that ``add(readers:)`` is required.
     private(set) var hasChannels = false
     private var visibleToAll = Newest()
     private var visibleToOwner: [UUID: Newest] = [:]
     /// Users who may see a change in channels, or whose channels have changed.
     private var readers: Set<UUID> = []
 
-    /// The newest change, in all and by type.
+    /// The position of the newest change, overall and by type.
     private struct Newest {
         var position: Int64 = 0
         var byType: [ByteExactString: Int64] = [:]
@@ -191,9 +192,7 @@ struct PendingFeedChanges: Sendable {
         }
     }
 
-    /// The position of the newest change that the listener may see and has asked for.
-    ///
-    /// Nil if there is no such change.
+    /// The position of the newest change that the listener may see and has subscribed to; nil without such a change.
     func newest(for interest: FeedInterest) -> Int64? {
         guard isComplete else { return end }
         if readers.contains(interest.user) { return end }
@@ -228,8 +227,8 @@ struct PendingFeedChanges: Sendable {
         limit: ":limit"
     )
 
-    /// One row without an entity means that the feed has no such entity. Entities in channels have no position here:
-    /// ``readersStatement`` finds who may see them.
+    /// Returns a single row without an entity if no entity has changed. Entities in channels have no position in the
+    /// result, because ``readersStatement`` finds their readers.
     static let statement = Statement(
         "feed_news",
         ["organization", "after", "limit"],
@@ -253,7 +252,8 @@ struct PendingFeedChanges: Sendable {
         """
     )
 
-    /// After more changes than the limit, all users: each then reads what it may see.
+    /// Finds the users who may see a change in channels. If there are more changes than the limit, it returns all
+    /// users, and each of them reads the feed.
     static let readersStatement = Statement(
         "feed_news_readers",
         ["organization", "after", "users", "own", "everyone", "limit"],
@@ -300,9 +300,9 @@ struct PendingFeedChanges: Sendable {
 /// The part of an organization's feed that a listener subscribes to.
 package struct FeedInterest: Sendable, Hashable {
     package var organization: UUID
-    /// The reader: entities of `visibility: "user"` exist for their owner only.
+    /// The reader. Entities of `visibility: "user"` are visible to their owner only.
     package var user: UUID
-    /// Empty for all.
+    /// The entity types; empty for all types.
     package var entityTypes: Set<ByteExactString>
 
     package init(organization: UUID, user: UUID, entityTypes: Set<ByteExactString> = []) {

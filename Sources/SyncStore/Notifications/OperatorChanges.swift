@@ -7,15 +7,14 @@ import Synchronization
 /// They report that an organization's data changed, or that an operation made progress. They cost nothing while no view
 /// is open, and need memory only for the organizations changed since the last read.
 package final class OperatorChanges: Sendable {
-    /// The maximum number of stored organizations. For further organizations, the changes contain only that there was a
-    /// change.
+    /// The maximum number of stored organizations. If more organizations change, only the fact of a change is stored.
     static let capacity = 1_000
 
     /// The changes since the last read.
     package struct News: Sendable {
         /// The organizations that were changed.
         package fileprivate(set) var organizations: Set<UUID> = []
-        /// Whether further changes happened, in unknown organizations.
+        /// Whether other organizations were changed, which are not named.
         package fileprivate(set) var hasOthers = false
         /// The operations that made progress, by id, with their organizations.
         package fileprivate(set) var operations: [UUID: UUID] = [:]

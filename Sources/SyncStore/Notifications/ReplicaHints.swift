@@ -5,13 +5,13 @@ import Synchronization
 
 /// Sends and receives hints between replicas by NOTIFY.
 ///
-/// A hint has no data. Polling finds the changes of lost hints, and is more frequent while hints do not arrive. Each
-/// replica also listens for its own presence messages, and checks whether it receives the messages of the other
-/// registered replicas. So a connection proxy that drops notifications only delays the detection of changes.
+/// A hint has no data. Changes whose hints are lost are found by polling, which is more frequent while hints do not
+/// arrive. Each replica also listens for its own presence messages, and checks whether it receives the messages of the
+/// other registered replicas. So a connection proxy that drops notifications only delays the detection of changes.
 final class ReplicaHints: Sendable {
     /// The interval at which a replica announces its presence.
     static let presenceInterval: Duration = .seconds(5)
-    /// The time after its last message for which a replica counts as present.
+    /// The time after the last message of a replica for which it counts as present.
     static let memory: Duration = .seconds(16)
     private static let channel = "sluice"
 
@@ -44,8 +44,8 @@ final class ReplicaHints: Sendable {
 
     /// Whether hints of other replicas are likely to arrive.
     ///
-    /// They are not likely to arrive in the first second, when other replicas may not have received this replica's
-    /// presence. The same applies while a registered replica has been silent for longer than the presence interval.
+    /// In the first second this is not likely, because other replicas may not have received this replica's presence. It
+    /// is not likely either after a registered replica has been silent for longer than the presence interval.
     var isHearing: Bool {
         let now = ContinuousClock.now
         return state.withLock { state in
@@ -67,7 +67,7 @@ final class ReplicaHints: Sendable {
         guard isHearing else { return true }
         let now = ContinuousClock.now
         return state.withLock { state in
-            // a replica that has just begun to listen has not received all presences yet
+            // a replica that has just begun to listen may not have received the presence of all others
             if let since = state.heardSince, now - since < Self.presenceInterval + .seconds(1) { return true }
             return state.peers.values.contains { now - $0 < Self.memory }
         }
@@ -83,7 +83,7 @@ final class ReplicaHints: Sendable {
             if let listening = try? await Connection.open(configuration) {
                 _ = try? await listening.run(Query(Self.listenStatement))
                 await send(.presence)
-                // hints sent before this connection are lost: poll everything
+                // hints that were sent before this connection are lost, so everything is polled
                 onHint(.everything)
                 while listening.isUsable, !Task.isCancelled { try? await Task.sleep(for: .milliseconds(500)) }
                 listening.close()
@@ -102,12 +102,11 @@ final class ReplicaHints: Sendable {
         }
     }
 
-    /// The reason why this replica cannot be registered, because connections of the pool cannot write; nil while they
-    /// can.
+    /// The reason why this replica cannot be registered, because connections of the pool cannot write; nil otherwise.
     var writeFailure: PostgresError? { health.withLock { $0.writeFailure(at: .now) } }
 
-    /// A write of one row, which shows whether a connection can write. Before ``runPresenceLoop()`` runs, the write
-    /// changes nothing.
+    /// A write of one row, which tests whether a connection can write. Before ``runPresenceLoop()`` runs, it changes no
+    /// row.
     var probe: Query { Self.probeStatement(gateway: id) }
 
     /// Registers this replica, and counts the other registered replicas.
@@ -173,7 +172,7 @@ final class ReplicaHints: Sendable {
         "SELECT set_config('synchronous_commit', 'off', true), pg_notify('\(channel)', :message)"
     )
 
-    // By the database's clock, which all replicas share.
+    // The time is that of the database's clock, which all replicas share.
     static let registerStatement = Statement(
         "gateways_register",
         ["gateway", "newest_migration"],
@@ -205,7 +204,7 @@ final class ReplicaHints: Sendable {
 
 // MARK: - HintMessage
 
-/// The messages between replicas by NOTIFY. They contain names of what was changed, never data.
+/// The messages between replicas by NOTIFY. They contain names of changed lanes and feeds, and no data.
 enum HintMessage: Sendable, Equatable {
     /// The sender is running.
     case presence

@@ -6,7 +6,7 @@ import Synchronization
 package final class Watch: ChangeObserver {
     private struct State {
         var changes = PendingChanges()
-        /// The time limit of the current call has passed.
+        /// Whether the time limit of the current call has passed.
         var isLate = false
         var reader: CheckedContinuation<Void, Never>?
     }

@@ -6,8 +6,8 @@ package import SyncModel
 ///
 /// The rows are committed with the changes that they report, or not at all.
 ///
-/// A participant takes no lock that another transaction waits for, so the order of its queries in a transaction does
-/// not matter. It is called for every commit and must not wait for anything.
+/// A participant takes no locks for which another transaction waits, so its queries can be at any place in a
+/// transaction. It is called for every commit, and must not wait for anything.
 package protocol CommitParticipant: Sendable {
     /// Returns the queries for mutations of a group that failed or are in conflict.
     ///
@@ -34,7 +34,7 @@ package struct FailedOutcome: Sendable {
 }
 
 extension [any CommitParticipant] {
-    /// Returns the queries of all participants; none without outcomes, which is the usual case.
+    /// Returns the queries of all participants. Usually there are no outcomes, and so no queries.
     func queries(for outcomes: [FailedOutcome], at moment: Timestamp) -> [Query] {
         outcomes.isEmpty ? [] : flatMap { $0.queries(for: outcomes, at: moment) }
     }

@@ -12,9 +12,9 @@ struct GroupPlan {
     private(set) var entities: [UUID: EntityTable]
     /// The snapshot of each push.
     let snapshots: [PushSnapshot]
-    /// Pushes that cannot be planned before every name in them is looked up.
+    /// Pushes that cannot be planned before all their names were looked up.
     ///
-    /// If there are any, the plan is discarded, because later pushes in the group were planned without them.
+    /// If there are any, the plan is discarded, because later pushes of the group were planned without their effects.
     private(set) var incomplete: Set<Int> = []
     /// Pushes with too much work to share a group. If there are any, the plan is discarded.
     private(set) var heavy: Set<Int> = []
@@ -62,12 +62,12 @@ struct GroupPlan {
     /// A plan with the index of its push in the group.
     typealias Placed = (index: Int, plan: PushPlan)
 
-    /// Plans that change something.
+    /// The plans that change something.
     var changes: [Placed] {
         plans { $0.plan.changesAnything(from: snapshots[$0.index]) }
     }
 
-    /// Plans that change nothing, but whose activity is to be recorded.
+    /// The plans that change nothing, of devices whose activity has to be recorded.
     func lastSeenUpdates(at now: Timestamp) -> [Placed] {
         plans {
             snapshots[$0.index].shouldRecordLastSeen(at: now) && !$0.plan.changesAnything(from: snapshots[$0.index])
@@ -94,9 +94,9 @@ struct GroupSnapshot {
     var entities: [UUID: EntityTable] = [:]
     /// The mappings that the group names, and the time at which the use of each was last recorded.
     var mappingUses: [MappingUse] = []
-    /// Local ids that an unconfirmed pull may have assigned, by push.
+    /// Local ids of each push that an unconfirmed pull may have assigned, with the UUIDs that represent them.
     ///
-    /// They identify no entity yet. Each local id has the UUID that represents it.
+    /// They identify no entity yet.
     var unassigned: [Int: [LocalID: UUID]] = [:]
 }
 

@@ -56,7 +56,7 @@ extension GroupReader {
     /// Looks up the keys of entries, and the client ids of mappings in their responses.
     mutating func addRepeated() {
         let (keys, clients) = (rows(wanted, \.keys), rows(wanted, \.clients))
-        // a push without names has no rows, and on a cluster a statement without rows has no server
+        // a push without names has no rows, and a cluster cannot choose a server for a statement without rows
         if !keys.isEmpty { steps.append(mutations(keys, laneSeals)) }
         guard !clients.isEmpty else { return }
         steps.append((PushIDRow.clients.query(GroupStatements.mappings, clients), Self.readMappings))
@@ -98,7 +98,7 @@ extension GroupReader {
         }
     }
 
-    /// A recorded refusal whose problem cannot be opened stays a refusal.
+    /// The problem that replaces a recorded one that cannot be decrypted. The entry remains refused.
     private static let lostRefusal = Problem(
         .validationFailed,
         "the entry was rejected before, and its stored error cannot be decrypted"
@@ -126,16 +126,16 @@ extension GroupReader {
     static func readMappings(_ rows: Rows, _ snapshot: inout GroupSnapshot) throws {
         for found in try rows.read(FoundMapping.init) {
             let name = found.mapping.reference
-            // a comparison may already have looked up the id
+            // the id may already have been looked up for a comparison
             if snapshot.pushes[found.push].mapping(name) != nil { continue }
             snapshot.pushes[found.push].mappings[name.clientID, default: []].append(found.mapping)
             snapshot.mappingUses.append(MappingUse(push: found.push, name: name, notedAt: found.usedAt))
         }
     }
 
-    // MARK: - Ids that repeated entries are compared by
+    // MARK: - Ids that are needed to compare repeats
 
-    /// Makes a third round trip for repeats whose ids differ from the ids of the first attempt.
+    /// Returns the queries of a third round trip, for repeats whose ids differ from those of the first request.
     ///
     /// - Parameter pushes: the indices of the pushes to read for; nil for all.
     func comparisons(_ snapshot: inout GroupSnapshot, of pushes: Set<Int>? = nil) -> [Step] {

@@ -2,7 +2,7 @@ import JSONText
 import Postgres
 import SyncModel
 
-/// A group's first round trip: the queries to send, and the handling of results.
+/// A group's first round trip: its queries, and the handling of their results.
 struct GroupReader {
     /// How rows are read.
     enum Access {
@@ -39,7 +39,7 @@ struct GroupReader {
     ///     device without a watermark counts as new: its lane is created if missing, and its keys are not looked up.
     ///     Omitted names are looked up before anything is refused (``completion(of:)``).
     ///   - deviceLimit: the maximum number of a user's devices, at which counting stops.
-    ///   - documentBytes: the maximum bytes of documents to read; other documents are left out.
+    ///   - documentBytes: the maximum bytes of documents to read. Documents beyond it are left out.
     init(
         _ group: [PushInput],
         hints: WatermarkHints?,
@@ -53,9 +53,8 @@ struct GroupReader {
             group,
             seals,
             access,
-            // read-only connections come from the pool, which plans statements in its own way unless configured
-            // otherwise
             documentBytes,
+            // a read without locks uses a connection of the pool, which by default does not plan by index
             opening: access == .locking ? [.begin] : Query.beginReadingByIndex,
             watermarks: hints == nil ? nil : remembered.map { $0 ?? 0 },
             isComplete: hints == nil
@@ -122,7 +121,7 @@ struct GroupReader {
         return snapshot
     }
 
-    /// Reads what refers to the entities that the pushes may delete.
+    /// Reads the entities that refer to those that the pushes may delete.
     func referrers(_ snapshot: GroupSnapshot) -> ReferrerReader {
         // usually no organization has relations
         if group.allSatisfy(\.relations.isEmpty) { return ReferrerReader([], access, seals, documentBytes: 0) }
@@ -135,7 +134,7 @@ struct GroupReader {
         let deleting = Set(deletions.lazy.filter { !$0.2.isEmpty }.map(\.0.lane.organization))
         return ReferrerReader(
             deletions.map { input, push, deleted in
-                // a deletion deletes what came to refer to its entity in the same group, too
+                // a deletion also affects entities that refer to the deleted one only because of this group
                 let others =
                     deleting.contains(input.lane.organization)
                     ? input.push.entries.compactMap(\.mutation).filter { input.relations.link($0.entity.type) } : []
@@ -153,7 +152,7 @@ struct GroupReader {
 
     // MARK: - Lanes and devices
 
-    /// - Parameter maybeNew: lanes that are possibly missing. The lane of a cached device exists unless it was purged.
+    /// - Parameter maybeNew: lanes that may be missing. The lane of a cached device exists unless it was purged.
     private mutating func addLanes(maybeNew: [LaneKey]) {
         let pushOfLane = pushOfLane
         if access == .locking, !maybeNew.isEmpty {
@@ -243,7 +242,7 @@ struct GroupReader {
 
     // MARK: - Entities
 
-    /// Reads the channels of users in organizations that have any.
+    /// Reads the channels of users in organizations that have types with channels.
     private mutating func addAccess() {
         let users = Set(group.lazy.filter { !$0.channelRules.isEmpty }.map(\.lane)).sorted()
         guard !users.isEmpty else { return }

@@ -1,21 +1,23 @@
 import Postgres
 import SyncModel
 
-/// The statements of a group's first round trip: lock, then read.
+/// The statements of a group's first round trip, which first locks and then reads.
 ///
-/// All are set-based; each row contains its push's index in the group. Inputs come in key order, and locks are taken in
-/// that order: lanes first, then entities; feeds are raised last, when writing.
+/// Each statement processes all rows of its kind, and each row of the result contains its push's index in the group.
+/// Inputs are sorted by key, and locks are taken in this order: lanes, then entities. The feeds are raised last, by the
+/// writes.
 ///
-/// The text determines the shape of every plan, because a plan is made once and reused. A plain join, planned while the
-/// tables were nearly empty, would always read a whole table. Therefore each look-up is a lateral subquery with a fence
-/// (`OFFSET 0`, `FOR UPDATE`, `LIMIT 1`): for each input row, by primary key, in one partition. A test EXPLAINs them.
+/// The text must determine the shape of the plan, because a plan is made once and reused. If a plain join was planned
+/// while the tables were nearly empty, it would always read a whole table. So each look-up is a lateral subquery that
+/// PostgreSQL cannot merge into its query (`OFFSET 0`, `FOR UPDATE`, `LIMIT 1`). For each input row, it reads by
+/// primary key in one partition. A test EXPLAINs the statements.
 enum GroupStatements {
     /// Creates missing lanes, in active organizations only.
     ///
-    /// A purged organization takes no new rows. A purge cannot read a lane that is not committed yet. Therefore the
+    /// A purged organization takes no new rows, but a purge cannot read a lane that is not committed yet. So the
     /// creation of a lane locks the organization's row, which a purge changes first. No lane is created for a user that
-    /// was erased or joined into another user. The lane of such a user was removed, but the caller has not received
-    /// that change yet.
+    /// was erased or joined into another user. The lane of such a user was removed, but the caller may still use an
+    /// older state.
     static let makeLanes = Statement(
         "group_make_lanes",
         Columns.lanes.inputs,
@@ -55,7 +57,7 @@ enum GroupStatements {
 
     private static let deviceKeys = Columns<DeviceKey>(.device { $0 })
 
-    /// Reads devices of one organization, on a cluster.
+    /// Reads devices of one organization in a cluster.
     ///
     /// It returns the rows for all pairs of the users and the devices. The reader selects the requested rows.
     private static let devicesOfOne = Statement(
@@ -150,10 +152,10 @@ enum GroupStatements {
         """
     )
 
-    /// Reads the mappings.
+    /// Reads mappings.
     ///
-    /// A failed mapping whose create was discarded or deleted is abandoned; the create is read for failed mappings
-    /// only.
+    /// A failed mapping is abandoned if its create was discarded or deleted. So for failed mappings, the create is
+    /// read, too.
     static let mappings = Statement(
         "group_mappings",
         PushIDRow.clients.inputs,
@@ -176,9 +178,9 @@ enum GroupStatements {
     ///
     /// It searches only lanes that have open mutations.
     ///
-    /// The result for a client id is never a create, because a mutation that follows a create waits for it by the
-    /// mapping. If that create took over the client id, the mutation also waits for the mutations that were open under
-    /// the id before.
+    /// A create is not returned for its own client id, because a mutation after a create waits for it by the mapping.
+    /// If such a create took over the client id, the mutation also waits for the mutations that were open under this id
+    /// before.
     static let open = latest(
         "group_open",
         own: false,

@@ -88,13 +88,13 @@ struct GroupWriter {
 
     /// Records new users, even those of refused pushes.
     ///
-    /// This commit creates their lanes, so no later push would see its user as new.
+    /// This commit creates their lanes, so a later push would not recognize these users as new.
     private mutating func addUsers() {
         let newcomers = group.indices.filter { plan.snapshots[$0].isLaneNew }.map { group[$0].lane }.sorted()
         add(GroupStatements.writeUsers, .lanes, newcomers)
     }
 
-    /// Adds a statement over rows, with the moment as the last parameter. Adds nothing if there are no rows.
+    /// Adds a statement over rows, with the time as the last parameter. Adds nothing if there are no rows.
     private mutating func add<Row>(_ statement: Statement, _ columns: Columns<Row>, _ rows: [Row]) {
         if !rows.isEmpty { queries.append(columns.query(statement, rows, at: now)) }
     }
@@ -136,7 +136,7 @@ struct GroupWriter {
         queries.append(Query(GroupStatements.writeMutations, parameters))
     }
 
-    /// Adds the participants' queries. Usually no mutation fails or conflicts during the push.
+    /// Adds the participants' queries. Usually no mutation fails or is in conflict during the push.
     private mutating func addParticipants() {
         var outcomes: [FailedOutcome] = []
         for change in changes {
@@ -168,7 +168,7 @@ struct GroupWriter {
 
     /// Adds the ids of mutations that waited for an abandoned create.
     ///
-    /// They can still be open when another create takes over its id.
+    /// They can still be open when another create takes over the client id.
     private mutating func addKnownIDs() {
         var known = KnownIDs()
         for change in changes {
@@ -180,7 +180,7 @@ struct GroupWriter {
         queries += known.queries
     }
 
-    /// Adds the use of mappings named by pushes that change something. Each mapping is written once, in key order.
+    /// Records the use of mappings that are named by pushes with changes. Each mapping is written once, in key order.
     private mutating func addMappingUses() {
         let changed = Set(changes.map(\.index))
         var seen: Set<MappingName> = []
@@ -192,7 +192,7 @@ struct GroupWriter {
         add(GroupStatements.touchMappings, MappingName.columns, seen.sorted())
     }
 
-    /// Adds local ids in key order, because pulls also write them, without the lanes' locks.
+    /// Adds local ids in key order, because pulls also write local ids, without the locks of lanes.
     private mutating func addLocalIDs() {
         var (new, replacing, confirmed) = (LocalIDRows(), LocalIDRows(), LocalIDRows())
         var pinned = LocalIDRows()

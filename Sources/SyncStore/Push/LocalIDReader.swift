@@ -36,9 +36,9 @@ struct LocalIDReader: Sendable {
 
     // MARK: - Assignments of pulls
 
-    /// Makes two more round trips, for pushes that are the first to use a pull's assignments.
+    /// Makes two more round trips, for pushes that use assignments of a pull for the first time.
     ///
-    /// They read the server ids of the assigned ids, and the entities that are written by these ids.
+    /// They read the server ids of the assigned ids, and the entities that are written under these ids.
     func readAssigned(
         _ snapshot: inout GroupSnapshot,
         _ access: GroupReader.Access,
@@ -50,7 +50,7 @@ struct LocalIDReader: Sendable {
         guard let pages = pages(snapshot), let again = find({ unassigned[$0]?.values.contains($1) == true }) else {
             return
         }
-        // a pull may have confirmed a page since then, so the second query finds ids that are no longer among the pages
+        // a pull may have confirmed a page since the first look-up; the second query finds the ids of such a page
         let found = try await connection.run([pages, again])
         snapshot.unassigned = [:]
         try read(found[1], &snapshot)
@@ -89,9 +89,9 @@ struct LocalIDReader: Sendable {
         if open != nil { try GroupReader.readOpen(results[1], &snapshot) }
     }
 
-    /// Returns the query for pages that may have assigned the ids without an entity.
+    /// Returns the query for the pages that may have assigned the ids for which no entity was found.
     ///
-    /// This push then confirms the page for the ids that it uses.
+    /// The push then confirms the pages' assignments of the ids that it uses.
     private func pages(_ snapshot: GroupSnapshot) -> Query? {
         guard !snapshot.unassigned.isEmpty else { return nil }
         let rows = snapshot.unassigned.keys.sorted().map { push in
@@ -102,7 +102,7 @@ struct LocalIDReader: Sendable {
 
     /// Reads the pages' assignments.
     ///
-    /// An id that two pages assign to different entities stays unresolved: the device has to pull first.
+    /// If two pages assign an id to different entities, the id stays unresolved, and the device has to pull first.
     private func readPages(_ rows: Rows, _ snapshot: inout GroupSnapshot) throws {
         var found: [Int: [LocalID: ServerID]] = [:]
         var ambiguous: [Int: Set<LocalID>] = [:]
@@ -188,14 +188,14 @@ struct LocalIDRows {
 
 /// A row of ``LocalIDStatements/find`` about one local id.
 struct FoundLocalID {
-    /// The place in the group of the push that names the id.
+    /// The index in the group of the push that names the id.
     let push: Int
     let id: LocalID
-    /// The UUID that represents it.
+    /// The UUID that represents the local id.
     let clientID: UUID
     /// The present or future mapping of the id; nil if the device has assigned no such id.
     let mapping: IDMapping?
-    /// Whether waiting mutations that name the id can be sent.
+    /// Whether the row has the UUID by which waiting mutations find it.
     let isPinned: Bool
     /// Whether an unconfirmed pull may have assigned the id.
     let mayBeAssigned: Bool

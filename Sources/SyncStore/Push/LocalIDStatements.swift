@@ -1,13 +1,11 @@
 import Postgres
 
-/// The statements by which a group of pushes reads and writes local ids.
-///
-/// They follow ``GroupStatements``.
+/// The statements with which a group of pushes reads and writes local ids, in the manner of ``GroupStatements``.
 package enum LocalIDStatements {
     /// Reads the mappings of local ids, one row for each requested id.
     ///
-    /// The last column is true if an unconfirmed pull may have assigned an id that has no server id. An id whose create
-    /// was discarded or deleted is abandoned; the create is read only for ids without a server id.
+    /// The last column is true if an id has no row, and an unconfirmed pull may have assigned it. An id is abandoned if
+    /// its create was discarded or deleted. So the create is read for ids without a server id.
     static let find = Statement(
         "group_local_ids",
         PushLocalIDRow.columns.inputs,
@@ -34,7 +32,7 @@ package enum LocalIDStatements {
         """
     )
 
-    /// Reads the mappings of local ids that only comparisons of repeats need, including those of deleted entities.
+    /// Reads local ids that are needed only to compare repeats, including those of deleted entities.
     static let findCompared = Statement(
         "group_compared_local_ids",
         PushLocalIDRow.compared.inputs,
@@ -56,8 +54,9 @@ package enum LocalIDStatements {
 
     /// The local id of an entity on a device, as a subquery for LATERAL that uses the index by server ids.
     ///
-    /// An equality for each column would also match the primary key. Without statistics, a plan could choose that key,
-    /// and each look-up would read all ids of the device. Only one index has the order of this comparison.
+    /// It compares rows instead of single columns. With an equality for each column, a plan without statistics could
+    /// choose the primary key, and read all ids of the device for each look-up. Only one index has the order of this
+    /// comparison.
     package static func ofServer(
         _ id: String,
         type: String,
@@ -79,7 +78,7 @@ package enum LocalIDStatements {
         """
     }
 
-    /// Reads whole pages of unconfirmed assignments of pulls to devices.
+    /// Reads all pages of pulls with unconfirmed assignments to devices.
     static let pages = Statement(
         "group_local_id_pages",
         PushIDRow.devices.inputs,
@@ -97,13 +96,13 @@ package enum LocalIDStatements {
 
     /// Inserts new ids of creates.
     ///
-    /// An id that already exists, because a pull was just confirmed, violates the primary key. The group is then
+    /// If an id already exists, because a pull was just confirmed, the primary key is violated, and the group is
     /// planned again.
     static let write = Statement("group_write_local_ids", LocalIDRows.whole.inputs, rows)
 
     /// Writes ids that replace abandoned ids, whose creates were deleted.
     ///
-    /// An unexpected server id of such an id would violate a CHECK (23514). The lane's lock makes that impossible.
+    /// If such an id had a server id, a CHECK would be violated (23514). The lane's lock makes that impossible.
     static let replace = Statement(
         "group_replace_local_ids",
         LocalIDRows.whole.inputs,
@@ -117,7 +116,7 @@ package enum LocalIDStatements {
         """
     )
 
-    /// Inserts ids that a pull assigned and a push uses. A pull that confirms its page at the same moment writes the
+    /// Inserts ids that a pull assigned and a push uses. A pull that confirms its page at the same moment inserts the
     /// same rows.
     static let confirm = Statement(
         "group_confirm_local_ids",
@@ -125,7 +124,7 @@ package enum LocalIDStatements {
         rows + "\nON CONFLICT DO NOTHING"
     )
 
-    /// Inserts assigned ids whose entities have another id on the device. Both ids lead to the entity.
+    /// Inserts assigned ids of entities that already have another local id on the device. Both ids identify the entity.
     static let confirmSecond = Statement(
         "group_confirm_second_local_ids",
         LocalIDRows.second.inputs,
@@ -148,7 +147,7 @@ package enum LocalIDStatements {
         FROM \(LocalIDRows.whole.unnested(as: "k"))
         """
 
-    /// Makes local ids findable by their UUIDs in waiting mutations.
+    /// Stores the UUIDs of local ids, by which waiting mutations find them.
     static let pin = Statement(
         "group_pin_local_ids",
         LocalIDRows.pin.inputs,

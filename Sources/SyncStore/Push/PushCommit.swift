@@ -92,7 +92,7 @@ package final class PushCommit: Service {
         return true
     }
 
-    /// Whether the answer to a committed push needs no further look-up, as is usual.
+    /// Whether the answer to a committed push needs no further look-ups. Usually it needs none.
     package func isComplete(_ answer: PushAnswer) -> Bool {
         !answer.lane.mayBeHeld && !answer.verdicts.contains { $0.status == .blocked }
     }
@@ -196,8 +196,8 @@ struct PushInput {
 
 /// A cache of recent devices' watermarks, so that new keys need no look-up.
 ///
-/// The cache is only a hint. If the locked row has another watermark, the group is read again and every key is looked
-/// up. The unique index rejects a key that is known after all.
+/// The cache is only a hint. If the locked row has another watermark, the group is read again, and every key is looked
+/// up. If a key is not new after all, the unique index rejects it.
 final class WatermarkHints: Sendable {
     /// The maximum number of devices in memory (about 6 MB). If it is exceeded, the cache starts empty again.
     static let capacity = 50_000

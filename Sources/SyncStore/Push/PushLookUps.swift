@@ -56,15 +56,15 @@ struct PushLookUps {
         return rest
     }
 
-    /// Whether an entry is new: its number is above the watermark.
+    /// Whether an entry counts as new, because its number is above the watermark.
     ///
-    /// The unique indexes detect the exceptions.
+    /// If the entry is not new after all, a unique index rejects it.
     private static func isNew(_ entry: PushEntry, above watermark: Int64?) -> Bool {
         watermark.map { (entry.sequenceNumber ?? 0) > $0 } ?? false
     }
 }
 
-/// The look-ups of entities that a group writes, and of those to which it makes entities refer.
+/// The look-ups of entities that a group writes, and of entities to which it adds references.
 struct EntityLookUps {
     private var rows: [PushEntityRow] = []
     private var targets: Set<PushEntityRow> = []
@@ -73,10 +73,10 @@ struct EntityLookUps {
 
     mutating func add(_ row: PushEntityRow) { rows.append(row) }
 
-    /// Adds an entity that is only referred to.
+    /// Adds an entity that is not written, but to which others refer.
     mutating func add(target row: PushEntityRow) { targets.insert(row) }
 
-    /// The query for the latest open mutation on each entity that is written; nil if none is written.
+    /// The query for the latest open mutation on each written entity; nil without such an entity.
     var open: Query? {
         if rows.isEmpty { return nil }
         // one push can write one entity five hundred times
@@ -86,12 +86,12 @@ struct EntityLookUps {
             : PushEntityRow.open.query(GroupStatements.open, rows)
     }
 
-    /// Whether the rows show which entities are only referred to.
+    /// Whether the rows show which entities are read only because others refer to them.
     var hasTargets: Bool { !targets.isEmpty }
 
     /// Reads the entities, with or without locks.
     ///
-    /// - Parameter documentBytes: the maximum bytes of documents to read; other documents are left out.
+    /// - Parameter documentBytes: the maximum bytes of documents to read. Documents beyond it are left out.
     func query(_ access: GroupReader.Access, documentBytes: Int) -> Query {
         var parameters = Parameters()
         let isLocking = access == .locking

@@ -95,7 +95,7 @@ package struct PushPreviewer: Sendable {
             let last = [Query(PullStatements.organization, organization), .rollback]
             let results = try await connection.run(comparisons.map(\.query) + last)
             try reader.add(results, of: comparisons, to: &snapshot)
-            // a new user's push creates the lane, in an active organization only
+            // the push of a new user creates the lane, but only in an active organization
             let status = try results[comparisons.count].read { try $0.read("status", as: String.self) }.first
             guard snapshot.hasLane[0] || status == OrganizationStatus.active.rawValue else {
                 throw Problem(.organizationUnknown, "the organization does not accept pushes")

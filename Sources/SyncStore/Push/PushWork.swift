@@ -3,9 +3,11 @@ import GroupCommit
 import Postgres
 import SyncModel
 
-/// Commits groups of pushes. One group is two round trips: lock and read everything that the group needs; decide; write
-/// everything and commit. Pushes with an entry that would be refused have a further round trip, which looks up every
-/// name in them. A refusal therefore never depends on a cache alone.
+/// Commits groups of pushes.
+///
+/// A group takes two round trips. The first locks and reads everything that the group needs, from which the plan is
+/// made. The second writes everything and commits. If an entry would be refused, a further round trip looks up every
+/// name in its push, so that a refusal never depends on a cache alone.
 struct PushWork: GroupTransaction {
     let catalog: Catalog
     let notifier: ChangeNotifier
@@ -43,7 +45,7 @@ struct PushWork: GroupTransaction {
             if batch.isEmpty { return }
         }
         let (group, contexts, inputs) = (batch.jobs, batch.contexts, batch.inputs)
-        // a push that is alone at the heavy worker can read as much as one push is allowed to read
+        // a push that is alone at the heavy worker may read as many bytes as are allowed for a single push
         let isAlone = group.count == 1 && context.takesHeavy
         let documentBytes = isAlone ? WorkBounds.pushDocuments : WorkBounds.groupDocuments
         let reader = GroupReader(
@@ -90,7 +92,7 @@ struct PushWork: GroupTransaction {
         metrics.count(writer.queries, results)
         let feeds = try writer.feeds(results)
         finish(group, plan, feeds, at: moment)
-        // after the answers to the other pushes, which need not wait for these reads
+        // sent after the answers to the other pushes, which need not wait for these reads
         for index in plan.withoutLane {
             group[index].reply.send(.failure(await catalog.reasonForNoLane(of: group[index].lane, taking: "pushes")))
         }
@@ -104,7 +106,7 @@ struct PushWork: GroupTransaction {
     ) async throws {
         _ = try await connection.run([.rollback])
         guard group.count > 1 else {
-            let detail = "the documents of this push are too large to be read at once; send fewer of its mutations"
+            let detail = "the documents of this push are too large to be read together; send fewer of its mutations"
             return group.forEach { $0.refuse(Problem(.payloadTooLarge, detail)) }
         }
         for job in group where !job.isAnswered { try await commit([job], on: connection, context) }
@@ -117,7 +119,7 @@ struct PushWork: GroupTransaction {
             error,
             doing: "commit pushes",
             count: job.push.entries.count,
-            advice: "this push takes too long to be written at once; send fewer mutations"
+            advice: "this push takes too long to be written in one transaction; send fewer mutations"
         )
     }
 
@@ -174,7 +176,7 @@ struct PushWork: GroupTransaction {
                 if !planned.typesToRegister.isEmpty {
                     catalog.markInUse(planned.typesToRegister, in: job.organization.id)
                 }
-                // the push's new mutations usually run immediately, and are not checked
+                // the lane before the push is checked, because the push's new mutations usually run immediately
                 let lane = planned.lane.haltedBy == nil ? plan.snapshots[index].lane : planned.lane
                 answer(job, planned, lane: lane, feed: feeds[job.organization.id])
             }
@@ -182,7 +184,7 @@ struct PushWork: GroupTransaction {
         let changed = plan.changes
         guard !changed.isEmpty else { return }
         notifier.changed(changed.map { group[$0.index].lane })
-        // a new mutation that waits behind the head does not end the head's back-off
+        // a new mutation after the head does not end the head's back-off
         let ready = changed.filter { change in
             let lane = change.plan.lane
             let runsBeside = group[change.index].organization.settings.order == .dependencies
@@ -206,12 +208,12 @@ struct PushWork: GroupTransaction {
     }
 }
 
-/// Pushes that only repeat earlier pushes, sent by devices that did not receive the answer.
+/// Repeats: pushes from devices that did not receive the answer to the first request.
 extension PushWork {
-    /// Answers repeats from one reading transaction, with one round trip, no locks and no flush.
+    /// Answers repeats from one read-only transaction, with one round trip, without locks and without a flush.
     ///
-    /// The first try of a repeat is known to be committed, because the device's watermark was cached then. The cache
-    /// only selects this path: a push is answered here only if each of its entries is found and none is refused.
+    /// The first request is known to be committed, because the device's watermark was cached after its commit. The
+    /// cache only selects this path. A push is answered here only if all its entries are found and none is refused.
     ///
     /// - Returns: the remaining pushes, to be planned under locks.
     func answerRepetitions(
@@ -244,9 +246,7 @@ extension PushWork {
         return input.push.entries.allSatisfy { $0.sequenceNumber.map { $0 <= watermark } ?? false }
     }
 
-    /// Returns the plan of a push that changes nothing.
-    ///
-    /// Nil if more has to be read or written.
+    /// Returns the plan of a push that changes nothing; nil if the push requires more reads or a write.
     private func repetition(
         _ batch: PushBatch,
         _ index: Int,

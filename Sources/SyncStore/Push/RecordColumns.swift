@@ -13,9 +13,9 @@ package enum RecordColumns {
         except: ["response_body": "NULL::json", "error": "NULL::json"]
     )
 
-    /// Returns the columns, from a table with the running sums of ``bytes``.
+    /// Returns the columns, from a table with the running sums `bytes_to` and `all_to` of ``bytes``.
     ///
-    /// The sums are `bytes_to` and `all_to`. Contents that do not fit are left out.
+    /// Contents beyond the limits are left out.
     ///
     /// - Parameters:
     ///   - limit: the parameter with the maximum bytes for one request.
@@ -51,7 +51,7 @@ package enum RecordColumns {
     /// - Parameters:
     ///   - row: the alias of a row of `rows`.
     ///   - rows: a table expression with a column `place` (``RowBytes/Rows``).
-    ///   - limit: the parameter with the bytes of contents that are measured.
+    ///   - limit: the parameter with the number of bytes after which contents are no longer measured.
     static func bytes(of row: String, in rows: String, upTo limit: String) -> String {
         let measured = RowBytes.Rows(table: rows, columns: ["response_body", "error"], limit: "\(limit)::int8")
         return """
@@ -76,7 +76,8 @@ package enum RecordColumns {
         return omitted.isEmpty ? record : record.omitting(omitted)
     }
 
-    /// Reads the columns of ``list``. The record names members that could not be opened, after those in `unreadable`.
+    /// Reads the columns of ``list``. The record lists the members that cannot be decrypted, after those in
+    /// `unreadable`.
     package static func record(
         _ row: inout RowReader,
         _ seal: LaneSeal,

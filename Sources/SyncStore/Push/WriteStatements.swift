@@ -71,9 +71,10 @@ extension GroupStatements {
         mappingRows
     )
 
-    /// Writes mappings that replace abandoned mappings. A mapping that is not abandoned after all, because another
-    /// create has taken it over or its own create came back, would violate NOT NULL (23502). The lane's lock makes that
-    /// impossible.
+    /// Writes mappings that replace abandoned mappings.
+    ///
+    /// If a mapping is no longer abandoned, because another create has taken it over or its create was restored, NOT
+    /// NULL is violated (23502). The lane's lock makes that impossible.
     static let replaceMappings = Statement(
         "group_replace_mappings",
         MappingRow.columns.inputs + ["now"],
@@ -131,7 +132,7 @@ extension GroupStatements {
 
     /// Marks types as in use.
     ///
-    /// An id space that an operator has changed since the plan was made violates NOT NULL (23502). The committer then
+    /// If an operator has changed an id space since the plan was made, NOT NULL is violated (23502). The committer then
     /// reads the types again and plans again.
     static let useTypes = Statement(
         "group_use_types",

@@ -4,7 +4,7 @@ import SyncModel
 
 /// Draws requests from the buckets of several organizations in one transaction.
 ///
-/// It has two round trips: lock and read, then write and commit.
+/// It takes two round trips: one to lock and read, one to write and commit.
 struct RequestDraw {
     /// The number of requests that one organization needs.
     struct Demand {
@@ -20,10 +20,10 @@ struct RequestDraw {
     }
 
     let pool: Pool
-    /// Whether the buckets are those of upstreams, which are in their rows.
+    /// Whether the buckets are those of upstreams, which are stored in the upstreams' rows.
     var isOfUpstreams = false
 
-    /// - Parameter wishes: each organization once.
+    /// - Parameter wishes: the demands, at most one for each organization.
     /// - Returns: grants by organization; organizations that are no longer active are missing.
     func draw(_ wishes: [Demand], at now: Timestamp) async throws -> [UUID: Grant] {
         let sorted = wishes.sorted { $0.organization < $1.organization }
@@ -100,9 +100,9 @@ enum QuotaStatements {
         """
     )
 
-    /// Lets commits return without waiting for the disk.
+    /// Lets a commit return before it is written to the disk.
     ///
-    /// A crash of the server may take back a bucket's last milliseconds, which does no harm.
+    /// After a crash of the server, a bucket can lack the requests of the last milliseconds, which does no harm.
     static let noFlush = Statement("quotas_no_flush", "SELECT set_config('synchronous_commit', 'off', true)")
 
     /// Creates missing buckets, of active organizations only.

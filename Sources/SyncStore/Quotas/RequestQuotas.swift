@@ -8,16 +8,16 @@ import Synchronization
 
 /// Enforces organizations' request quotas over all replicas together.
 ///
-/// Each organization's bucket is a row. A replica draws from it in advance: a quarter second's worth each time, for all
-/// organizations in one transaction. It then admits requests from memory. So in any interval of T seconds the admitted
-/// requests are at most the sum of `rate · T`, `rate` once (the full bucket), and `max(1, rate / 4)` for each replica,
-/// which it may have held at the beginning.
+/// Each organization's bucket is a row. A replica draws requests from it in advance: those of a quarter second each
+/// time, for all organizations in one transaction. It then admits requests from memory. In an interval of T seconds,
+/// the admitted requests are at most `rate · T`, plus `rate` (the full bucket), plus `max(1, rate / 4)` for each
+/// replica, which it may have drawn before the interval.
 ///
 /// An organization without a quota causes no cost.
 package final class RequestQuotas: Service {
     /// The maximum number of organizations whose portions are in memory.
     ///
-    /// Beyond it, organizations without waiting requests are dropped together with their portions.
+    /// If there are more, organizations without waiting requests are dropped together with their portions.
     static let capacity = 20_000
 
     private struct Entry {
@@ -141,7 +141,7 @@ package final class RequestQuotas: Service {
                 }
             }
             guard !wishes.isEmpty, !Task.isCancelled else { return }
-            // on a cluster, concurrently: the pool limits the number
+            // in a cluster, the draws run concurrently; the pool limits their number
             await withDiscardingTaskGroup { group in
                 for part in cluster.parts(wishes, by: \.organization) {
                     group.addTask { await self.draw(part, moment) }

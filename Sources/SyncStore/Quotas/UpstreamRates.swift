@@ -11,7 +11,7 @@ import Synchronization
 package final class UpstreamRates: Sendable {
     /// The maximum number of upstreams whose reserved requests are in memory.
     private static let capacity = 20_000
-    /// The shortest and the longest pause of a lane that waits until it may send a request, in seconds.
+    /// The shortest and the longest pause of a lane that may not send a request yet, in seconds.
     private static let pauses = 0.05...1.0
 
     private struct Entry {
@@ -32,20 +32,22 @@ package final class UpstreamRates: Sendable {
         self.failure = failure
     }
 
-    /// Requests that were counted.
+    /// The result of counting requests.
     package struct Taken: Sendable {
-        /// How many may be sent.
+        /// The number of requests that may be sent.
         package var count: Int
-        /// If none may be sent: after how many seconds to ask again. Nil also for a lane that must send none.
+        /// The seconds after which to try again if no request may be sent.
+        ///
+        /// It is also nil if the lane must send no request.
         package var pause: Double?
     }
 
     /// Counts requests that a lane is about to send.
     ///
-    /// Those of a batch are counted together: it has as many parts as the bucket allows now.
+    /// The requests of a batch are counted together: a batch has as many parts as the bucket allows now.
     ///
-    /// - Parameter wanted: how many to count at most, unless the lane sends a batch.
-    /// - Returns: nil for any number.
+    /// - Parameter wanted: the maximum number to count, unless the lane sends a batch.
+    /// - Returns: the counted requests; nil if their number is not limited.
     package func take(upTo wanted: Int, of organization: UUID, _ progress: LaneProgress) async -> Taken? {
         guard let (quota, batch) = await limits(of: organization, progress) else { return nil }
         guard let batch else {
@@ -56,7 +58,7 @@ package final class UpstreamRates: Sendable {
         guard progress.flights.isEmpty else { return Taken(count: 0) }
         let most = min(batch.maxRequests, max(1, progress.room))
         let count = await take(upTo: most, of: organization, quota, together: true)
-        // a longer pause refills the bucket for a whole batch
+        // a longer pause, after which the bucket contains a whole batch
         return taken(count, of: organization, lanes: progress.lanes * most)
     }
 
@@ -65,7 +67,7 @@ package final class UpstreamRates: Sendable {
         return Taken(count: 0, pause: pause(of: organization, lanes: lanes) ?? Self.pauses.lowerBound)
     }
 
-    /// - Parameter isTogether: whether to wait for a draw as long as fewer than `wanted` are counted.
+    /// - Parameter isTogether: whether to wait for a draw while fewer requests than `wanted` are counted.
     private func take(
         upTo wanted: Int,
         of organization: UUID,
@@ -101,7 +103,7 @@ package final class UpstreamRates: Sendable {
         return total
     }
 
-    /// Takes back the requests that were not sent.
+    /// Gives unsent requests back to the portion in memory.
     package func giveBack(_ count: Int, of organization: UUID) {
         guard count > 0 else { return }
         let moment = now()
@@ -110,7 +112,7 @@ package final class UpstreamRates: Sendable {
 
     /// The pause of a lane that may not send a request now, in seconds; nil if its upstream has no limit.
     ///
-    /// - Parameter lanes: the organization's lanes that run here.
+    /// - Parameter lanes: the number of the organization's lanes that run in this replica.
     package func pause(of organization: UUID, lanes: Int) -> Double? {
         let limit = entries.withLock { $0[organization]?.portion.quota.limit }
         return limit.map { min(max(Double(lanes) / Double($0), Self.pauses.lowerBound), Self.pauses.upperBound) }
@@ -120,7 +122,7 @@ package final class UpstreamRates: Sendable {
         of organization: UUID,
         _ progress: LaneProgress
     ) async -> (quota: Quota, batch: UpstreamBatch?)? {
-        // a step fails for the same reason, and reports it
+        // the lane's step fails for the same reason and reports it
         guard let entry = try? await catalog.entry(organization) else { return nil }
         guard let found = entry.organization, let quota = found.upstream?.requestQuota else {
             entries.withLock { _ = $0.removeValue(forKey: organization) }

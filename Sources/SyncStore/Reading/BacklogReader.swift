@@ -6,14 +6,14 @@ package import SyncModel
 package struct BacklogReader: Sendable {
     /// The maximum number of devices shown.
     package static let deviceLimit: Int64 = 1_000
-    /// The maximum number of open mutations counted, from the first in lane order on.
+    /// The maximum number of open mutations that are counted, in lane order.
     package static let countLimit: Int64 = 100_000
 
     package let pool: Pool
     package let now: TimeSource
     package let failure: StoreFailure
 
-    /// A user's backlog at one moment; empty for a user who never pushed.
+    /// Returns a user's backlog at one moment; it is empty for a user who never pushed.
     package func backlog(organization: UUID, user: UUID) async throws(Problem) -> Backlog {
         let moment = now()
         let lane = LaneKey(organization: organization, user: user)
@@ -103,7 +103,7 @@ package struct BacklogReader: Sendable {
         """
     )
 
-    /// Counts by device and status, and the first mutation of each.
+    /// Counts the mutations by device and status, with the first mutation of each count.
     ///
     /// It also returns whether there are more mutations than it counted.
     package static let countsStatement = Statement(
@@ -127,7 +127,7 @@ package struct BacklogReader: Sendable {
         """
     )
 
-    /// Reads mutations by their places, and the dependencies of the mutation at `head`.
+    /// Reads mutations by their positions, and the dependencies of the mutation at `head`.
     package static let positionsStatement = Statement(
         "backlog_positions",
         ["organization", "user", "positions", "head"],
@@ -148,7 +148,7 @@ package struct BacklogReader: Sendable {
 
 /// The columns of `mutations` that make a ``Backlog/Mutation``.
 private enum BacklogColumns {
-    /// For a table `m`; followed by the mutation's unmet dependencies, as `depends_on`.
+    /// The columns, for a table `m`. The mutation's unmet dependencies must follow, as `depends_on`.
     package static let list = """
         m.id, m.device_id, m.sequence_number, m.position, m.status, m.operation, m.entity_type, m.accepted_at,
             m.created_at, m.attempt_count, m.next_retry_at
@@ -173,7 +173,7 @@ private enum BacklogColumns {
     }
 }
 
-/// A lane and its head, as ``BacklogReader/laneStatement`` found them.
+/// A lane and its head, as ``BacklogReader/laneStatement`` returned them.
 package struct LaneHead {
     private(set) var lane: LaneState?
     private(set) var head: Backlog.Mutation?
@@ -223,7 +223,7 @@ private struct Reading {
     private let lane: LaneHead
     private var backlog = Backlog()
     private var counts: [UUID: Backlog.Counts] = [:]
-    /// The place of the first mutation that runs or waits, by device.
+    /// The position of the first mutation that runs or waits, by device.
     private var oldest: [UUID: Int64] = [:]
     private var firstBlocked: Int64?
     private var mutations: [Int64: Backlog.Mutation] = [:]
@@ -254,10 +254,10 @@ private struct Reading {
         }
     }
 
-    /// The head's place, if the head is blocked.
+    /// The position of the head, if the head is blocked.
     package var missingHead: Int64? { lane.head == nil ? firstBlocked : nil }
 
-    /// The places of mutations that are to be shown and were not read yet.
+    /// The positions of mutations that are to be shown and were not read yet.
     package var wantedPositions: [Int64] {
         let shown = backlog.devices.compactMap { oldest[$0.id] }
         return Set(shown + [missingHead].compactMap { $0 }).sorted()
@@ -294,13 +294,13 @@ struct LaneBlockerReader: Sendable {
     let pool: Pool
     let now: TimeSource
 
-    /// Returns the reason why the head of a lane does not run; nil if nothing holds it.
+    /// Returns the reason why the head of a lane does not run.
     ///
-    /// Also nil if the reason cannot be determined now, because the push is already committed and is answered in any
-    /// case.
+    /// The result is nil if the lane is not held, or if the reason cannot be determined in time. The push is already
+    /// committed and is answered in any case.
     ///
-    /// - Parameter state: the lane as a push found it and had it polled, or as the push halted it; nil for the lane's
-    ///   present state.
+    /// - Parameter state: the lane as the push found it or, if the push halted the lane, as the push left it; nil for
+    ///   the lane's present state.
     func blocker(of lane: LaneKey, as state: LaneState? = nil) async -> LaneBlocker? {
         if let state, !state.mayBeHeld { return nil }
         let query = BacklogReader.laneStatement(organization: lane.organization, user: lane.user)

@@ -11,13 +11,14 @@ package struct ChangeReader: Sendable {
     /// Returns a page of changes, with their documents as they were written.
     ///
     /// - Parameters:
-    ///   - since: `next` of the page before, or a push's `feed`; nil to start at the beginning.
+    ///   - since: `next` of the previous page, or a push's `feed`; nil to start at the beginning.
     ///   - limit: 1 to 1,000.
-    ///   - entityTypes: empty for all.
+    ///   - entityTypes: the requested entity types; empty for all.
     ///   - channels: the channels to which the page is restricted; nil for all that the user sees.
-    ///   - others: whether such a page includes the entities outside channels, and those of the user's own channel.
+    ///   - others: whether a page that is restricted to channels also includes entities without channels, and those in
+    ///     the user's own channel.
     ///   - wait: how long to wait for a change, if the page is empty.
-    ///   - room: memory to acquire for the read rows.
+    ///   - room: the reservation of memory for the rows that are read.
     /// - Throws: `invalid_request` for an invalid cursor or one made with another filter; `cursor_expired`.
     package func page(
         since: String?,
@@ -68,9 +69,9 @@ package struct ChangeReader: Sendable {
 ///
 /// It is acquired before rows are read, and released while the reader waits for something to show.
 package struct PagePermit: Sendable {
-    /// The problem if no memory can be reserved.
+    /// The type of the problem if no memory can be reserved.
     ///
-    /// (Swift 6.3 takes an import for unused if its only type is in a `throws`.)
+    /// (If a type is used only in a `throws`, Swift 6.3 reports its import as unused.)
     package typealias Failure = Problem
 
     package let acquire: @Sendable () async throws(Failure) -> Void
@@ -90,7 +91,7 @@ package struct PagePermit: Sendable {
     } release: {
     }
 
-    /// Reserves memory, however long other readers hold theirs, unless the task is cancelled.
+    /// Reserves memory. It waits without a time limit, until the task is cancelled.
     package func enterPatiently() async throws {
         while true {
             try Task.checkCancellation()
@@ -98,7 +99,7 @@ package struct PagePermit: Sendable {
         }
     }
 
-    /// Releases the memory for waiting readers, and reserves it again.
+    /// Releases the memory for waiting readers, and then reserves it again.
     package func yield() async throws {
         release()
         try await enterPatiently()
@@ -112,7 +113,7 @@ extension Pool {
         "SELECT set_config('enable_sort', 'off', true), set_config('enable_incremental_sort', 'off', true)"
     )
 
-    /// Runs a query whose plan follows the index of its order.
+    /// Runs a query whose plan reads the index with the query's order.
     ///
     /// A plan is made once for a connection. A plan that suits an organization's first mutations would later read all
     /// of its mutations.

@@ -4,16 +4,16 @@ package import SyncModel
 
 /// Reads the changes of a user's mutations and id mappings.
 ///
-/// They are in commit order and without gaps: every change under a lane's lock carries the lane's change position, and
-/// one statement reads the lane and its changes in one snapshot. A subject that changed several times is shown in its
-/// latest state. Sending a mutation to an upstream is not a change.
+/// The changes are in commit order and without gaps. Every change under a lane's lock gets the lane's change position,
+/// and one statement reads the lane and its changes in one snapshot. A mutation or mapping that changed several times
+/// is shown once, in its latest state. Sending a mutation to an upstream is not a change.
 package struct EventReader: Sendable {
     /// The maximum number of events on one page.
     static let pageEvents = 64
     /// The maximum bytes of answers and errors on one page, in stored form.
     ///
-    /// The stored form of a long value is compressed: the value itself can be ninety times as long. A page has at least
-    /// one event.
+    /// The stored form of a long value is compressed, so the value itself can be ninety times as long. A page has at
+    /// least one event.
     static let pageBytes = 32_768
 
     let pool: Pool
@@ -32,9 +32,9 @@ package struct EventReader: Sendable {
         package let cursor: EventCursor
     }
 
-    /// Events in order.
+    /// A page of events in order.
     package struct Page: Sendable {
-        /// Empty if nothing happened.
+        /// The events; empty if nothing happened.
         package let events: [Event]
         /// The cursor of the next page.
         package let next: EventCursor
@@ -42,9 +42,9 @@ package struct EventReader: Sendable {
         package let hasMore: Bool
     }
 
-    /// Returns the cursor at which a listener starts: its own, or, without one, the end of the events so far.
+    /// Returns the cursor at which a listener starts: its own cursor, or else the end of the events so far.
     ///
-    /// - Parameter lastEventID: the id of the last event that it has seen.
+    /// - Parameter lastEventID: the id of the last event that the listener has received.
     /// - Throws: `invalid_request` for an invalid cursor; `cursor_expired`.
     package func start(
         after lastEventID: String?,
@@ -66,9 +66,10 @@ package struct EventReader: Sendable {
         return cursor
     }
 
-    /// Returns the position of the newest relevant change in the feed after a cursor; nil without such a change.
+    /// Returns the position of the newest change in the feed after a cursor; nil without such a change.
     ///
-    /// Relevant are the changes that the listener is allowed to see and has subscribed to.
+    /// Only the changes count that the listener may see and has subscribed to.
+    /// The result is nil without such a change.
     package func feedChanges(after cursor: EventCursor, for interest: FeedInterest) async throws(Problem) -> Int64? {
         do {
             let rows = try await pool.run([PendingFeedChanges.query(interest.organization, after: cursor.feed)])[0]
@@ -98,7 +99,7 @@ package struct EventReader: Sendable {
     }
 
     private func check(_ cursor: EventCursor, _ epoch: Int64, head: Int64, feed: Int64) throws(Problem) {
-        // a cursor beyond the end: an older backup was restored
+        // a cursor after the end means that an older backup was restored
         if cursor.epoch == epoch, cursor.place.change <= head, cursor.feed <= feed { return }
         var problem = Problem(
             .cursorExpired,
@@ -143,7 +144,7 @@ package struct EventReader: Sendable {
 }
 
 extension LanePlace {
-    /// Whether the last subject seen is a mapping.
+    /// Whether the last subject at this place is a mapping.
     fileprivate var isMapping: Bool {
         if case .mapping = last { true } else { false }
     }
@@ -164,7 +165,7 @@ extension EventReader {
         let head: Int64
         let epoch: Int64
         let feed: Int64
-        /// The first changes, as many as fit a page.
+        /// The first changes, up to the size of a page.
         let list: [Key]
         let hasMore: Bool
     }
@@ -226,7 +227,7 @@ extension EventReader {
         }
     }
 
-    /// Nil if the row reports no change.
+    /// Returns nil if the row contains no change.
     private static func key(_ row: inout RowReader) throws -> Key? {
         guard let change: Int64 = try row.read("change_position") else { return nil }
         let position: Int64? = try row.read("position")
@@ -256,7 +257,7 @@ extension EventReader {
 
     private static let past = RowBytes.stop(when: "r.bytes_to > :bytes", by: "r.place", includesExceeding: true)
 
-    /// The parameters describe the place: a change position, and the last mutation or mapping already seen at it.
+    /// The parameters describe a place: a change position, and the last mutation or mapping that was read at it.
     ///
     /// `found` is the number of changes up to the limit, of which the page contains the first ones. A single row without
     /// a change means that nothing changed.

@@ -2,9 +2,7 @@ package import FoundationEssentials
 package import Postgres
 package import SyncModel
 
-/// Counts of failed and conflicting mutations and of halted lanes, up to a limit.
-///
-/// The limit applies to each count.
+/// Counts failed and conflicting mutations, and halted lanes. Each count has an upper limit.
 package struct FailureCounts: Sendable {
     /// The limit of a count of one organization.
     package static let cap: Int64 = 1_000
@@ -28,7 +26,7 @@ package struct FailureCounts: Sendable {
             }
             return Dictionary(rows) { first, _ in first }
         } catch {
-            throw failure.problem(error, doing: "count what is stuck")
+            throw failure.problem(error, doing: "count failed mutations")
         }
     }
 
@@ -62,7 +60,7 @@ package struct FailureCounts: Sendable {
             """
     }
 
-    /// The counts of both statuses, each up to its own limit, and of searched types.
+    /// The counts of both statuses, each up to its own limit, and the number of types that were searched.
     package static func counts(upTo limit: String) -> String {
         """
         SELECT \(count(["<", ">"], upTo: limit)) AS failed,
@@ -71,7 +69,7 @@ package struct FailureCounts: Sendable {
         """
     }
 
-    /// The counts of organizations (`organizations`), each up to `limit`.
+    /// The counts of the organizations in `organizations`, each up to `limit`.
     package static let ofOrganizations = Statement(
         "now_of_organizations",
         ["organizations", "limit"],
@@ -123,10 +121,10 @@ package enum StuckRows {
         distinct("entity_type", "error_code", "error_status", of: organization)
     }
 
-    /// The distinct values of some columns in an organization, as a query `w`.
+    /// The distinct values of some columns in an organization, as a recursive query `w`.
     ///
-    /// The query is recursive and visits one value after another. Each visit is a look-up in the index by group, whose
-    /// leading columns these must be.
+    /// It visits one value after another. Each visit is a look-up in the index by group, so the columns must be the
+    /// leading columns of this index.
     package static func distinct(_ columns: String..., of organization: String) -> String {
         func key(_ table: String) -> String { columns.map { "\(table).\($0)" }.joined(separator: ", ") }
         func first(_ behind: String) -> String {
@@ -158,7 +156,7 @@ package enum StuckRows {
 
     /// Whether `g` contains all groups.
     ///
-    /// This condition concerns the whole query, and decides whether its part is executed.
+    /// This condition does not depend on the rows, so it decides whether its part of the query is executed at all.
     package static let hasAllGroups = "(SELECT count(*) FROM g) < \(walk)"
     package static let lacksGroups = "(SELECT count(*) FROM g) >= \(walk)"
 

@@ -3,12 +3,10 @@ import Metrics
 import Postgres
 import SyncModel
 
-/// Finds blocked mutations that count as settled, because only a person can move them.
+/// Finds blocked mutations that count as settled, because they need a person (``FailureSearch``).
 ///
-/// See ``FailureSearch``.
-///
-/// The result is not essential, because a committed push is answered in any case. Therefore a search never fails, and
-/// is bounded in rows and in time, however long the lane is. Mutations that could not be evaluated in time count as not
+/// A search never fails, because a committed push is answered in any case, with or without its result. It is bounded in
+/// rows and in time, independent of the lane's length. Mutations that could not be evaluated in time count as not
 /// settled.
 struct FailureSearcher: Sendable {
     /// The maximum number of mutations that a search starts from.
@@ -19,7 +17,7 @@ struct FailureSearcher: Sendable {
     static let edgeLimit = 32
     /// The maximum number of open mutations that a search reads at the front of the lane.
     ///
-    /// It looks for failed or conflicting mutations there if following dependencies was not enough.
+    /// If following dependencies was not sufficient, the search looks for failed or conflicting mutations there.
     static let frontLimit = 500
     static let timeout: Duration = .seconds(1)
 
@@ -33,7 +31,7 @@ struct FailureSearcher: Sendable {
         return await stuck(among: verdicts.compactMap(\.record), organization: organization, user: user)
     }
 
-    /// Returns the stuck mutations among the given ones of a lane, as far as found in time.
+    /// Returns the stuck mutations among the given ones of a lane, if they are found in time.
     func stuck(among records: [MutationRecord], organization: UUID, user: UUID) async -> Set<UUID> {
         guard records.contains(where: { $0.status == .blocked }) else { return [] }
         let known = FailureSearch(records)
@@ -56,7 +54,7 @@ struct FailureSearcher: Sendable {
         }
     }
 
-    /// - Parameter isCut: whether `known` lacks some of the mutations for which other mutations wait.
+    /// - Parameter isCut: whether `known` lacks some of the mutations on which others wait.
     private func find(
         _ known: FailureSearch,
         _ unknown: [UUID],
@@ -104,8 +102,8 @@ struct FailureSearcher: Sendable {
 
     /// Follows dependencies from one blocked mutation to the next, each by its key.
     ///
-    /// UNION drops mutations that were already visited, and a recursive query runs only as far as its rows are
-    /// requested.
+    /// UNION drops mutations that were already visited. PostgreSQL evaluates a recursive query only up to the rows that
+    /// are requested.
     static let walkStatement = Statement(
         "settledness_walk",
         ["organization", "user", "ids", "limit"],
@@ -129,8 +127,8 @@ struct FailureSearcher: Sendable {
 
     /// Failed and conflicting mutations at the front of the lane.
     ///
-    /// Only final mutations precede the front. The mutation that failed first is therefore at the front, unless many
-    /// others wait before it.
+    /// Only final mutations precede the front. So the mutation that failed first is at the front, unless many blocked
+    /// mutations precede it.
     static let frontStatement = Statement(
         "settledness_front",
         ["organization", "user"],
@@ -150,9 +148,7 @@ struct FailureSearcher: Sendable {
 }
 
 extension FailureSearch.Step {
-    /// Reads a row of either statement.
-    ///
-    /// Also returns whether some of the mutation's dependencies were not followed.
+    /// Reads a row of either statement, and whether some of the mutation's dependencies were not followed.
     fileprivate static func read(_ row: inout RowReader) throws -> (step: Self, isCut: Bool) {
         let step = Self(
             id: try row.read("id"),

@@ -12,15 +12,15 @@ package struct FeedPage: Sendable {
     package private(set) var isUpToDate: Bool
     /// The next number that the device assigns, by entity type.
     ///
-    /// Present on a page in local ids; a number is nil if no number is left.
+    /// It is present on a page in local ids. A number is nil if no number is left.
     package var nextLocalIDs: [(type: String, next: Int64?)]?
     /// The position up to which tombstones may have been deleted.
     let horizon: Int64
-    /// Whether the organization has types with channels: then ``FeedReader/statement`` does not find everything.
+    /// Whether the organization has types with channels, for which ``FeedReader/statement`` does not find all changes.
     let hasChannels: Bool
     /// The place of each change in the feed.
     private let positions: [Int64]
-    /// The cursor behind the change at a position.
+    /// Returns the cursor after the change at a position.
     private let cursor: @Sendable (_ position: Int64) -> FeedCursor
 
     /// The columns of ``FeedReader/statement`` about the feed and the scan.
@@ -49,7 +49,7 @@ package struct FeedPage: Sendable {
             "epoch", "horizon", "last_position", "scanned", "scanned_to", "looked_at", "has_channels",
         ]
 
-        /// Skips these columns: every row has the same.
+        /// Skips these columns, because every row has the same values.
         static func skip(_ row: inout RowReader) {
             for name in names { row.skip(name) }
         }
@@ -88,8 +88,8 @@ package struct FeedPage: Sendable {
         }
         self.changes = changes
         self.positions = positions
-        // the scan's end: the last change shown if the page is full, else the place where the scan stopped, else the
-        // feed's end
+        // the scan ends at the last change shown if the page is full; otherwise where the scan stopped or, if it read
+        // everything, at the end of the feed
         let position: Int64
         if let end, end.isCut {
             position = end.position
@@ -114,7 +114,7 @@ package struct FeedPage: Sendable {
     ///
     /// - Parameters:
     ///   - positions: the position of each change in the order of the page.
-    ///   - cursor: returns the cursor behind the change at a position.
+    ///   - cursor: returns the cursor after the change at a position.
     init(
         _ changes: [FeedChange],
         at positions: [Int64],
@@ -137,7 +137,7 @@ package struct FeedPage: Sendable {
         return page
     }
 
-    /// Returns the page with its documents opened.
+    /// Returns the page with decrypted documents.
     func opened(_ seal: Seal) throws -> FeedPage {
         var page = self
         for place in page.changes.indices {
@@ -161,12 +161,12 @@ package struct FeedChange: Sendable {
     package let version: Int64
     /// The document, in stored form until ``show(_:localID:)`` sets the shown form.
     package private(set) var document: [UInt8]?
-    /// Whether a document is stored that cannot be opened.
+    /// Whether a document is stored that cannot be decrypted.
     package private(set) var isUnreadable = false
     package let updatedAt: Timestamp
     package let updatedBy: UUID
     package let etag: String?
-    /// Whether the user no longer sees the entity. Then only its type and id are shown.
+    /// Whether the user no longer sees the entity. In that case, only its type and id are shown.
     package let isRemoved: Bool
 
     init(_ row: inout RowReader) throws {
@@ -191,9 +191,7 @@ package struct FeedChange: Sendable {
         (isDeleted, isRemoved) = (true, true)
     }
 
-    /// The entity's document as it was written.
-    ///
-    /// Nil for a tombstone, and if the document cannot be opened.
+    /// The entity's document as it was written; nil for a tombstone, and for a document that cannot be decrypted.
     func document(_ seal: Seal) throws -> [UInt8]? {
         var unreadable: [String] = []
         return try seal.read(json: document, as: .document(type: entityType, id: id.text), &unreadable)
@@ -215,14 +213,15 @@ struct FeedRequest: Sendable {
     let entityTypes: [String]
     /// The channels to which the pull is restricted; nil for all.
     var channels: [String]?
-    /// Whether a pull restricted to channels includes the entities outside channels, and those of the user's own channel.
+    /// Whether a pull that is restricted to channels also includes entities without channels, and those in the user's
+    /// own channel.
     var includesOthers = false
     /// The maximum number of changes, 1 to 1,000.
     let limit: Int
 
-    /// A hash of what is asked for.
+    /// A hash of the requested types and channels.
     var filter: UInt64 {
-        // no channel has this name
+        // a channel cannot have the added name
         FeedCursor.filter(entityTypes, channels: channels.map { includesOthers ? $0 + ["\u{2}"] : $0 } ?? [])
     }
 

@@ -3,21 +3,21 @@ import SyncModel
 
 /// Reads an organization's feed: the latest state of each entity, in commit order.
 ///
-/// There are no gaps. The feed's counter row is locked from its raise to the commit, and one statement reads the
-/// counter and the entities in one snapshot. So every change at or below the counter that a reader sees is committed,
-/// and a page never skips a change that is not committed yet.
+/// There are no gaps: the feed's counter row is locked from its raise to the commit, and one statement reads the
+/// counter and the entities in one snapshot. So every change up to the counter that a reader sees is committed, and a
+/// page never skips a change that is not committed yet.
 struct FeedReader: Sendable {
     /// The maximum bytes of documents on one page. A page holds at least one change.
     static let pageBytes: Int64 = 2_097_152
-    /// The number of entities that a page reads for each entity that it can hold.
+    /// The number of entities that a page reads for each entity that it can contain.
     ///
-    /// This bounds the work if few entities pass the filter.
+    /// It bounds the work if few entities match the filter.
     static let scanFactor = 10
 
     /// The result of one read of the feed.
     enum Reading {
         case page(FeedPage)
-        /// The cursor's place, or some deletions after it, are no longer known.
+        /// The cursor is not valid in the present epoch, or deletions after it are no longer stored.
         case expired(isOfThisEpoch: Bool)
     }
 
@@ -64,7 +64,7 @@ struct FeedReader: Sendable {
     /// Reads the feed until a page has changes or the time is over.
     ///
     /// - Parameters:
-    ///   - room: memory to acquire for each read, and to keep for the returned page.
+    ///   - room: the reservation of memory for each read, which the returned page keeps.
     ///   - find: reads the page after a cursor.
     /// - Throws: the errors of `find` and, for the first read, those of acquiring memory.
     nonisolated(nonsending) func view(
@@ -129,9 +129,9 @@ struct FeedReader: Sendable {
         limit: ":limit"
     )
 
-    /// The first columns describe the feed and how far the scan went.
+    /// The first columns describe the feed, and the place at which the scan ended.
     ///
-    /// A row without an entity means that no entity passed the filter.
+    /// A row without an entity means that no entity matched the filter.
     static let statement = Statement(
         "changes_page",
         ["organization", "after", "entity_types", "owner", "scan", "limit", "bytes"],

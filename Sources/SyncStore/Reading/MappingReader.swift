@@ -9,7 +9,7 @@ package struct MappingReader: Sendable {
 
     /// Returns the mappings of client ids, including pending and failed mappings.
     ///
-    /// Unknown ids are left out.
+    /// Unknown ids are not in the result.
     ///
     /// - Parameter entityType: limits the result to one type.
     package func lookup(
@@ -35,7 +35,8 @@ package struct MappingReader: Sendable {
 
     /// Returns the permanent ids of a device's local ids.
     ///
-    /// The device or a pull assigned the local ids. Unknown ids and unconfirmed assignments of a pull are left out.
+    /// The device or a pull assigned the local ids. Unknown ids and unconfirmed assignments of a pull are not in the
+    /// result.
     package func lookup(
         _ numbers: [Int64],
         of device: UUID,
@@ -93,7 +94,7 @@ package struct MappingReader: Sendable {
         """
     )
 
-    /// If an id has no server id yet, the create's state shows whether it will get one.
+    /// For an id without a server id, it also reads the create's state, which shows whether the id will get one.
     static let numbersStatement = Statement(
         "mappings_lookup_numbers",
         ["organization", "user", "device", "entity_type", "local_ids"],
@@ -120,14 +121,14 @@ package struct MappingReader: Sendable {
 
 /// Lists a user's id mappings in the order in which they last changed.
 ///
-/// Every change of a mapping raises the lane's change position under the lane's lock and stamps the mapping with it.
-/// One statement reads that position and the mappings in one snapshot. So every change at or below the position that a
-/// reader sees is committed, and a page never skips a change that is not committed yet. A mapping that changes again is
-/// listed again.
+/// Every change of a mapping raises the lane's change position under the lane's lock, and the mapping gets this
+/// position. One statement reads the lane's position and the mappings in one snapshot. So every change up to the
+/// position that a reader sees is committed, and a page never skips a change that is not committed yet. A mapping that
+/// changes again is listed again.
 extension MappingReader {
-    /// The number of mappings that a page reads for each mapping that it can hold.
+    /// The number of mappings that a page reads for each mapping that it can contain.
     ///
-    /// This bounds the work if few mappings pass the filter.
+    /// It bounds the work if few mappings match the filter.
     static let scanFactor = 10
 
     /// Returns a page of mappings. With a filter, a page that is not the last can hold fewer mappings than the limit,
@@ -180,9 +181,9 @@ extension MappingReader {
         return cursor
     }
 
-    /// The first columns describe the lane and how far a cut-off scan went.
+    /// The first columns describe the lane, and the place at which a scan was cut off.
     ///
-    /// A row without a mapping means that no mapping passed the filter.
+    /// A row without a mapping means that no mapping matched the filter.
     static let listStatement = Statement(
         "mappings_list",
         ["organization", "user", "position", "client", "entity_type", "statuses", "scan", "limit"],
@@ -290,13 +291,14 @@ package struct MappingPage: Sendable {
         let found = try rows.read(Row.init)
         let (epoch, head) = (LaneEpoch.mixed(found[0].epoch, user), found[0].head)
         if let cursor {
-            // a cursor of an earlier version does not contain its user
+            // a cursor of an earlier version of Sluice has an epoch that is not mixed with the user
             let isOfNow = [epoch, found[0].epoch].contains(cursor.epoch)
             guard isOfNow, cursor.place.change <= head else { throw Self.expired(statuses) }
         }
         let changed = found.compactMap(\.mapping)
         mappings = changed.prefix(limit).map(\.mapping)
-        // the scan's end: the last mapping shown if the page is full, else the last mapping read, else the list's end
+        // the scan ends at the last mapping shown if the page is full; otherwise at the last mapping read, or at the
+        // end of the list
         let place: LanePlace
         if changed.count > limit {
             let (change, last) = changed[limit - 1]

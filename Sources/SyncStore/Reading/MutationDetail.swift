@@ -29,9 +29,7 @@ package struct MutationDetail: Sendable {
     package let createdAt: Timestamp
     /// The values of ``MutationColumn/shown``, as JSON.
     package let shown: [String]
-    /// Whether the mutation is older than the organization's limit for fresh mutations.
-    ///
-    /// The age counts from its acceptance.
+    /// Whether the mutation was captured longer ago than the organization's setting `stale_after_days`.
     package private(set) var isStale = false
 
     package init(_ row: inout RowReader, user: UUID, _ organizationSeal: Seal) throws {
@@ -55,14 +53,14 @@ package struct MutationDetail: Sendable {
         hasMore = try row.read("has_more")
     }
 
-    /// Returns the mutation with another error.
+    /// Returns the mutation with this error.
     func showing(_ error: [UInt8]) -> MutationDetail {
         var detail = self
         detail.record = record.showing(error)
         return detail
     }
 
-    /// The mutation without the data that its user and the upstream wrote.
+    /// The mutation without the contents that its user and the upstream wrote.
     package var redacted: MutationDetail {
         var detail = self
         detail.record = record.redacted
@@ -105,7 +103,7 @@ package struct MutationFilter: Sendable, Hashable {
         self.cursor = cursor
     }
 
-    /// Returns a hash of the filter without its page, and of further filters, for cursors.
+    /// Returns a hash of this filter without its limit and cursor, and of further filters, for cursors.
     func standIn(excluding others: [String] = []) -> UInt64 {
         FeedCursor.filter(statuses.map(\.rawValue) + [deviceID?.lowercased ?? "-", entityType ?? "-"] + others)
     }
@@ -142,7 +140,7 @@ struct MutationCursor {
     }
 }
 
-/// A place in an organization's list, bound to the filter that it was made with.
+/// A position in an organization's list, bound to the filter with which it was made.
 struct OrganizationMutationCursor {
     let user: UUID
     let position: Int64

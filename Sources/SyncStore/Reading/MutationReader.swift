@@ -100,9 +100,9 @@ package struct MutationReader: Sendable {
         }
     }
 
-    /// Adds the current entity to an error that was stored without its document.
+    /// Adds the current entity to an error that was stored without the entity's document.
     ///
-    /// The client may have no other source of it.
+    /// The client may have no other way to get it.
     private func completed(_ found: MutationDetail, _ lane: LaneKey) async throws(Problem) -> MutationDetail {
         // a mutation that took effect has overwritten the conflicting state
         guard found.record.status != .succeeded, let error = found.record.error,
@@ -135,8 +135,8 @@ package struct MutationReader: Sendable {
         return stuck.contains(record.id)
     }
 
-    /// Waits for a change to the lane, but at least for a pause, because a lane with many mutations changes with each
-    /// of them.
+    /// Waits for a change to the lane, and at least for a short pause, because in a lane with many mutations each of
+    /// them is a change.
     func pause(_ watch: Watch, until deadline: ContinuousClock.Instant) async throws(Problem) {
         _ = await watch.changes(within: deadline - .now)
         do { try await Task.sleep(for: Self.breath) } catch {
@@ -198,9 +198,7 @@ package struct MutationReader: Sendable {
 }
 
 extension MutationReader {
-    /// Waits until every mutation of an answer is settled or the time is over.
-    ///
-    /// Afterwards it updates the answer.
+    /// Waits until every mutation of an answer is settled or the time is over, and updates the answer.
     package func refresh(
         _ answer: PushAnswer,
         organization: Organization,
@@ -211,7 +209,7 @@ extension MutationReader {
         let lane = LaneKey(organization: organization.id, user: user)
         return try await notifier.watching(lane: lane) { watch throws(Problem) in
             var answer = answer
-            // a lane that was running before may be halted now, even by the outcome of this push
+            // a lane that was running before may now be halted, even by the outcome of a mutation of this push
             let readsHold = answer.blocker != nil || !answer.unsettled.isEmpty
             while !answer.unsettled.isEmpty {
                 let latest = try await records(answer.unsettled, lane)

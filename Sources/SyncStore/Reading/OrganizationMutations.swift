@@ -6,7 +6,7 @@ package import SyncModel
 extension MutationReader {
     /// The maximum number of mutations that one page reads.
     ///
-    /// If few mutations pass a filter, pages get short, but not slow.
+    /// If few mutations match the filter, a page is short, but not slow.
     static let scan: Int64 = 50_000
 
     /// Returns a page of an organization's mutations, by user and in lane order.
@@ -63,7 +63,7 @@ extension MutationReader {
 
     /// Finds the last mutation that a page reads; returns no row if there are fewer mutations.
     ///
-    /// All positions are above 0; the explicit condition lets the index by position be used.
+    /// All positions are above 0; the condition on the position is required for the use of the index by position.
     static let organizationEdgeStatement = Statement(
         "mutations_organization_edge",
         ["organization", "after_user", "after_position", "scan"],
@@ -82,9 +82,9 @@ extension MutationReader {
         includesExceeding: false
     )
 
-    /// Lists mutations over all users, like the list of one user.
+    /// Lists mutations over all users, in the same form as the list of one user.
     ///
-    /// It reads one mutation more than the page holds, and fewer if payloads are large.
+    /// It reads one mutation more than the page contains, and fewer if payloads are large.
     static let organizationStatement = Statement(
         "mutations_organization_list",
         [
@@ -128,7 +128,7 @@ package struct OrganizationCounts: Sendable {
     package let conflict: BoundedCount
     package let haltedLanes: BoundedCount
 
-    /// Reads the columns after those of the organization.
+    /// Reads the columns that follow those of the organization.
     init(_ row: inout RowReader, cap: Int64) throws {
         let (failed, conflict) = (try row.read("failed", as: Int64.self), try row.read("conflict", as: Int64.self))
         let looked: Int64 = try row.read("looked")

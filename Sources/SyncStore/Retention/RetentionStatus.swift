@@ -37,10 +37,9 @@ package struct RetentionStatus: Sendable {
     /// The latest valid end of a lease. A lease that ends later was written by a wrong clock.
     package static func latestExpiry(at now: Timestamp) -> Timestamp { now.adding(seconds: 2 * leaseSeconds) }
 
-    /// The latest time at which a run can be due.
+    /// The latest valid time at which a run is due. A later time was written by a wrong clock or for a longer interval.
     ///
-    /// That is also later than an interval from now when the interval was longer then. Replicas' clocks may differ by
-    /// some seconds.
+    /// The clocks of replicas may differ by some seconds.
     package static func latestDue(at now: Timestamp, interval: Double) -> Timestamp {
         now.adding(seconds: max(interval, secondTry) + 60)
     }

@@ -3,7 +3,7 @@ public import Postgres
 public import SyncModel
 
 extension Columns {
-    /// Returns a query that passes rows and, if the statement requires it, the moment after them.
+    /// Returns a query that passes the rows, followed by the time if the statement requires it.
     package func query(_ statement: Statement, _ rows: [Row], at moment: Timestamp? = nil) -> Query {
         var parameters = parameters(rows)
         if let moment { parameters.add(moment) }
@@ -179,7 +179,8 @@ extension UserHash: PostgresEncodable {
 extension MutationStatus {
     /// SQL: this status if the row `row` may change to it, otherwise NULL.
     ///
-    /// The column refuses NULL. Use it only for written values, not in conditions, so that no plan depends on it.
+    /// The column refuses NULL. Use this expression only for values to be written, and never in a condition, so that no
+    /// plan depends on it.
     func reached(from row: String) -> String {
         "CASE WHEN \(row).status IN (\(Self.list(Self.allCases.filter { $0.canBecome(self) }))) THEN '\(rawValue)' END"
     }

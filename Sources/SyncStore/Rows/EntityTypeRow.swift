@@ -5,7 +5,7 @@ package import SyncModel
 
 /// Reads an ``EntityType``.
 package enum EntityTypeRow {
-    /// For a table that is called `t`.
+    /// The columns, for a table that is called `t`.
     package static let list =
         """
         t.name, t.id_space, t.visibility, t.default_priority, t.is_forwarded, t.is_in_use, t.relations, t.on_delete,
@@ -14,7 +14,7 @@ package enum EntityTypeRow {
 
     /// Reads the columns of ``list``.
     ///
-    /// The id spaces that its relations lead to are not known here.
+    /// The id spaces of the types that its relations name are not set.
     package static func read(_ row: inout RowReader) throws -> EntityType {
         var type = EntityType(
             name: try row.read("name"),
@@ -40,7 +40,7 @@ package enum EntityTypeRow {
     }
 }
 
-/// An entity type that is in use from this push on.
+/// An entity type that is in use once this push is committed.
 struct TypeRow {
     let organization: UUID
     let type: EntityType

@@ -30,9 +30,7 @@ final class MutationRow {
         stuck = FailureClass(of: new.record.status, error: error, responseStatus: new.record.responseStatus)
     }
 
-    /// The columns with values for a mutation that takes effect immediately.
-    ///
-    /// This is the case in the built-in store.
+    /// The columns that have values for a mutation that takes effect immediately, as in the built-in store.
     static let common = Columns<MutationRow>(
         .lane(\.lane),
         .value("id", \.new.mutation.id),
@@ -77,7 +75,7 @@ final class MutationRow {
 
     /// Whether ``common`` covers all of the given mutations.
     ///
-    /// In this case they are final, with empty lists and no value in ``uncommon``.
+    /// In this case the mutations are final, their lists are empty, and ``uncommon`` contains no value.
     static func areCommon(_ rows: [MutationRow]) -> Bool {
         rows.allSatisfy { row in
             row.new.record.syncedAt != nil && row.dependencies.isEmpty && row.blockers.isEmpty && row.references.isEmpty

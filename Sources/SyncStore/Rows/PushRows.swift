@@ -48,7 +48,7 @@ struct PushLocalIDRow {
         .localID(\.id)
     )
 
-    /// The same columns, with the name of the mapping that exists once the entity's tombstone is deleted.
+    /// The same columns, with the id of the mapping that replaces the local id once the entity's tombstone is deleted.
     static let compared = Columns<PushLocalIDRow>(columns, .value("retired_id") { $0.id.retiredID(on: $0.device.id) })
 }
 

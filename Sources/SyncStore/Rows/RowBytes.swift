@@ -2,21 +2,21 @@ import SyncModel
 
 /// SQL for the sizes of JSON values before they are read.
 ///
-/// PostgreSQL decompresses a `json` value to measure its text, and a kilobyte can be a megabyte of text. So no statement
-/// measures more compressed values than it needs: it stops at the row with which the values fill the answer. The rows
-/// before that row are part of the answer, so a small request cannot make PostgreSQL decompress more than it returns.
+/// PostgreSQL decompresses a `json` value to measure its text, and a kilobyte can be a megabyte of text. So a statement
+/// stops measuring compressed values at the row with which the values fill the answer. The rows before that row are
+/// part of the answer. So a small request cannot make PostgreSQL decompress more than it returns.
 ///
-/// The sizes are not stored with the values: every writer, also a gateway of an earlier version during an upgrade, would
-/// have to keep them right, and rows that were written earlier would lack them.
+/// The sizes are not stored with the values. Every writer would have to keep them correct, including a gateway of an
+/// earlier version during an upgrade, and older rows would lack them.
 ///
 /// - A page ends with that row (``stop(when:by:includesExceeding:)``).
-/// - A statement that returns further rows without their values measures these values only if they are stored in up to
-///   ``WorkBounds/small`` bytes (``of(_:in:)``).
+/// - Some statements return further rows without their values. These values are measured only if their stored form has
+///   at most ``WorkBounds/small`` bytes (``of(_:in:)``).
 package enum RowBytes {
     /// Returns SQL for the bytes of a nullable column's text.
     ///
-    /// `pg_column_size` is the stored size, which for a compressed value can be a hundredth of the text's size. So
-    /// compressed values are measured as text on the server, and all other values without reading them.
+    /// `pg_column_size` is the stored size, which can be a hundredth of the text's size for a compressed value. So
+    /// compressed values are measured as text on the server. All other values are measured without reading them.
     package static func of(_ column: String) -> String {
         """
         coalesce(CASE WHEN pg_column_compression(\(column)) IS NULL THEN pg_column_size(\(column)) \
@@ -29,11 +29,11 @@ package enum RowBytes {
 
     // MARK: - Pages
 
-    /// Returns SQL that counts rows beyond the end of a page, for a column that a page requires to be less than 1.
+    /// Returns SQL that counts rows after the end of a page. A page must require that the count is less than 1.
     ///
-    /// PostgreSQL stops at the first row with a count (a run condition of the plan), and reads no row after it. This
-    /// works if the sums of bytes are a window in the order `order`, with the measuring expression as the argument of
-    /// `sum`. An expression in a subquery below could be evaluated for all rows, before a sort.
+    /// PostgreSQL stops at the first row that is counted (a run condition of the plan), and reads no row after it. For
+    /// this, the sums of bytes must be a window in the order `order`, whose `sum` has the measuring expression as its
+    /// argument. If the expression was in a subquery, it could be evaluated for all rows before a sort.
     ///
     /// - Parameter includesExceeding: whether the page includes the first row for which `isExceeded` holds.
     package static func stop(when isExceeded: String, by order: String, includesExceeding: Bool) -> String {
@@ -43,7 +43,7 @@ package enum RowBytes {
 
     // MARK: - Rows without their values
 
-    /// The rows of a statement, as a table expression of which the first rows are measured.
+    /// The rows of a statement, as a table expression whose first rows are measured.
     struct Rows {
         /// The name of the table expression.
         let table: String
@@ -51,17 +51,17 @@ package enum RowBytes {
         var place = "place"
         /// The columns that are measured together.
         let columns: [String]
-        /// A condition on a column, which begins with its name; rows that satisfy it are not measured.
+        /// A condition that begins with the name of a column. Rows that satisfy it are not measured.
         var skipped: String?
-        /// The bytes that end the measuring; the row that reaches them is measured.
+        /// The number of bytes at which the measuring ends. The row that reaches it is still measured.
         let limit: String
     }
 
     /// Returns SQL for the bytes of the texts of all columns of `rows` together, in a row with the alias `row`.
     ///
-    /// The row is not measured if it is after the last measured row and has a compressed value that is stored in more
-    /// than ``WorkBounds/small`` bytes. Then the result is the stored size. So values of up to ``WorkBounds/small`` bytes
-    /// are always recognized as such, and the other rows do not fit in any case.
+    /// After the last measured row, a row with a compressed value that is stored in more than ``WorkBounds/small``
+    /// bytes is not measured. The result is then the stored size. So values of up to ``WorkBounds/small`` bytes are
+    /// always recognized as such, and all other values exceed the limit in any case.
     ///
     /// PostgreSQL runs the subquery once, only if there is such a value, and up to the last measured row.
     static func of(_ rows: Rows, in row: String) -> String {

@@ -1,6 +1,6 @@
 package import SyncModel
 
-/// A column of `mutations`, described once. The lists of columns that readers name are made from ``all``.
+/// A column of `mutations`, described once. ``all`` determines the lists of columns that readers name.
 package struct MutationColumn: Sendable {
     /// The purpose of a column.
     package enum Part: Sendable {
@@ -126,7 +126,7 @@ package struct MutationColumn: Sendable {
 
     /// SQL for the bytes of a mutation's details in a page, for a table with the alias `p`.
     ///
-    /// Each column of variable size is counted, and all others together as ``restBytes``.
+    /// Each column of variable size is counted. All others together count as ``restBytes``.
     static let detailBytes =
         "\(restBytes) + "
         + all.filter { $0.isShown || !$0.parts.isDisjoint(with: [.record, .detail]) }.compactMap(\.bytes)

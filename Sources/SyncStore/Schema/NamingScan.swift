@@ -3,9 +3,9 @@ import JSONText
 package import Postgres
 import SyncModel
 
-/// Searches a table of an organization for rows that name users without being stored under the users' ids.
+/// Searches a table of an organization for rows that name users, but are not stored under the users' ids.
 ///
-/// Such rows are webhook messages, and parked events that name the owner of a document. No index contains them by user.
+/// Such rows are webhook messages, and parked events that name the owner of a document. No index finds them by user.
 /// Therefore all rows are read once in key order, a page at a time and without locks.
 package struct NamingScan: Sendable {
     /// The maximum number of rows that one statement reads.
@@ -29,8 +29,7 @@ package struct NamingScan: Sendable {
 
     /// Reads all present rows once.
     ///
-    /// - Parameter found: called after each page with the keys of the rows that name the users, even if there are no
-    ///   such rows.
+    /// - Parameter found: receives, for each page, the keys of the rows that name the users; they may be empty.
     package func run(
         _ pool: Pool,
         of organization: UUID,
@@ -87,7 +86,7 @@ package struct NamingScan: Sendable {
 
     /// - Parameters:
     ///   - first: the first column of the key after the organization.
-    ///   - type: the type of both of these columns.
+    ///   - type: the type of both columns of the key.
     ///   - isNamed: SQL for whether a row `y` names one of the users (`:users`).
     ///   - least: a key that precedes all keys.
     package init(

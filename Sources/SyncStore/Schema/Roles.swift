@@ -10,14 +10,14 @@ package enum Roles {
     /// The role of readers, for the login roles of organizations' analysts.
     package static let reader = "sluice_reader"
 
-    /// On a cluster, the role whose members read an organization.
+    /// The role in a cluster whose members read an organization.
     ///
     /// The role has no rights itself, and no session logs in with it.
     package static func reader(of organization: UUID) -> String {
         "sluice_reader_\(organization.uuidString.lowercased())"
     }
 
-    /// Creates that role if it is missing, and makes a quoted login role a member.
+    /// Creates the role of ``reader(of:)`` if it is missing, and makes a quoted login role a member.
     package static func binding(_ quoted: String, to organization: UUID) -> String {
         """
         DO $$BEGIN
@@ -29,7 +29,7 @@ package enum Roles {
         """
     }
 
-    /// The statements for a superuser, if the tables' owner is not allowed to create roles.
+    /// The statements for a superuser to run if the tables' owner must not create roles.
     package static let creation = "CREATE ROLE \(gateway) NOLOGIN; CREATE ROLE \(reader) NOLOGIN"
 
     static let script = String(decoding: PackageResources.roles_sql, as: UTF8.self)
@@ -54,8 +54,8 @@ package enum Roles {
     ///
     /// It never runs at the same time as a migration.
     ///
-    /// The first run briefly needs an exclusive lock on every table. While it waits for a long read, all other
-    /// statements wait for it. Therefore it gives up after a second, and tries again a little later.
+    /// The first run needs a short exclusive lock on every table. If it waits for a long read, all other statements
+    /// wait for it. Therefore it ends after a second, and tries again a little later.
     ///
     /// - Throws: SQLSTATE 42501 if the connection's role lacks the permission. Nothing was changed in that case.
     package static func grant(on connection: Connection) async throws(PostgresError) {

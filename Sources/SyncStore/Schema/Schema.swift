@@ -4,10 +4,10 @@ package import Postgres
 ///
 /// The build puts them into the binary.
 package enum Schema {
-    /// Partitions of each partitioned table, by default.
+    /// The default number of partitions of each partitioned table.
     package static let defaultPartitions = 4
 
-    /// Every migration, in order; a test compares the list with the folder.
+    /// Every migration, in order. A test compares the list with the files.
     package static let migrations = texts.map { name, text in
         Migration(
             name: name,

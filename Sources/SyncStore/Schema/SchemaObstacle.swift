@@ -16,11 +16,10 @@ extension Schema {
     /// The maximum number of names of other programs' relations that an obstacle lists.
     private static let shownNames = 5
 
-    /// Returns the reason why pending migrations cannot be applied to a database, or why it cannot be used.
+    /// Returns the reason why pending migrations cannot be applied to a database, or why the database cannot be used;
+    /// nil if there is no such reason.
     ///
-    /// Nil without an obstacle. Changes nothing.
-    ///
-    /// Throws as ``Connection/run(_:timeout:)`` does.
+    /// It changes nothing, and throws as ``Connection/run(_:timeout:)`` does.
     package static func obstacle(on connection: Connection) async throws(PostgresError) -> SchemaObstacle? {
         var last: (applied: [String], taken: [String])?
         while true {
@@ -40,8 +39,7 @@ extension Schema {
                 if try rows.read(0, 5) { return nil }
                 return .noRight(schema: schema, database: database, role: try rows.read(0, 6))
             }
-            // another run may have applied a migration since this run read the list, so its relations belong to the
-            // gateway
+            // another process may have applied a migration since the list was read; its relations belong to the gateway
             if let last, last.applied == applied, last.taken == taken {
                 return .taken(Array(taken.prefix(shownNames)), database: database)
             }

@@ -2,9 +2,10 @@ import Postgres
 import SyncModel
 
 extension StoredTable {
-    /// The engine's tables, in the order in which jobs walk them: lanes first, because their rows are the locks of all
-    /// writers; devices before what pulls gave them, because a pull holds the device's row; what opens sealed values
-    /// last.
+    /// The engine's tables, in the order in which jobs process them.
+    ///
+    /// Lanes come first, because their rows are the locks of all writers. Devices come before the ids that pulls
+    /// assigned to them, because a pull locks the device's row. Keys of sealed values come last.
     package static let engine = ofUsers + ofEvents + ofOrganizations
 
     private static let ofUsers = [
@@ -96,7 +97,7 @@ extension StoredTable {
             .owned(
                 by: "user_id",
                 erase: .deleteKeeping(hashOf: "idempotency_key"),
-                // keys collide with those of mutations, too: a merge compares both together
+                // keys can also collide with keys of mutations, so a merge compares both together
                 merge: .rename(Moving(collision: nil))
             )
             .exported(
@@ -132,7 +133,7 @@ extension StoredTable {
             .plain("server_id_is_integer", "change_position", "retry_count")
             .aging(.steps([.mappings, .tombstones])),
         StoredTable("local_ids", key: ["user_id", "device_id", "entity_type", "local_id"], isShown: true)
-            // device ids collide first
+            // if local ids collided, the ids of their devices would collide first
             .owned(by: "user_id", erase: .delete, merge: .rename(Moving(collision: nil)))
             .exported(
                 .lines(
@@ -209,7 +210,7 @@ extension StoredTable {
             .plain("changed_at")
             .aging(.steps([.tombstones])),
         StoredTable("token_channels", key: ["user_id", "source"])
-            // a source names its user, so those of two users never collide
+            // the source of a grant names its user, so the sources of two users never collide
             .owned(by: "user_id", erase: .delete, merge: .rename(.dependent))
             .plain("issued_at", "digest"),
         StoredTable("entity_channels", key: ["channel", "changed_at"]).plain("joined_at"),
@@ -301,7 +302,7 @@ extension StoredTable {
                 "rate_as_of"
             )
             .open("outcomes", "batch"),
-        // without these keys no copy of the sealed values can be opened any more
+        // without these keys, no copy of the sealed values can be decrypted any more
         StoredTable("organization_keys", key: ["number"], purge: .last)
             .plain("master_key", "created_at")
             .open("wrapped_key"),

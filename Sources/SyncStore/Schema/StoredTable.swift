@@ -3,19 +3,20 @@ package import SyncModel
 
 /// A table of the schema, described once: its columns, and how the jobs over all tables treat its rows.
 ///
-/// The engine lists its tables in ``engine``, and each feature lists its own tables. Jobs process these lists in their
-/// order. Tests compare the entries with the schema, so that no table and no column is forgotten.
+/// The engine lists its tables in ``engine``, and each feature lists its own tables. Jobs process the tables in the
+/// order of these lists. Tests compare the entries with the schema, so that no table and no column is forgotten.
 package struct StoredTable: Sendable {
     /// The effect of an organization's purge on the table's rows.
     package enum Purge: Sendable {
         /// Deletes the rows in small batches.
         case batches
-        /// Deletes the rows in the last transaction, because there are few, and earlier steps of a purge need some of
-        /// them.
+        /// Deletes the rows in the last transaction, because earlier steps of the purge need some of them, and there
+        /// are few.
         case last
-        /// Deletes the rows after the rows of all other tables, because those refer to them.
+        /// Deletes the rows after those of all other tables, which refer to them.
         case end
-        /// Keeps the rows, and runs this statement in batches instead. Parameters: `organization`, `limit`.
+        /// Keeps the rows, and runs this statement in batches instead. It has the parameters `organization` and
+        /// `limit`.
         case keep(Statement)
         /// The table has no rows of organizations.
         case none
@@ -29,7 +30,7 @@ package struct StoredTable: Sendable {
     package let isShown: Bool
     /// Columns with ids, numbers, states and times that no export shows.
     package private(set) var plain: [String] = []
-    /// JSON and bytes that are stored unsealed, because they have no content of users.
+    /// The columns with JSON or bytes that are stored unsealed, because they have no content of users.
     package private(set) var open: [String] = []
     package private(set) var users: Users?
     package private(set) var export: Export?
@@ -128,22 +129,23 @@ extension StoredTable {
     package enum Erase: Sendable {
         /// Deletes the user's rows in batches, under the lane's lock.
         case delete
-        /// Deletes the rows in the same way, and keeps hashes of an id and of a fingerprint, so that repeats are
+        /// Deletes the rows as ``delete`` does, and keeps hashes of an id and of a fingerprint by which repeats are
         /// recognized.
         case deleteKeeping(hashOf: String, fingerprint: String? = nil)
         /// Runs this statement in batches, under the lane's lock.
         ///
-        /// - Parameters of `delete`: `organization`, `user`, `user_hash`, `limit`. It returns the number of rows, or a
-        ///   row of hashes (`hash`, `known_hash`) for each if `keep` stores them.
+        /// - Parameters of `delete`: `organization`, `user`, `user_hash`, `limit`. It returns the number of rows. If
+        ///   `keep` stores hashes, it returns a row of hashes (`hash`, `known_hash`) for each deleted row instead.
         case batches(Statement, keep: Statement? = nil)
-        /// Runs this statement in the same way, but before the other tables' steps, because it reads their rows.
+        /// Runs this statement as ``batches(_:keep:)`` does, but before the steps of other tables, because it reads
+        /// their rows.
         case first(Statement)
-        /// Deletes the user's one row together with the lane.
+        /// Deletes the user's single row together with the lane.
         case withLane
-        /// Deletes the rows that a walk over the table finds. Parameters: `organization`, the two columns of the key as
-        /// texts (`first_keys`, `second_keys`), `users`.
+        /// Deletes the rows that a scan of the table finds. The parameters are `organization`, `users`, and the two
+        /// columns of the key as texts (`first_keys`, `second_keys`).
         case scan(NamingScan, delete: Statement)
-        /// Runs these statements in the erasure's last transaction. Parameters: `organization`, `users`.
+        /// Runs these statements in the erasure's last transaction. The parameters are `organization` and `users`.
         case last([Statement])
         /// A step of the erasure itself processes the table.
         case step
@@ -153,12 +155,13 @@ extension StoredTable {
     package enum Merge: Sendable {
         /// Moves the rows to the other user.
         case rename(Moving = Moving())
-        /// Runs this statement instead. Parameters: `organization`, `user`, the other user (`into`), and these values.
+        /// Runs this statement instead. The parameters are `organization`, `user`, the other user (`into`), and these
+        /// values.
         case update(Statement, [MergeValue], Moving = Moving())
-        /// The other user keeps its own row. If the other user has no row, it takes over the user's row `x` if a
-        /// condition on `x` holds.
+        /// The other user keeps its row. If only the user has a row `x`, and a condition on `x` holds, the other user
+        /// takes it over.
         case adopt(where: String = "true")
-        /// Changes nothing: rows continue to name the user, who is known as a part of the other user.
+        /// Changes nothing. The rows still name the user, who is known to be joined into the other user.
         case keep
         /// A step of the merge itself processes the table.
         case step
@@ -176,7 +179,7 @@ extension StoredTable {
             self.collision = collision
         }
 
-        /// For rows that belong to mutations or devices, and whose number and uniqueness follow from these.
+        /// The rows belong to mutations or devices, which determine their number and whether their keys collide.
         package static let dependent = Moving(isCounted: false, collision: nil)
     }
 
@@ -269,7 +272,7 @@ package struct ExportedColumn: Sendable, ExpressibleByStringLiteral {
         self.value = value
     }
 
-    /// A time if the name ends in `_at`.
+    /// A column in the form of the API: a time if its name ends in `_at`.
     package init(stringLiteral name: String) {
         self.init(name, Self.form(of: name, in: "x"))
     }
@@ -278,7 +281,7 @@ package struct ExportedColumn: Sendable, ExpressibleByStringLiteral {
         self.init(name, as: member, Self.form(of: name, in: "x"))
     }
 
-    /// A column of a row in the form of the API: as a time if the name ends in `_at`.
+    /// SQL for a column of a row in the form of the API: a time if its name ends in `_at`.
     static func form(of name: String, in row: String) -> String {
         name.hasSuffix("_at") ? time("\(row).\(name)") : "\(row).\(name)"
     }

@@ -1,11 +1,11 @@
 package import Postgres
 import SyncModel
 
-/// The statements of an erasure or a merge of users on tables for which no general statement suffices.
+/// The statements of an erasure or a merge of users for tables that need a special statement.
 package enum UserMoves {
     // MARK: - Erasure
 
-    /// Parameters as for ``StoredTable/Erase/batches(_:keep:)``.
+    /// The parameters are those of ``StoredTable/Erase/batches(_:keep:)``.
     package static let eraseSubjects = Statement(
         "erase_user_subjects",
         ["organization", "user", "user_hash", "limit"],
@@ -27,9 +27,9 @@ package enum UserMoves {
         """
     )
 
-    /// Keeps hashes of subjects, of which nothing else is known.
+    /// Keeps hashes of subjects, which are all that remains of them.
     ///
-    /// - Parameter known_hashes: as many nulls.
+    /// - Parameter known_hashes: nulls, as many as `hashes`.
     package static let keepSubjects = Statement(
         "erase_keep_subjects",
         ["organization", "user_hash", "hashes", "known_hashes"],
@@ -74,9 +74,10 @@ package enum UserMoves {
         """
     )
 
-    /// Records a use, because the mutations that named the mappings move behind younger ones (``MappingNeed``).
+    /// Records a use of each mapping, because the mutations that named it get positions after those of younger
+    /// mutations (``MappingNeed``).
     ///
-    /// Mappings that are never listed stay unlisted (``LocalID/retiredID(on:)``).
+    /// Mappings that are never listed remain unlisted (``LocalID/retiredID(on:)``).
     static let mergeMappings = Statement(
         "join_mappings",
         ["organization", "user", "into", "changes", "now"],
@@ -88,8 +89,9 @@ package enum UserMoves {
         """
     )
 
-    /// The other user takes over what the user holds, and the user's own channel, from a new position on, so that the
-    /// devices of both receive the entities. Grants that have ended stay where they are, until retention deletes them.
+    /// The other user gets the user's grants, and a grant of the user's own channel, from a new position on, so that
+    /// the devices of both users receive the entities. Grants that have ended stay with the user until retention
+    /// deletes them.
     static let mergeGrants = Statement(
         "join_grants",
         ["organization", "user", "into"],
@@ -118,7 +120,8 @@ package enum UserMoves {
     private static let hasChannels =
         "EXISTS (SELECT FROM entity_types t WHERE t.organization_id = :organization AND t.visibility = 'channels')"
 
-    /// A merge provisions no user: if an operator provisions users, a user who is blocked in the meantime stays blocked.
+    /// A merge adds no user that an operator would have to provision. So a user who is blocked in the meantime stays
+    /// blocked.
     static let isNotProvisioned =
         "(SELECT o.settings ->> 'provisioning' FROM organizations o WHERE o.id = :organization) IS DISTINCT FROM 'explicit'"
 }

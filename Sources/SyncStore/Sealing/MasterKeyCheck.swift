@@ -2,7 +2,7 @@ import Postgres
 import SyncModel
 import Synchronization
 
-/// Checks whether the master keys configured here wrap the stored data keys.
+/// Checks whether the configured master keys unwrap the stored data keys.
 final class MasterKeyCheck: Sendable {
     /// The time for which a result is valid, because a check reads every organization's data key.
     private static let interval: Duration = .seconds(60)
@@ -48,8 +48,8 @@ final class MasterKeyCheck: Sendable {
             && (error.kind == .timedOut || error.sqlState != nil && error.isUnavailable
                 || !cluster.servers.silent.isEmpty)
         {
-            // a server of the cluster is unavailable or hangs; the gateway serves the organizations of the other
-            // servers
+            // a server of the cluster is unavailable or hangs, but the gateway still serves the organizations of the
+            // others
             let seen = Inspection(at: .now, missing: before?.missing ?? [], anyKnown: before?.anyKnown ?? true)
             last.withLock { $0 = seen }
             return (seen.missing, seen.anyKnown)
@@ -58,9 +58,7 @@ final class MasterKeyCheck: Sendable {
         return (found.missing, found.isAnyKnown)
     }
 
-    /// The missing master keys of the last check, if others exist.
-    ///
-    /// In that case requests are served.
+    /// The missing master keys of the last check, if other master keys are configured, so that requests are served.
     var notices: [String] { last.withLock { $0.flatMap { $0.anyKnown ? $0.missing : nil } ?? [] } }
 
     static let mastersStatement = Statement(
@@ -110,7 +108,7 @@ package struct MasterKeysInUse: Sendable {
         unknown = counts.filter { masterKeys?[$0.label] == nil }
     }
 
-    /// The number of data keys that can be unwrapped here.
+    /// The number of data keys that the configured master keys unwrap.
     ///
     /// It includes up to ``MasterKeyCheck/counted`` users' keys of each master key.
     package var openable: Int64 { known.reduce(0) { $0 + $1.count } }
@@ -118,7 +116,7 @@ package struct MasterKeysInUse: Sendable {
     /// Whether any data key can be unwrapped; also true if there are no data keys.
     package var isAnyKnown: Bool { unknown.isEmpty || !known.isEmpty }
 
-    /// Texts that name the missing master keys; empty if all are configured.
+    /// Messages that name the missing master keys; empty if all are configured.
     package var missing: [String] {
         unknown.map { "\($0.count) data keys are wrapped by master key \($0.label), which is not configured" }
     }

@@ -4,7 +4,7 @@ package import SyncModel
 
 /// Rows of `organization_keys`.
 package enum OrganizationKeys {
-    /// The seconds for which a gateway may still write under the previous data key.
+    /// The seconds for which another gateway may still write under the previous data key.
     ///
     /// A gateway that does not have the new key reads it within five seconds. The grace period is twice that time plus
     /// twice the longest transaction.
@@ -24,9 +24,10 @@ package enum OrganizationKeys {
         """
     )
 
-    /// Inserts a key with a number that the organization does not have yet.
+    /// Inserts a key with a new number of the organization.
     ///
-    /// If two replicas make a key with that number, only the first is stored. The statement locks the organization's
+    /// If two replicas make a key with the same number, only the first key is stored. The statement locks the
+    /// organization's
     /// row, which a purge changes first, so that no key remains after a purge.
     package static let makeStatement = Statement(
         "organization_keys_make",
@@ -39,10 +40,9 @@ package enum OrganizationKeys {
         """
     )
 
-    /// Returns the reason why master keys must not wrap an organization's first data key.
+    /// Returns the reason why master keys must not wrap an organization's first data key; nil without a reason.
     ///
-    /// If they wrap no data key of any organization, they are not the keys of the database's gateways. Nil if they wrap
-    /// a data key, or if there are no data keys yet.
+    /// If there are data keys, and the master keys wrap none of them, they are not those of the database's gateways.
     package static func misfit(of masterKeys: MasterKeys, _ pool: Pool) async throws -> String? {
         let fit = fitStatement(master_keys: masterKeys.labels)
         if try await pool.run([fit])[0].read(0, 0, as: Bool.self) { return nil }

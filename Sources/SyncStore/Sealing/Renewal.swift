@@ -1,14 +1,14 @@
 package import FoundationEssentials
 package import SyncModel
 
-/// Opens stored values and seals them again.
+/// Decrypts stored values and encrypts them again.
 package struct Renewal {
     package let seal: Seal
-    /// Whether values are sealed again; otherwise they are only opened, and stay unchanged.
+    /// Whether values are sealed again; otherwise they are only decrypted, and stay unchanged.
     private let seals: Bool
-    /// Returns a value's place afterwards, which is usually the same.
+    /// Returns the new place of a value, which is usually the old one.
     private let destination: @Sendable (SealedPlace) -> SealedPlace
-    /// A value that cannot be opened, or cannot be sealed again.
+    /// A value that cannot be decrypted, or cannot be sealed again.
     package struct Closed: Sendable {
         package let place: SealedPlace
         package let cover: SealedText.Cover
@@ -27,8 +27,10 @@ package struct Renewal {
         self.destination = destination
     }
 
-    /// - Throws: ``StoreFailure/sealed`` if a value could not be opened here, but another master key opens it. The key
-    ///   that the value is sealed with must not be deleted.
+    /// Checks that no value requires a master key that is not configured. The keys of such values must not be deleted.
+    ///
+    /// - Throws: ``StoreFailure/sealed`` if a value cannot be decrypted with the configured master keys, but can with
+    ///   another.
     package func check() throws(Problem) {
         for case .unknownKey(let number) in closed.map(\.error) where seal.isThere(number) { throw StoreFailure.sealed }
         for case .closedUserKey in closed.map(\.error) { throw StoreFailure.sealed }
@@ -36,7 +38,7 @@ package struct Renewal {
 
     /// Returns a JSON value sealed again.
     ///
-    /// A value that cannot be opened stays unchanged and is added to ``closed``.
+    /// A value that cannot be decrypted stays unchanged and is added to ``closed``.
     package mutating func json(_ stored: [UInt8]?, as place: SealedPlace) throws(SealError) -> [UInt8]? {
         let destination = destination(place)
         return try renewed(stored, place, SealedText.cover(of: stored ?? [], isJSON: true)) { seal throws(SealError) in

@@ -4,7 +4,7 @@ package import Postgres
 ///
 /// The statements for lanes' rows are in ``SealedTable``.
 package enum SealStatements {
-    /// SQL that is true if a value is to be sealed again, because it exists and has another beginning.
+    /// SQL that is true if a value must be sealed again, because it does not have the given beginning.
     package static func isOther(_ column: String, _ beginning: String) -> String {
         "coalesce(NOT starts_with(\(column)::text, \(beginning)), false)"
     }
@@ -25,9 +25,10 @@ package enum SealStatements {
         "SELECT user_id FROM lanes WHERE organization_id = :organization AND user_id >= :first ORDER BY user_id LIMIT 1"
     )
 
-    /// Clears the errors of mappings.
+    /// Deletes the errors of mappings.
     ///
-    /// The upstream's error for a failed create is kept sealed in the mutation; this copy is never read.
+    /// The upstream's error of a failed create is stored in the mutation, sealed. The copy in the mapping is never
+    /// read.
     package static let clearMappings = Statement(
         "seal_clear_mappings",
         ["organization", "user", "limit"],

@@ -23,7 +23,7 @@ package struct SealedColumn: Sendable {
         Self(name, isText: isText) { .mutation(column, user: $0, id: $1) }
     }
 
-    /// A column of a table that ``SealedPlace`` has no case for.
+    /// Returns a column of a table for which ``SealedPlace`` has no case.
     ///
     /// - Parameters:
     ///   - number: the column's unique number, above ``SealedPlace/lastNumber``. It is part of the stored form.

@@ -8,17 +8,17 @@ package struct SealedRows: Sendable, Hashable {
 
     package init() {}
 
-    /// Rows that were written again.
+    /// The number of rows that were written again.
     package var sealed = 0
-    /// Values that cannot be opened and were left unchanged.
+    /// The number of values that cannot be decrypted, and were left unchanged.
     package var unreadable = 0
-    /// Texts for an operator about the first unreadable values. They name rows, without contents.
+    /// Messages for an operator about the first unreadable values. They name rows, without contents.
     package var unreadableValues: [String] = []
-    /// The maximum number of values named.
+    /// The maximum number of values that are named.
     package static let namedValues = 20
-    /// Older data keys that were dropped: no value is sealed under them any more.
+    /// The number of older data keys that were deleted, because no value is sealed under them any more.
     package var droppedKeys = 0
-    /// Older data keys that are kept, because unopened values may be under them.
+    /// The number of older data keys that are kept, because values that cannot be decrypted may be sealed under them.
     package var keptKeys = 0
     /// The data keys of values that were left unchanged.
     package private(set) var neededKeys: Set<Int32> = []
@@ -55,7 +55,7 @@ package struct SealedLaneRows: SealedKind {
     }
 
     package var page: Statement { table.page }
-    // clients choose ids, and the least UUID is a valid id
+    // clients choose ids, and the least UUID is a valid id, so the first page includes it
     package var first: UUID { .least }
 
     package func place(_ id: UUID) -> Parameters {
@@ -111,9 +111,9 @@ package struct LaneSeal: Sendable {
         try seal.seal(text: plain, as: .mutation(column, user: user, id: id))
     }
 
-    /// Returns nil also if the value cannot be opened.
+    /// Reads a value; nil if there is no value or it cannot be decrypted.
     ///
-    /// In this case the name of its member is added to `unreadable`.
+    /// If it cannot be decrypted, the name of its member is added to `unreadable`.
     package func read(
         json stored: [UInt8]?,
         _ column: SealedPlace.Column,
@@ -123,9 +123,9 @@ package struct LaneSeal: Sendable {
         try seal.read(json: stored, as: .mutation(column, user: user, id: id), &unreadable)
     }
 
-    /// Returns nil also if the value cannot be opened.
+    /// Reads a value; nil if there is no value or it cannot be decrypted.
     ///
-    /// In this case the name of its member is added to `unreadable`.
+    /// If it cannot be decrypted, the name of its member is added to `unreadable`.
     package func read(
         text stored: String?,
         _ column: SealedPlace.Column,
@@ -137,9 +137,7 @@ package struct LaneSeal: Sendable {
 }
 
 extension Rows {
-    /// Reads every row; throws all missing users' keys together.
-    ///
-    /// It throws if users' keys are not in memory.
+    /// Reads every row. If users' keys are not in memory, throws one error that lists all of them.
     package func readSealed<Value>(_ body: (inout RowReader) throws -> Value) throws -> [Value] {
         var lacking = LackingKeys()
         let values = try read { row in try lacking.collect { try body(&row) } }

@@ -58,7 +58,7 @@ package struct SealedTable: Sendable {
     }
 }
 
-/// The seals of the organizations that a group or a reader works with.
+/// The seals of the organizations of a group or a reader.
 package struct SealTable: Sendable {
     private let seals: [UUID: Seal]
     /// Whether all values are stored unsealed.
@@ -87,8 +87,8 @@ extension Catalog {
     /// Reads values that may be sealed.
     ///
     /// If users' keys are not in memory, they are fetched and `body` runs again. If a value is sealed under a key that
-    /// another replica has just made, the organization's keys are read again once. Values that cannot be opened after
-    /// that stay closed.
+    /// another replica has just made, the organization's keys are read again once. Values that still cannot be
+    /// decrypted count as unreadable.
     ///
     /// - Throws: the errors of `body`; `store_unavailable` while the organization's data are locked.
     package func opening<Value>(
@@ -119,14 +119,14 @@ extension Catalog {
 package protocol SealedKind: Sendable {
     associatedtype Key: Sendable
 
-    /// Reads a page of keys from a place on, with a flag for rows to be sealed again.
+    /// Reads a page of keys, from a place on, with a flag for rows that must be sealed again.
     ///
-    /// Its parameters: the place, the limit, and what ``add(_:_:to:)`` adds.
+    /// Its parameters are the place, the limit, and those of ``add(_:_:to:)``.
     var page: Statement { get }
-    /// Adds the beginnings of correctly sealed values.
+    /// Adds the beginnings by which correctly sealed values are recognized.
     ///
-    /// These values are sealed under the data key with that number, and with users' own keys if the organization has
-    /// these.
+    /// These values are sealed under the data key with this number, and with users' own keys if the organization has
+    /// any.
     func add(_ number: Int32, _ seal: Seal, to parameters: inout Parameters)
     /// The key at which the first page begins.
     var first: Key { get }
@@ -139,7 +139,7 @@ package protocol SealedKind: Sendable {
     func read(_ keys: [Key]) -> [Query]
     /// Reads rows without locks.
     func find(_ keys: [Key]) -> Query
-    /// The query that writes a row with its values sealed again; nil if not needed.
+    /// Returns the query that writes a row with its values sealed again; nil if the row need not be written.
     func renewed(_ row: inout RowReader, _ renewal: inout Renewal) throws -> Query?
 }
 

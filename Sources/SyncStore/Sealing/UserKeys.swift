@@ -6,10 +6,10 @@ package import SyncModel
 ///
 /// One statement handles many keys.
 package struct UserKeys: Sendable {
-    /// The maximum number of repetitions of work that lacks keys.
+    /// The maximum number of attempts at work that lacks keys.
     ///
-    /// The missing keys are fetched each time, so a second repetition is rare. The maximum ends work that lacks other
-    /// keys each time.
+    /// The missing keys are fetched after each attempt, so more than two are rare. The maximum ends work that lacks
+    /// other keys each time.
     static let attempts = 200
 
     let pool: Pool
@@ -18,16 +18,16 @@ package struct UserKeys: Sendable {
     /// The cached keys, of all organizations.
     package let ring = UserKeyRing()
     let now: TimeSource
-    /// Users who get no new key because theirs is missing but values depend on it.
+    /// Users for whom no key is made, because their key is missing and values depend on it.
     ///
-    /// The missing key may still be restored, and then no other key must exist. Values written for these users are
-    /// under the organization's key alone.
+    /// The missing key may still be restored, so no second key must exist. Values of these users are sealed with the
+    /// organization's key alone.
     package var withoutKey: Set<LaneKey> = []
 
     /// Whether a master key is configured to wrap users' keys.
     package var canMake: Bool { masterKeys?.wrapping != nil }
 
-    /// Fetches the keys to seal users' rows with, if they are not cached, and makes missing keys.
+    /// Fetches the keys with which users' rows are sealed, if they are not cached, and makes missing keys.
     ///
     /// It uses a separate transaction, so that later writes name keys that are already stored.
     package func prepare(_ users: some Sequence<LaneKey>, _ seal: (UUID) -> Seal?) async throws {
@@ -35,9 +35,9 @@ package struct UserKeys: Sendable {
         if !lacking.isEmpty { try await make(lacking) }
     }
 
-    /// Fetches existing keys to seal users' rows with, if they are not cached.
+    /// Fetches existing keys with which users' rows are sealed, if they are not cached.
     ///
-    /// Makes no key: a caller that still lacks one calls ``fetchMissingKeys(_:)``.
+    /// It makes no keys. A caller that still lacks a key calls ``fetchMissingKeys(_:)``.
     package func fetch(_ users: some Sequence<LaneKey>, _ seal: (UUID) -> Seal?) async throws {
         let lacking = lacking(users, seal)
         if !lacking.isEmpty { _ = try await read(lacking.sorted(), isRefused: false) }
@@ -47,7 +47,7 @@ package struct UserKeys: Sendable {
         Set(users.filter { seal($0.organization)?.lacking([$0]).isEmpty == false })
     }
 
-    /// Fetches the keys that an error lists, and makes them where needed.
+    /// Fetches the keys that an error lists, and makes those that do not exist.
     ///
     /// - Throws: the error, if it is of another kind.
     package func fetchMissingKeys(_ error: SealError) async throws {
@@ -58,7 +58,7 @@ package struct UserKeys: Sendable {
         }
     }
 
-    /// Runs `body`, and repeats it each time that users' keys were missing.
+    /// Runs `body`, and repeats it while users' keys are missing.
     package func fetchingMissingKeys<Value>(_ body: () async throws -> Value) async throws -> Value {
         for _ in 1..<Self.attempts {
             do {
@@ -122,7 +122,7 @@ package enum UserKeyRows {
     /// Inserts keys for users without a key. If two gateways make a key for a user, only the first is stored.
     ///
     /// The statement locks the organizations' rows, which a purge changes first, so that no key remains after a purge.
-    /// No key is made for a user whose rows are gone, because an erasure may already have destroyed the user's key.
+    /// No key is made for a user whose rows were deleted, because an erasure may already have destroyed the user's key.
     static let makeStatement = Statement(
         "user_keys_make",
         ["organizations", "users", "master_key", "wrapped_keys", "now"],

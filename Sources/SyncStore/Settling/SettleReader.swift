@@ -97,7 +97,7 @@ package struct SettleReader {
         return unmet
     }
 
-    /// Returns the mutations among `ids` that need one of the client ids, each with that id.
+    /// Returns the mutations among `ids` that need one of the client ids, each with the id that it needs.
     package func needs(_ ids: [UUID], _ references: [ClientReference]) async throws -> [UUID: UUID] {
         guard !ids.isEmpty, !references.isEmpty else { return [:] }
         let clientIDs = references.map(\.clientID)
@@ -125,10 +125,10 @@ package struct SettleReader {
         return needs
     }
 
-    /// The number of sealed payloads searched at a time.
+    /// The number of sealed payloads that are searched together.
     private static let sealedPage = 50
 
-    /// Returns the client ids found in sealed payloads without recorded references.
+    /// Returns the client ids that are found in sealed payloads without recorded references.
     private func sealedNeeds(_ ids: [UUID], _ clientIDs: [UUID]) async throws -> [UUID: UUID] {
         let rows = try await connection.run(
             SettleStatements.sealedPayloads(
@@ -141,7 +141,7 @@ package struct SettleReader {
         var needs: [UUID: UUID] = [:]
         for var row in rows {
             let id: UUID = try row.read("id")
-            // a payload that cannot be opened fails its own mutation later, and does not fail this decision
+            // if a payload cannot be decrypted, its mutation fails later, but this decision does not
             var unreadable: [String] = []
             let payload = try laneSeal.read(json: row.read("payload"), .payload, of: id, &unreadable) ?? []
             let text = String(decoding: payload, as: UTF8.self).lowercased()
@@ -184,10 +184,11 @@ package struct SettleReader {
         return entities[lane.organization]?[key]
     }
 
-    /// Returns the errors for mutations to be discarded, by mutation, with the entities that replace them.
+    /// Returns the errors of mutations to be discarded, by mutation. Each error contains the entity that replaces the
+    /// mutation.
     ///
-    /// The first mutation about an entity has its document, as far as the bytes allow. For the other mutations, the
-    /// gateway adds the document when the mutation is read.
+    /// For each entity, the first mutation also gets its document, unless the maximum number of bytes is reached. For
+    /// the other mutations, the gateway adds the document when the mutation is read.
     package func current(_ ids: [UUID]) async throws -> [UUID: [UInt8]] {
         let rows = try await connection.run(
             SettleStatements.current(
@@ -204,7 +205,7 @@ package struct SettleReader {
             let hasError: Bool = try row.read("has_error")
             var unreadable: [String] = []
             let error = try laneSeal.read(json: row.read("error"), .error, of: mutation, &unreadable)
-            // a mutation whose error is not read is discarded as well, but its error is not changed
+            // a mutation whose error is not read is also discarded, but its error is not changed
             guard hasError, unreadable.isEmpty else { continue }
             let isOutline: Bool = try row.read("is_outline")
             let (of, state) = try EntityRows.read(&row, seals)

@@ -2,8 +2,8 @@ import FoundationEssentials
 package import Postgres
 package import SyncModel
 
-// The rows that settling writes for one lane. The parameters that they share come first: organization, user, change
-// position and moment.
+// The rows that settling writes for one lane. Their statements begin with the same parameters: organization, user,
+// change position and time.
 
 extension MappingChange {
     package static let columns = Columns<MappingChange>(
@@ -15,7 +15,7 @@ extension MappingChange {
         .value("last_error", \.lastError)
     )
 
-    /// Frees a local id.
+    /// The columns that free a local id.
     static let freeing = Columns<MappingChange>(
         .value("client_id", \.clientID),
         .value("mutation_id", \.mutationID)

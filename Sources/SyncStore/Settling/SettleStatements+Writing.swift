@@ -3,7 +3,7 @@ import SyncModel
 
 /// The writing statements of settling.
 extension SettleStatements {
-    /// Parameters before the columns of the written rows.
+    /// The parameters before the columns of the written rows.
     private static let head = ["organization", "user", "change_position", "now"]
 
     /// The columns that an upsert must name in addition to those that it changes.
@@ -106,8 +106,8 @@ extension SettleStatements {
         """
     )
 
-    /// Writes the mappings of settled creates. A mapping that is resolved, or that another create has taken over, stays
-    /// unchanged.
+    /// Writes the mappings of settled creates. A mapping is not changed if it is resolved, or if another create has
+    /// taken it over.
     static let mappings = Statement(
         "settle_mappings",
         head + MappingChange.columns.inputs,
@@ -135,9 +135,7 @@ extension SettleStatements {
 
     // MARK: - Local ids
 
-    /// Writes the local ids that restarted mutations name.
-    ///
-    /// The row makes the id findable when the mutation runs.
+    /// Writes the local ids that restarted mutations name, so that they are found when the mutations run.
     static let pinLocalIDs = Statement(
         "settle_pin_local_ids",
         ["organization", "user"] + PinRow.columns.inputs,

@@ -3,9 +3,9 @@ import SyncModel
 
 /// The statements of settling, each on one lane whose row is locked.
 ///
-/// Rows are found by their whole key, in a lateral subquery with a fence, and written by an upsert: both are chains of
-/// index look-ups, independent of the tables' size when the plan was made. An UPDATE joined to a list would read a lane
-/// of a hundred thousand mutations once for each row of the list.
+/// Rows are found by their whole key, in a lateral subquery that PostgreSQL must not merge into its query, and are
+/// written by an upsert. Both use only indexes, independent of the tables' size when the plan was made. An UPDATE
+/// joined with a list would read all mutations of the lane, perhaps a hundred thousand, for each row of the list.
 package enum SettleStatements {
     /// SQL for the row of a listed mutation, as a table called `name`.
     package static func byID(_ list: String, as name: String) -> String {
@@ -47,7 +47,7 @@ package enum SettleStatements {
 
     /// Returns the bytes of mutations' contents, in the order of the list.
     ///
-    /// It measures all of them, because the caller reads all contents, in parts.
+    /// It measures all contents, because the caller reads all of them, in parts.
     static let contentBytes = Statement(
         "settle_content_bytes",
         ["organization", "user", "ids"],
@@ -89,9 +89,7 @@ package enum SettleStatements {
         """
     )
 
-    /// The mutations of a list that do not satisfy their dependants yet.
-    ///
-    /// Product rule 3.
+    /// Finds the mutations of a list that do not satisfy their dependants yet (product rule 3).
     static let unmet = Statement(
         "settle_unmet",
         ["organization", "user", "ids"],
@@ -133,7 +131,7 @@ package enum SettleStatements {
         """
     )
 
-    /// Sealed payloads whose client ids were not recorded.
+    /// Reads sealed payloads whose client ids were not recorded.
     static let sealedPayloads = Statement(
         "settle_sealed_payloads",
         ["organization", "user", "ids", "beginning"],
@@ -176,13 +174,11 @@ package enum SettleStatements {
     )
     private static let currentErrors = RowBytes.Rows(table: "found", columns: ["error"], limit: ":error_bytes::int8")
 
-    /// The entities that replace mutations to be discarded.
+    /// The entities that replace mutations to be discarded, if the user is allowed to see them.
     ///
-    /// Only entities that the user is allowed to see are returned.
-    ///
-    /// A document comes with the first mutation about its entity, as long as it fits in `bytes`; the other mutations
-    /// get the entity without its document. Therefore a thousand mutations about one entity do not store a thousand
-    /// copies. Errors are read up to `error_bytes` bytes; a mutation beyond that keeps its error.
+    /// Only the first mutation about an entity gets its document, and only while the documents fit in `bytes`. So a
+    /// thousand mutations about one entity do not store a thousand copies. Errors are read up to `error_bytes` bytes. A
+    /// mutation whose error is beyond them keeps it unchanged.
     static let current = Statement(
         "settle_current",
         ["organization", "user", "ids", "bytes", "error_bytes"],

@@ -3,7 +3,7 @@ import SyncModel
 
 /// The queries that write a settling plan.
 struct SettleWriter {
-    /// The maximum number of rows that one statement changes, which takes at most a few hundred milliseconds.
+    /// The maximum number of rows that one statement changes. It takes at most a few hundred milliseconds.
     static let rowsPerStatement = 5_000
 
     let lane: LaneKey
@@ -30,8 +30,9 @@ struct SettleWriter {
         return known.queries
     }
 
-    /// Returns the queries that write one entity, at the end of the organization's feed. An existing entity must be
-    /// locked.
+    /// Returns the queries that write one entity and move it to the end of the organization's feed.
+    ///
+    /// If the entity exists, it must be locked.
     func queries(_ key: EntityKey, _ state: EntityState) throws(SealError) -> [Query] {
         let writes = [(organization: lane.organization, writes: [(key: key, state: state)])]
         let seals = SealTable([lane.organization: seal])

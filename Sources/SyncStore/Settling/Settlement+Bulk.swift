@@ -4,8 +4,8 @@ package import SyncModel
 
 /// Settles mutations of all users of an organization, lane by lane.
 ///
-/// Each transaction has a bounded number of mutations. A call that ends early keeps what it has settled, and can be
-/// repeated.
+/// Each transaction settles a bounded number of mutations. If a call ends early, the settled mutations stay settled,
+/// and the call can be repeated.
 extension Settlement {
     /// Retries all mutations of the request that can be retried.
     package func retry(_ request: BulkRequest, organization: Organization) async throws(Problem) -> BulkOutcome {
@@ -38,7 +38,8 @@ extension Settlement {
     ///
     /// A mutation with dependants is discarded only if the request specifies how to treat the dependants.
     ///
-    /// Works from the end of each lane, so that dependants within the request are discarded before their dependencies.
+    /// It works from the end of each lane, so that dependants within the request are discarded before their
+    /// dependencies.
     package func discard(_ request: BulkRequest, organization: Organization) async throws(Problem) -> BulkOutcome {
         try await settle(request, organization.id, isReversed: true) { lane, ids throws(Problem) in
             if request.dependants == nil {
@@ -56,7 +57,7 @@ extension Settlement {
     ///
     /// - Parameters:
     ///   - choose: selects from the found mutations; it is called under the lane's lock.
-    ///   - forgetting: further queries about the discarded mutations.
+    ///   - forgetting: returns further queries about the discarded mutations.
     package func discardUnneeded(
         _ ids: [UUID],
         _ lane: LaneKey,
@@ -72,7 +73,7 @@ extension Settlement {
                 plan in
                 var meant = try await choose(reader, found)
                 let graph = try await reader.graph(state, excluding: meant.count)
-                // a kept mutation's dependencies are kept, and so on
+                // the dependencies of a kept mutation are kept too, and so are their dependencies
                 let unneeded = graph.unneeded(among: Set(meant.map(\.record.id)))
                 meant.removeAll { !unneeded.contains($0.record.id) }
                 guard !meant.isEmpty else { return [] }

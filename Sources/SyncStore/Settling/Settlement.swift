@@ -46,9 +46,9 @@ package struct Settlement: Sendable {
         }
     }
 
-    /// Returns whether a retry would be accepted in the present state. Changes nothing.
+    /// Checks whether a retry would be accepted in the present state. Changes nothing.
     ///
-    /// - Returns: false when the user has no mutation of that id.
+    /// - Returns: false if the user has no mutation with that id.
     /// - Throws: the errors of the retry.
     package func validate(
         _ id: UUID,
@@ -80,7 +80,7 @@ package struct Settlement: Sendable {
     /// Resolves a conflict: the server's or the client's version wins.
     ///
     /// - Parameter records: further queries to run in the same transaction.
-    /// - Returns: the mutation afterwards; nil when the user has none of that id.
+    /// - Returns: the mutation afterwards; nil if the user has no mutation with that id.
     /// - Throws: `status_transition_must_be_valid`, `validation_failed`.
     package func resolve(
         _ id: UUID,
@@ -107,8 +107,8 @@ package struct Settlement: Sendable {
 
     /// Discards a mutation, with or without its dependants.
     ///
-    /// Dependants beyond the limit of one transaction are discarded in several transactions, the most dependent ones
-    /// first. The last transaction discards the mutation itself.
+    /// If there are more dependants than one transaction may discard, they are discarded in several transactions,
+    /// beginning with those that no other depends on. The last transaction discards the mutation itself.
     ///
     /// - Returns: nil when the user has no mutation with that id.
     /// - Throws: `status_transition_must_be_valid`; `validation_failed` when there are dependants and the request does
@@ -151,7 +151,7 @@ package struct Settlement: Sendable {
     /// - Parameters:
     ///   - show: called with the mutation afterwards, if there is only one; see ``commit(_:_:_:showing:_:)``.
     ///   - choose: selects from the found mutations; it is called under the lane's lock, in each attempt.
-    ///   - recording: further queries about the discarded mutations.
+    ///   - recording: returns further queries about the discarded mutations.
     /// - Returns: the ids of all discarded mutations.
     package func discard(
         _ ids: [UUID],
@@ -188,9 +188,9 @@ package struct Settlement: Sendable {
         }
     }
 
-    /// Plans a discard, and writes the replacing entity into each mutation's error.
+    /// Plans a discard, and writes into each mutation's error the entity that replaces it.
     ///
-    /// The error needs the entity because no feed delivers it again.
+    /// No feed sends this entity again, so the client needs it in the error.
     package func publish(
         _ planner: DiscardPlanner,
         _ knowledge: DiscardPlanner.Knowledge,
@@ -220,7 +220,7 @@ package struct Settlement: Sendable {
 
     /// Adds a restart after checking that it creates no cycle of dependencies.
     ///
-    /// - Parameter graph: the lane's dependencies; they are read if needed and nil, once for all restarts of a
+    /// - Parameter graph: the lane's dependencies. If they are nil and needed, they are read once for all restarts of a
     ///   transaction.
     package func add(
         _ planner: RestartPlanner,
@@ -240,7 +240,7 @@ package struct Settlement: Sendable {
     ///
     /// - Parameters:
     ///   - hasContents: whether to read the mutations' payloads, answers and errors.
-    ///   - show: called with each of the mutations in its new state, before the commit, so that the answer has the
+    ///   - show: receives each of the mutations in its new state before the commit, so that the answer has the
     ///     committed state even if a later step fails. It is called again if the transaction is retried.
     ///   - body: makes the plan from the rows that were read, and returns further queries to run.
     /// - Returns: the plan that was committed; nil if there is no such lane.
@@ -262,7 +262,7 @@ package struct Settlement: Sendable {
                 error,
                 doing: what,
                 count: ids.count,
-                advice: "these mutations take too long to be settled at once; name fewer ids, or use an operation"
+                advice: "these mutations take too long for one transaction; name fewer ids, or use an operation"
             )
         }
         guard let plan, !plan.isEmpty else { return plan }
@@ -316,7 +316,7 @@ package struct Settlement: Sendable {
 
     // MARK: - One mutation
 
-    /// - Returns: the mutation afterwards; nil when the user has none of that id.
+    /// - Returns: the mutation afterwards; nil if the user has no mutation with that id.
     private func settle(
         _ id: UUID,
         _ organization: Organization,
@@ -333,9 +333,9 @@ package struct Settlement: Sendable {
         return shown?.seen(in: organization, at: now())
     }
 
-    /// The entity that a conflict is about, locked.
+    /// Locks the entity of a conflict, and returns whether it was written after the upstream's answer.
     ///
-    /// Also returns whether the entity was written after the upstream showed it. Nil if the entity is unknown.
+    /// The result is nil if the entity is unknown.
     private func entity(
         of subject: SettleSubject,
         _ idPointer: String,
@@ -349,7 +349,7 @@ package struct Settlement: Sendable {
         return (key, stored, isOvertaken)
     }
 
-    /// Resolves for the server: waiting mutations continue with the server's entity.
+    /// Resolves a conflict with the server's version. Blocked mutations continue with the server's entity.
     private func adopt(
         _ subject: SettleSubject,
         _ idPointer: String,

@@ -1,11 +1,13 @@
 package import ServiceLifecycle
 package import SyncModel
 
-/// A service that finds due rows, leases them, and processes each. Among all replicas, only one worker has a row at a
-/// time.
+/// A service that finds due rows, leases them, and processes each.
 ///
-/// A conforming type provides the statements and the work. The loop does the rest: it searches at intervals and when
-/// woken, assigns places to the items found, renews leases, and ends at graceful shutdown after the work in progress.
+/// At any time, at most one worker of all replicas has the lease of a row.
+///
+/// A conforming type provides the statements and the work. The loop does the rest: it searches at intervals and when it
+/// is woken, assigns places to the items that it finds, and renews leases. At graceful shutdown, it ends after the work
+/// in progress.
 package protocol LeasedWorker: Service {
     associatedtype Lease: Sendable
     /// The position at which a search continues.
@@ -19,11 +21,11 @@ package protocol LeasedWorker: Service {
 
     /// Finds due items.
     ///
-    /// If ``claim(_:)`` takes the lease, this search takes no locks. Otherwise it claims the items, and returns no
-    /// items without a place.
+    /// If ``claim(_:)`` leases the items, the search takes no locks. Otherwise the search itself leases them, and
+    /// returns only items that have a place.
     ///
-    /// - Parameter cursor: the position at which to begin, nil for the start. It is set to the position at which the
-    ///   search continues, nil at the end.
+    /// - Parameter cursor: the position at which the search begins, nil for the start. The search sets it to the
+    ///   position at which the next search continues, nil at the end.
     func due(from cursor: inout Cursor?) async throws(Problem) -> [Places.Item]
 
     /// Leases an item; returns nil if it is no longer due, or if another worker has it.
@@ -102,7 +104,7 @@ extension LeasedWorker {
             }
             if cursor != nil, !loop.places.hasRoom {
                 loop.noteFull()
-                // while there is no free place, a released place causes no search
+                // checked again, because only a place that is released after `noteFull` causes a search
                 if !loop.places.hasRoom { return }
             }
         } while cursor != nil && !loop.ends
@@ -169,7 +171,7 @@ package struct LeaseRenewal<Lease: Sendable>: Sendable {
         (self.interval, self.now, self.end, self.renew) = (interval, now, end, renew)
     }
 
-    /// Returns when the lease is lost, or the task is cancelled.
+    /// Returns if the lease is lost or the task is cancelled.
     fileprivate func runRenewalLoop(_ lease: Lease) async {
         var until = end(lease)
         while !Task.isCancelled {
@@ -179,7 +181,7 @@ package struct LeaseRenewal<Lease: Sendable>: Sendable {
                 guard let renewed = try await renew(lease) else { return }
                 until = renewed
             } catch {
-                // until the lease ends, no other worker may have the item
+                // until the lease ends, no other worker can get the item
                 if now() >= until { return }
             }
         }

@@ -8,7 +8,7 @@ package final class Stats<Findings: Sendable>: Service {
 
     package init(_ count: @escaping @Sendable () async throws -> Findings) { self.count = count }
 
-    /// The last count; nil before the first.
+    /// The last count; nil before the first count.
     package var findings: Findings? { found.withLock { $0 } }
 
     package func run() async throws {

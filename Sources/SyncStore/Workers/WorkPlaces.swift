@@ -15,7 +15,7 @@ package protocol WorkPlaces<Item>: Sendable {
 
     /// Assigns places to items, one organization after another.
     ///
-    /// - Returns: the items that got places, and whether other items have no place because too many are taken.
+    /// - Returns: the items that got places, and whether other items got no place because too many places are taken.
     func take(_ items: [Item]) -> (taken: [Item], isCrowded: Bool)
 
     func release(_ item: Item)
@@ -28,8 +28,9 @@ extension WorkPlaces {
     package func run() async {}
 }
 
-/// The places of a worker that claims while it searches. The worker checks for free places before it claims, so every
-/// item gets a place.
+/// The places of a worker whose search also claims the items.
+///
+/// The worker checks for free places before it claims, so every item gets a place.
 package final class ClaimedPlaces<Item: WorkItem>: WorkPlaces {
     private let limit: Int
     private let counts = Mutex([UUID: Int]())

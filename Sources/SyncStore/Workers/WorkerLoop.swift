@@ -4,15 +4,15 @@ package import Postgres
 package import SyncModel
 import Synchronization
 
-/// The times at which a ``LeasedWorker`` searches, and the time that it has at shutdown.
+/// The times at which a ``LeasedWorker`` searches, and its grace period at shutdown.
 package struct WorkerPace: Sendable {
     /// The interval at which the database is searched, in seconds, before jitter.
     package var interval: Double
-    /// The message that is logged if a search fails. It is also the default message for failed work on an item.
+    /// The message that is logged if a search fails. By default it is also logged if the work on an item fails.
     package var unfinished: Logger.Message
-    /// Whether the next search continues at the cursor of a search that found no place for all items.
+    /// Whether the next search continues at the cursor of a search whose items did not all get a place.
     package var resumes: Bool
-    /// Whether a released place is assigned immediately to a waiting item, instead of at the next search.
+    /// Whether a released place is assigned to a waiting item immediately, and not only by the next search.
     package var refills: Bool
     /// The seconds for which requests in flight may continue once the gateway shuts down.
     package var grace: Double
@@ -81,8 +81,8 @@ package final class WorkerLoop<Places: WorkPlaces>: Sendable {
         }
     }
 
-    /// Writes the outcome of work; retries while the database is unavailable, but only briefly once the gateway shuts
-    /// down.
+    /// Writes the outcome of work. It retries while the database is unavailable, but only a few times once the gateway
+    /// shuts down.
     ///
     /// - Parameter drainAttempts: the number of attempts once the gateway shuts down or the task is cancelled.
     package func write<Value: Sendable>(
@@ -130,7 +130,7 @@ package final class WorkerLoop<Places: WorkPlaces>: Sendable {
     func runSignalLoop() async {
         while !Task.isCancelled {
             wake()
-            // randomizes the interval, so that replicas that were started together search at different times
+            // a random interval, so that replicas that were started together search at different times
             await pace.sleep(pace.interval * Double.random(in: 0.8...1.2))
         }
     }

@@ -176,7 +176,7 @@ import Testing
         ("UPDATE schema_migrations SET checksum = 'edited'", "0001_base was changed after it had been applied"),
         (
             "INSERT INTO schema_migrations (name, checksum) VALUES ('0000_other', 'x')",
-            "0000_other has been applied, but this build does not know it"
+            "0000_other has been applied, but this build does not contain it"
         ),
     ])
     func `migrate and serve reject an inconsistent schema`(script: String, reason: String) async throws {

@@ -39,7 +39,7 @@ import Testing
         #expect(try await committer.open(timeoutDivisor: 2) === direct)
         #expect(detours.withLock { $0.count } == 2)
         let other = "\(folder)/./.:5432"
-        #expect(detours.withLock { $0.last } == "\(other): another server than is meant answers at \(other)")
+        #expect(detours.withLock { $0.last } == "\(other): a different server answers at \(other)")
         committer.selectServer(nil)
         #expect(try await committer.open() === usual)
         // two settings of a statement timeout on one connection, one on the other

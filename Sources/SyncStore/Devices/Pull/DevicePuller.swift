@@ -9,8 +9,8 @@ package import SyncModel
 /// Entities that the device has not seen yet get the next free numbers.
 ///
 /// Such an assignment is tentative. The page's cursor names the assignment. A pull from that cursor confirms it, and a
-/// pull that repeats the previous cursor gets a new assignment. The feed is read before the device's numbers: a push
-/// commits both together, so every entity on the page that the device created has its number.
+/// pull that repeats the previous cursor gets a new assignment. The feed is read before the device's numbers. A push
+/// commits an entity and its number together, so the number of every entity that the device created is found.
 package struct DevicePuller: Sendable {
     /// The counter of numbers assigned to devices.
     package static let assigned = "sluice_local_ids_assigned_total"
@@ -114,7 +114,7 @@ package struct DevicePuller: Sendable {
         throw Problem(.invalidRequest, pointer: pointer, rule: Rule.entityType, detail)
     }
 
-    // MARK: - One look
+    // MARK: - One attempt
 
     /// - Parameter base: the newest page that the device has.
     private func find(_ call: Call, after cursor: FeedCursor?, _ base: Int64) async throws -> FeedPage {
@@ -191,8 +191,8 @@ package struct DevicePuller: Sendable {
             next.page = page
         } else if !assignments.isEmpty {
             next.page = known.nextNumber
-            // the device's first numbers: a device with numbers is already registered, and this one may exceed the
-            // user's maximum number of devices
+            // these are the device's first numbers, so it may not be registered yet, and may exceed the user's maximum
+            // number of devices
             if known.pages.isEmpty {
                 _ = try await devices.register(
                     call.device.id,

@@ -40,9 +40,9 @@ enum PullStatements {
         """
     )
 
-    /// The numbers in use, including numbers of creates that have not taken effect.
+    /// The highest number in use of each type, and the first numbers in use from a base on, up to a count.
     ///
-    /// The result is a count from a base on, and the highest number.
+    /// They include the numbers of creates that have not taken effect.
     static let taken = Statement(
         "pull_taken",
         ["organization", "user", "device", "entity_types", "bases", "counts"],

@@ -39,8 +39,8 @@ struct PulledPage: Sendable {
         var targets: [Target] = []
     }
 
-    /// The number of named entities without a known number at which a page ends. It limits the numbers that one page
-    /// assigns. The last change of a page can exceed it.
+    /// The maximum number of entities without a known number that a page names. It limits the numbers that one page
+    /// assigns. The page ends with the change that reaches the maximum, which can exceed it.
     static let nameLimit = 10_000
 
     private var page: FeedPage
@@ -150,7 +150,7 @@ struct PulledPage: Sendable {
         }
     }
 
-    /// The cursor after the page's last change. The page can end before the page that was read.
+    /// The cursor after the last change of this page, which can end earlier than the feed's page that was read.
     var next: FeedCursor { page.next }
 
     static func types(_ page: FeedPage) -> Set<ByteExactString> { Set(page.changes.lazy.map(\.entityType)) }

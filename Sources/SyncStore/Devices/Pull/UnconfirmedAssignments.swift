@@ -136,8 +136,8 @@ struct UnconfirmedAssignments: Sendable {
 
     /// Stores a page's assignments until the page is confirmed or too many newer pages are stored.
     ///
-    /// - Returns: whether the page's number was free. If it was not, a concurrent pull stored its page first, and this
-    ///   page must be made again after that page was read.
+    /// - Returns: whether the page's number was free. Otherwise a concurrent pull stored its page first. The caller
+    ///   must then read that page, and plan its own again.
     /// - Throws: `organization_unknown` if the organization was just deleted.
     func keep(_ new: New, superseding superseded: [Int64], of device: DeviceKey) async throws -> Bool {
         let organization = Parameters(of: device.lane.organization)
