@@ -29,7 +29,7 @@ struct RetentionCommand: AsyncParsableCommand {
             continues.
             - Id mappings without an entity, and undelivered webhook messages.
 
-            After SLUICE_RETENTION_AUDIT_DAYS, it deletes operators' actions.
+            After SLUICE_RETENTION_AUDIT_DAYS, it deletes operators' actions and ended bulk operations.
 
             Prints the number of rows of each kind, and progress to standard error. If a run was interrupted, the \
             next run continues.
