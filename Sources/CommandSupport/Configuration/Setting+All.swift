@@ -39,7 +39,9 @@ extension Setting {
     package static let publicAddress = Setting("public_address", .address, "127.0.0.1:8080")
         .meaning("Address of the public listener for /v1. Put a reverse proxy that terminates TLS in front of it.")
     package static let operationsAddress = Setting("operations_address", .address, "127.0.0.1:8081")
-        .meaning("Address of the operations listener for health, metrics and /admin. Never expose it publicly.")
+        .meaning(
+            "Address of the operations listener for health, metrics, /admin and /console. Never expose it publicly."
+        )
 
     static let corsOrigins = Setting("cors_origins", .origins, hint: "no origins")
         .meaning(

@@ -32,7 +32,8 @@ struct MigrateCommand: AsyncParsableCommand {
                 + HelpText.exitCodes([
                     0: "The schema is up to date; with --dry-run, also if migrations are pending.",
                     1: "A migration failed; standard error has the reason.",
-                    78: "The configuration is invalid, or a connection pooler shares sessions between clients.",
+                    78: "The configuration is invalid, or a connection pooler shares sessions between clients "
+                        + "(transaction mode).",
                 ])
     )
 

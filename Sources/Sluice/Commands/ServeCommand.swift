@@ -39,8 +39,8 @@ struct ServeCommand: AsyncParsableCommand {
                     [
                         0: "Stopped by a signal.",
                         1: "Failed, such as by an outdated schema or an address in use; the log has the reason.",
-                        78: "The configuration is invalid, a connection pooler shares sessions between clients, or the "
-                            + "system allows too few open files.",
+                        78: "The configuration is invalid, a connection pooler shares sessions between clients "
+                            + "(transaction mode), or the system allows too few open files.",
                     ],
                     usesDatabase: false
                 )

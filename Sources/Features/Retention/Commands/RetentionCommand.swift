@@ -37,7 +37,7 @@ struct RetentionCommand: AsyncParsableCommand {
                 + HelpText.exitCodes([
                     0: "All expired data is deleted, or counted with --dry-run.",
                     1: "Some rows were skipped, or another process took over the run; gateways try again.",
-                    75: "Try again later: another process runs retention. Nothing was deleted.",
+                    75: "Try again later: another process runs retention. Nothing was deleted. Not with --dry-run.",
                 ])
     )
 

@@ -29,7 +29,8 @@ struct ExportCommand: AsyncParsableCommand {
             appends the changes made since. Use the same --type, --updated-since and --tombstones as before. After \
             `sluice after-restore`, or if retention has removed deletions since, start a new export.
 
-            Prints the number of entities to standard error if the entities go to standard output.
+            Prints the number of entities; with --json, as JSON. If the entities go to standard output, the number is \
+            printed to standard error, without --json only.
             """
                 + HelpText.exitCodes([
                     0: "The export is complete.",

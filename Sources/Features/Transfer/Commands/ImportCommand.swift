@@ -29,8 +29,8 @@ struct ImportCommand: AsyncParsableCommand {
             tenth while the database is busy. It does not use up the organization's quota of requests, but commits at \
             most half as many batches per second as the quota allows requests.
 
-            Prints the numbers of applied and rejected lines. The first 20 rejected lines are printed to standard \
-            error, and all of them to the file of --errors.
+            Prints the numbers of applied and rejected lines; with --json, as JSON. The first 20 rejected lines are \
+            printed to standard error, and all of them to the file of --errors.
             """
                 + HelpText.exitCodes([
                     0: "All lines are applied, or were applied before.",
