@@ -9,36 +9,44 @@ extension Setting {
     package static let hintsDatabaseURL = Setting(
         "hints_database_url",
         .databaseURL,
-        hint: "database_url",
+        hint: "SLUICE_DATABASE_URL",
         isSecret: true
     )
     .meaning(
-        "On a Citus cluster: the one server through which gateways that connect to different servers "
-            + "notify each other of changes."
+        "On a Citus cluster, if gateways connect to different servers: the server that all of them use to notify each "
+            + "other of changes."
     )
     package static let directCommits = Setting("direct_commits", .choice(["no", "yes"]), "no")
-        .meaning("On a Citus cluster: `yes` commits pushes directly on the server that stores the organization.")
+        .meaning(
+            "On a Citus cluster: `yes` commits pushes directly on the server that stores the organization, with as "
+                + "many connections to each server as the committers need."
+        )
     package static let databasePoolSize = Setting("database_pool_size", .number(1...500), "8")
-        .meaning("Connections to the database, in addition to those of the committers.")
+        .meaning(
+            "Connections of the pool. A gateway also needs those of the committers and one for notifications: 16 in "
+                + "total by default, 17 on a Citus cluster."
+        )
     package static let committers = Setting("committers", .number(1...32), "2")
         .meaning(
-            "Number n of push committers; as many others commit lanes. Needs 2n + 3 connections: one for "
-                + "each of these, for heavy pushes, for events and for large batches of events. Raise it if the "
-                + "database has more than two cores, but not above the number of partitions. Each committer "
-                + "beyond two allows 1 MiB more of bodies to be decoded ahead."
+            "Number n of tasks that commit pushes; n more commit the results of lanes. They need 2n + 3 connections: "
+                + "2n for these, and one each for heavy pushes, events, and large batches of events. Raise it if the "
+                + "database has more than two cores, but not above the number of partitions. Each one beyond two allows 1 "
+                + "MiB more of bodies that are being decoded or committed."
         )
     static let statementSeconds = Setting("statement_seconds", .decimal(0.5...60), "2.5")
         .meaning("Maximum duration of a database statement. A push waits up to 1.8 times as long: 4.5 s by default.")
 
     package static let publicAddress = Setting("public_address", .address, "127.0.0.1:8080")
-        .meaning("Address of the public listener for /v1. Put a reverse proxy in front of it.")
+        .meaning("Address of the public listener for /v1. Put a reverse proxy that terminates TLS in front of it.")
     package static let operationsAddress = Setting("operations_address", .address, "127.0.0.1:8081")
-        .meaning("Address of the operations listener for health, metrics and /admin. Never expose it publicly.")
+        .meaning(
+            "Address of the operations listener for health, metrics, /admin and /console. Never expose it publicly."
+        )
 
     static let corsOrigins = Setting("cors_origins", .origins, hint: "no origins")
         .meaning(
-            "Origins of web apps that may send requests, such as https://app.example.org or "
-                + "https://*.example.org."
+            "Origins of web apps that may send requests, such as https://app.example.org, or https://*.example.org for "
+                + "its subdomains at every depth."
         )
 
     package static let jwtSecret = Setting("jwt_secret", .secret(minimumBytes: 16), isSecret: true)
@@ -71,31 +79,35 @@ extension Setting {
         "either"
     )
     .meaning(
-        "Form of the user claim: the user's UUID (`uuid`), a text to which Sluice assigns a UUID "
-            + "(`mapped`), or both, distinguished by their form (`either`)."
+        "Form of the user claim: the user's UUID (`uuid`), a text to which Sluice assigns a UUID (`mapped`), or both "
+            + "(`either`): a text in the form of a UUID is then the user's UUID."
     )
     package static let jwtOrganizationClaim = Setting("jwt_organization_claim", .claimPlace, "org")
-        .meaning("Claim that identifies the organization: a name or a path.")
+        .meaning(
+            "Claim that identifies the organization: a name or a path. Set only one of this and the next two settings."
+        )
     package static let jwtOrganizationKeys = Setting("jwt_organization_keys", .claimPlace)
         .meaning(
-            "Alternative: a path to an object whose member names are organizations, or to a list of names, "
-                + "such as $.organization."
+            "Instead of the organization claim: path to an object whose member names are the user's organizations, or "
+                + "to a list of names, such as $.organization."
         )
     package static let jwtOrganization = Setting("jwt_organization", .uuid)
-        .meaning("Alternative: the one organization of all tokens, regardless of their claims.")
+        .meaning("Instead of the organization claim: all tokens belong to this organization.")
     package static let jwtOrganizationIDs = Setting(
         "jwt_organization_ids",
         .choice(IdentityPlaces.OrganizationForm.allCases.map(\.rawValue)),
         "either"
     )
     .meaning(
-        "Form of the organization claim: the UUID (`uuid`), one of the `external_ids` (`external`), or both "
+        "Form of the organization's name in tokens: the UUID (`uuid`), one of the `external_ids` (`external`), or both "
             + "(`either`)."
     )
     package static let jwtChannelClaim = Setting("jwt_channel_claim", .claimPlace)
         .meaning("Claim with the channels that the token's user holds: a name or a path to a text or a list of texts.")
     package static let jwtChannelPrefix = Setting("jwt_channel_prefix", .text)
-        .meaning("Text before each name of the channel claim, such as `team/`.")
+        .meaning(
+            "Text that Sluice puts before each name in the channel claim: with `team/`, the name `7` grants `team/7`."
+        )
     package static let jwtChannelRole = Setting(
         "jwt_channel_role",
         .choice(ChannelRole.allCases.map(\.rawValue)),
@@ -105,26 +117,41 @@ extension Setting {
     package static let jwtLeewaySeconds = Setting("jwt_leeway_seconds", .number(0...600), "0")
         .meaning("Tolerated clock difference to the issuer of tokens.")
     package static let operatorToken = Setting("operator_token", .operatorTokens, hint: "/admin is off", isSecret: true)
-        .meaning("Bearer tokens of /admin, separated by spaces. Prefer their hashes (`sluice token --operator`).")
+        .meaning(
+            "Bearer tokens of /admin, separated by spaces. Prefer their hashes (`sluice token --operator`). A token "
+                + "without a name belongs to `operator`; a token without a scope has the scope `admin`."
+        )
 
     static let signingKeyFile = Setting("signing_key_file", .path, hint: "no signed tokens")
-        .meaning("Private key (PEM; EC P-256, Ed25519 or RSA) that signs tokens for upstreams.")
+        .meaning(
+            "Private key (PEM; EC P-256, Ed25519 or RSA) that signs the tokens for upstreams with the credential "
+                + "`signed`. GET /.well-known/jwks.json has the public key."
+        )
     package static let masterKeyFile = Setting("master_key_file", .path, hint: "no encryption")
         .meaning("Master keys of encryption at rest, one in each line. `sluice keys --help` describes the format.")
     package static let retryBaseSeconds = Setting("retry_base_seconds", .decimal(0.01...3_600), "2")
-        .meaning("Base of the back-off, which doubles with each failed attempt at an upstream.")
+        .meaning(
+            "Base of the back-off: the pause after the first failed attempt at an upstream is twice this number, and "
+                + "doubles with each further one."
+        )
     package static let retryCapSeconds = Setting("retry_cap_seconds", .decimal(0.01...86_400), "1800")
-        .meaning("Maximum pause between attempts.")
+        .meaning("Maximum pause between attempts at an upstream.")
     package static let leaseSeconds = Setting("lease_seconds", .decimal(2...3_600), "120")
-        .meaning("Duration of a worker's lease of a lane, unless it is renewed.")
+        .meaning(
+            "Duration of a gateway's exclusive right to process a lane, renewed during the work. If the gateway fails, "
+                + "another one continues the lane after that time."
+        )
     package static let maxLanes = Setting("max_lanes", .number(1...100_000), "1024")
-        .meaning("Lanes processed at the same time, without those that wait for a slow upstream.")
+        .meaning("Maximum number of lanes in progress, not counting those that wait for a slow upstream.")
     package static let maxUpstreamRequests = Setting(
         "max_upstream_requests",
         .number(1...100_000),
-        hint: "4 × max_lanes, at least 4,096"
+        hint: "4 × SLUICE_MAX_LANES, at least 4,096"
     )
-    .meaning("All lanes in progress, and therefore concurrent requests to upstreams.")
+    .meaning(
+        "Maximum number of lanes in progress, including those that wait for a slow upstream, and so of concurrent "
+            + "requests to upstreams."
+    )
 
     static let webhookAllowedNetworks = Setting(
         "webhook_allowed_networks",
@@ -140,16 +167,27 @@ extension Setting {
     )
     .meaning("Key of v1a signatures of webhooks. `sluice webhooks create-key` generates one.")
     package static let maxWebhooks = Setting("max_webhooks", .number(1...1_000), "32")
-        .meaning("Concurrent webhook deliveries; up to four times as many while some wait for a response.")
+        .meaning(
+            "Maximum number of concurrent webhook deliveries. Deliveries that only wait for a response do not count, "
+                + "up to four times as many in total."
+        )
     package static let maxReplications = Setting("max_replications", .number(1...1_000), "32")
-        .meaning("Databases of organizations that are replicated at the same time.")
+        .meaning(
+            "Maximum number of organizations' databases (sources of kind postgres) that are followed at the same time."
+        )
     package static let maxPolls = Setting("max_polls", .number(1...1_000), "16")
-        .meaning("Sources that are polled at the same time; up to four times as many while some wait for a response.")
+        .meaning(
+            "Maximum number of sources that are polled at the same time. Sources that only wait for a response do not "
+                + "count, up to four times as many in total."
+        )
 
     static let retentionSucceededDays = Setting("retention_succeeded_days", .decimal(0.01...36_500), "7")
-        .meaning("Days for which payloads of final mutations are kept.")
+        .meaning("Days for which payloads of succeeded and discarded mutations are kept.")
     package static let retentionDays = Setting("retention_days", .decimal(0.01...36_500), "30")
-        .meaning("Days for which records, tombstones and unsettled mutations are kept.")
+        .meaning(
+            "Days for which records of mutations, tombstones, and failed or conflicting mutations are kept. `sluice "
+                + "retention --help` describes the effects."
+        )
     static let retentionAuditDays = Setting("retention_audit_days", .decimal(0.01...36_500), "365")
         .meaning("Days for which the audit log is kept.")
     package static let retentionIntervalSeconds = Setting("retention_interval_seconds", .decimal(1...604_800), "3600")
@@ -164,7 +202,10 @@ extension Setting {
     )
     .meaning("Format of log lines.")
     package static let metricsOrganizations = Setting("metrics_organizations", .number(0...100), "0")
-        .meaning("Maximum number of organizations named, by id, in metrics of waiting lanes.")
+        .meaning(
+            "Number of organizations that metrics name by id: those whose mutations have waited longest. The others "
+                + "are counted as `other`."
+        )
 
     package static let traceReceiver = Setting("otel_exporter_otlp_endpoint", .receiverURL, hint: "no spans")
         .meaning("Base URL of a receiver of OTLP over HTTP, to which spans are sent as JSON. /v1/traces is appended.")
@@ -185,27 +226,33 @@ extension Setting {
         .meaning("Name of the gateways in traces.")
 
     package static let maxMutations = Setting("max_mutations", .number(1...10_000), "500")
-        .meaning("Maximum mutations in a push.")
+        .meaning("Maximum number of mutations in a push.")
     package static let maxBodyBytes = Setting("max_body_bytes", .number(1_024...67_108_864), "4194304")
         .meaning("Maximum size of a push.")
     package static let maxPayloadBytes = Setting("max_payload_bytes", .number(256...16_777_216), "262144")
         .meaning("Maximum size of a mutation's payload.")
     package static let maxConnections = Setting("max_connections", .number(1...1_000_000), "10000")
-        .meaning("Maximum open connections of the public listener.")
+        .meaning("Maximum number of open connections of the public listener.")
     package static let maxBodyBytesInFlight = Setting(
         "max_body_bytes_in_flight",
         .number(1_024...8_589_934_592),
         "67108864"
     )
-    .meaning("Maximum size of all request bodies in memory. An organization that exceeds its share receives 503.")
+    .meaning(
+        "Maximum size of all request bodies in memory. An organization gets 503 for a body if it would then hold more "
+            + "than it leaves free for others."
+    )
     package static let maxAnswerBytesInFlight = Setting(
         "max_answer_bytes_in_flight",
         .number(4_194_304...8_589_934_592),
         "67108864"
     )
-    .meaning("Maximum size of all responses in memory. An organization that exceeds its share receives 503.")
+    .meaning(
+        "Maximum size of all responses in memory. An organization that would hold more than it leaves free for others "
+            + "waits; after 5 seconds it gets 503."
+    )
     static let maxDevicesPerUser = Setting("max_devices_per_user", .number(1...1_000_000), "1000")
-        .meaning("Maximum devices of a user. Another device is rejected.")
+        .meaning("Maximum number of devices of a user. A further device is rejected.")
 
     /// Every setting, in the order of the help text.
     package static let all = [

@@ -131,7 +131,8 @@ extension Setting.Form {
         case .decimal(let range): "\(Self.shown(range.lowerBound)) to \(Self.shown(range.upperBound))"
         case .choice(let choices): choices.joined(separator: " | ")
         case .secret(let bytes): "text, at least \(bytes) bytes"
-        case .operatorTokens: "[name@][scope:]text of at least \(OperatorTokens.minimumBytes) bytes, or sha256:HEX"
+        case .operatorTokens:
+            "[name@][scope:], then a text of at least \(OperatorTokens.minimumBytes) bytes or sha256:HEX"
         case .keySetURL: "URL"
         case .claimPlace: "name or path"
         case .uuid: "UUID"

@@ -11,7 +11,12 @@ package struct AdministrationOptions: ParsableArguments {
     @Flag(help: "Print JSON instead of text.")
     package var json = false
 
-    @Option(help: ArgumentHelp("Reason recorded in the audit log, for commands that change data.", valueName: "text"))
+    @Option(
+        help: ArgumentHelp(
+            "Reason for the audit log, up to 500 bytes. Without effect if the command is not recorded there.",
+            valueName: "text"
+        )
+    )
     package var reason: String?
 
     @OptionGroup package var options: ConfigurationOptions

@@ -10,7 +10,7 @@ package struct ConfigurationOptions: ParsableArguments {
     @Option(
         name: .customLong("config"),
         help: ArgumentHelp(
-            "JSON file of settings. The environment takes precedence. Also SLUICE_CONFIG_FILE.",
+            "JSON file of settings. The environment takes precedence. Default: SLUICE_CONFIG_FILE.",
             valueName: "file"
         ),
         completion: .file(extensions: ["json"])
@@ -64,7 +64,8 @@ package func momentArgument(_ text: String) throws -> Timestamp {
 package struct IssuerOption: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "Issuer of the subject or name: its `iss` or its namespace. Default: the only issuer of the settings.",
+            "Issuer of the subject or name: its `iss`, or the namespace that SLUICE_JWT_ISSUERS_FILE gives it. "
+                + "Default: the only issuer of the settings; required if there are several or none.",
             valueName: "name"
         )
     )

@@ -23,15 +23,15 @@ struct DevCommand: AsyncParsableCommand {
 
             --demo-upstream adds an organization "Demo upstream", whose mutations are replayed to a small REST API \
             (the program sluice-demo-upstream). Printed commands demonstrate a replay, a retry, a conflict and a \
-            colleague's edit. Each request to the API is shown on one line. A second user has a failure and a \
-            conflict from the start, to be settled in the console; its address and token are printed. Both start over \
-            with each start.
+            colleague's edit. Each request to the API is shown on one line. A second user has a failure and a conflict \
+            from the start. Settle them in the console, whose address and token are printed. This organization and the \
+            API's data are created again at each start.
 
-            SLUICE_ variables of limits and logging take effect as with serve. The database, addresses, keys and \
-            operator token are private.
+            Settings take effect as with serve, except SLUICE_CONFIG_FILE and the settings of the database URL, of \
+            both addresses, of issuers, keys and claims of tokens, and of the operator token.
 
-            Press Ctrl-C to stop the gateway and the database. The next start uses the same data. Delete the folder \
-            to start over.
+            Press Ctrl-C to stop the gateway and the database. The next start uses the same data otherwise. Delete the \
+            folder to start over.
             """
                 + HelpText.exitCodes(
                     [

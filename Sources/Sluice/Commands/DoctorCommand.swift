@@ -12,10 +12,10 @@ struct DoctorCommand: AsyncParsableCommand {
               sluice doctor
               sluice doctor --json | jq '.checks[] | select(.status != "ok")'
 
-            Run it after a change of the configuration, and if something does not work. Each line is ok, a warning \
-            (it works, but should be reviewed) or failed (it does not work), with advice. Changes nothing. Key sets \
-            and upstreams are requested over the network without credentials, for at most 5 seconds each. Databases \
-            that sources follow are opened with their own credentials.
+            Run it after a change of the configuration, and if something does not work. Each line is ok, a warning (it \
+            works, but should be reviewed) or failed (it does not work), with advice. Changes nothing. It requests key \
+            sets and upstreams without credentials, for at most 5 seconds each. It also connects to the databases that \
+            sources of kind postgres follow, with the sources' credentials.
             """
                 + HelpText.exitCodes(
                     [

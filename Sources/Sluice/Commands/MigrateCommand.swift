@@ -18,32 +18,35 @@ struct MigrateCommand: AsyncParsableCommand {
             it applies. Each migration is one transaction; if it fails, it is rolled back. Migrations can run while \
             gateways serve requests: they wait for a lock for at most one second and retry for ten minutes, so that \
             other transactions are not blocked for long. Concurrent runs take turns. A schema of a newer version is \
-            not changed.
+            not changed, and the exit code is 0.
 
-            --roles creates the roles sluice_gateway, for gateways that own no tables, and sluice_reader, for \
-            tenants' analysts, with row-level security on every table. If the roles do not exist, the right to create \
-            roles is required. Later runs update their privileges.
+            --roles creates two roles, and enables row-level security on every table. With sluice_gateway, gateways \
+            need not own the tables. With sluice_reader, organizations' analysts can read their rows (see `sluice \
+            organizations readers`). If the roles do not exist, the right to create roles is required. Later runs \
+            update their privileges, also without the flag.
 
             --citus distributes the tables of an empty database over the servers of a Citus cluster, by organization. \
             Connect to its coordinator. Later runs distribute new tables without the flag. A database with rows is \
             not distributed.
             """
                 + HelpText.exitCodes([
-                    0: "The schema is up to date.",
+                    0: "The schema is up to date; with --dry-run, also if migrations are pending.",
                     1: "A migration failed; standard error has the reason.",
-                    78: "The configuration is invalid, or a pooler in front of the database shares sessions.",
+                    78: "The configuration is invalid, or a connection pooler shares sessions between clients "
+                        + "(transaction mode).",
                 ])
     )
 
     @Option(
         help: ArgumentHelp(
-            "Partitions of each large table, 1 to 1024. Only takes effect when the tables are created.",
+            "Partitions of each large table, 1 to 1024; fixed when the tables are created. Use at least as many as "
+                + "SLUICE_COMMITTERS will ever be.",
             valueName: "number"
         )
     )
     var partitions = Schema.defaultPartitions
 
-    @Flag(help: "Only print what would be applied.")
+    @Flag(help: "Only print what would be applied, including roles and distribution.")
     var dryRun = false
 
     @Flag(help: "Also create the roles sluice_gateway and sluice_reader, and grant their privileges.")
@@ -54,7 +57,8 @@ struct MigrateCommand: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "With --citus: shards of each table, 2 to 4 per server. Only for new tables. (default: 2 per server)",
+            "With --citus: shards of each table in total, 1 to 256. Only for new tables. Recommended: 2 to 4 per "
+                + "server. (default: 2 per server)",
             valueName: "number"
         )
     )

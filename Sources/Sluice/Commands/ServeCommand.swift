@@ -15,30 +15,32 @@ struct ServeCommand: AsyncParsableCommand {
               SLUICE_JWT_JWKS_URL=https://id.example/.well-known/jwks.json sluice serve
               sluice serve --config /etc/sluice.json
 
-            Requires a database that `sluice migrate` has prepared, and keys of tokens. `sluice doctor` checks both. \
-            Prints log lines to standard output.
+            Requires a database prepared by `sluice migrate`, and keys to verify tokens: SLUICE_JWT_SECRET, \
+            SLUICE_JWT_KEYS_FILE, SLUICE_JWT_JWKS_URL or SLUICE_JWT_ISSUERS_FILE. `sluice doctor` checks both. Prints \
+            log lines to standard output.
 
-            SIGTERM and SIGINT stop the gateway within 15 seconds, after the work in progress; a second Ctrl-C stops \
-            it immediately. If the database cannot be reached, the gateway starts, responds with 503, and recovers \
-            automatically. If the schema is outdated, it does not start.
+            On SIGTERM or SIGINT, the gateway completes the work in progress and stops within 15 seconds. A second \
+            Ctrl-C stops it immediately. If the database cannot be reached, the gateway starts, responds with 503, and \
+            recovers automatically. If the schema is outdated, it does not start.
 
             SETTINGS
-              Set environment variables, or members of the configuration file with the same name in lower case \
-            without SLUICE_: {"max_mutations": 500}. The environment takes precedence over the file, and the file \
-            over the default. A secret can also be read from a file whose path is in the variable with the suffix \
-            _FILE (in a configuration file: _file). An empty variable counts as unset.
+              Each setting is an environment variable, or a member of the configuration file: the same name in lower \
+            case, without SLUICE_, such as {"max_mutations": 500, "otel_service_name": "sync"}. The environment takes \
+            precedence over the file, and the file over the default. An empty variable counts as unset. A secret, \
+            marked (or …_FILE), can also be read from a file whose path is in the variable with the suffix _FILE (in a \
+            configuration file: _file).
 
-              A lane is one user's ordered queue of mutations in an organization. An upstream is an organization's \
-            REST API to which mutations are replayed. Events are changes that were made outside of Sluice and \
-            reported to it.
+              Limits of connections, lanes, requests and memory apply to each gateway process. `sluice --help` defines \
+            lane, mutation and upstream. Events are changes that were made outside of Sluice and reported to it.
 
             \(Settings.help)
             """
                 + HelpText.exitCodes(
                     [
                         0: "Stopped by a signal.",
-                        1: "Failed; the log has the reason.",
-                        78: "The configuration is invalid, or a pooler in front of the database shares sessions.",
+                        1: "Failed, such as by an outdated schema or an address in use; the log has the reason.",
+                        78: "The configuration is invalid, a connection pooler shares sessions between clients "
+                            + "(transaction mode), or the system allows too few open files.",
                     ],
                     usesDatabase: false
                 )

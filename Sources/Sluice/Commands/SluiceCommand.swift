@@ -17,10 +17,19 @@ struct SluiceCommand: AsyncParsableCommand {
 
             `sluice dev` starts everything for a trial. In production, run `sluice migrate`, then `sluice serve`, \
             whose help describes all settings. The help of each command describes its exit codes.
+
+            TERMS
+              entity    A record that users create and change, such as a contact.
+              mutation  A create, update, replace or delete of an entity, made on a device.
+              lane      A user's ordered queue of mutations in an organization.
+              upstream  An organization's REST API.
+              replay    To send a mutation to the upstream.
+              channel   A named part of an organization's entities, such as project/42.
             """
                 + HelpText.exitCodes([
                     69: "The database is unreachable.",
-                    75: "Try again later: another process does this already, gateways run, or requests are in flight.",
+                    75: "Try again later: the same work is in progress elsewhere, gateways must be stopped first, or "
+                        + "requests are in flight.",
                     78: "The configuration is invalid.",
                 ]),
         version: Version.summary,

@@ -38,13 +38,13 @@ struct MakeTokenCommand: AsyncParsableCommand {
             0192f0c2-2345-7abc-8def-0123456789ab --ttl 600
               sluice token make --operator --name anna --scope settle
 
-            Use users' tokens for tests and trials; they require SLUICE_JWT_SECRET. The tokens of an app are issued \
-            by its identity provider.
+            Use users' tokens for tests and trials; they require SLUICE_JWT_SECRET. The command does not check whether \
+            user and organization exist. The tokens of an app are issued by its identity provider.
 
-            --operator prints a new random token of 256 bits, which is stored nowhere, and a line for the \
-            configuration, which contains its hash. To replace a token, configure both hashes for a while, separated \
-            by a space. The name identifies the operator in the audit log. The scope limits what the token permits: \
-            reading (read), also settling failed mutations (settle), or everything (admin).
+            --operator prints two lines: a new random token of 256 bits, which is not stored, and the setting \
+            SLUICE_OPERATOR_TOKEN with its hash. To replace a token, configure both hashes for a while, separated by a \
+            space. The name identifies the operator in the audit log. The scope limits what the token permits: reading \
+            (read), also settling failed mutations (settle), or everything (admin).
             """
                 + HelpText.exitCodes(
                     [
@@ -62,17 +62,22 @@ struct MakeTokenCommand: AsyncParsableCommand {
     @Option(help: .user, transform: uuidArgument)
     var user: UUID?
 
-    @Option(help: ArgumentHelp("Lifetime, from 1 to 31536000; default: 3600.", valueName: "seconds"))
+    @Option(help: ArgumentHelp("Lifetime of a user's token, 1 to 31536000. Default: 3600.", valueName: "seconds"))
     var ttl: Int64?
 
     @Flag(name: .customLong("operator"), help: "Create an operator token for /admin instead.")
     var isForOperators = false
 
-    @Option(help: ArgumentHelp("With --operator: the operator's name, [a-z0-9-]{1,32}.", valueName: "name"))
+    @Option(
+        help: ArgumentHelp(
+            "With --operator: the operator's name, [a-z0-9-]{1,32}. Default: operator.",
+            valueName: "name"
+        )
+    )
     var name: String?
 
     @Option(
-        help: ArgumentHelp("With --operator: read, settle or admin; default: admin.", valueName: "scope"),
+        help: ArgumentHelp("With --operator: read, settle or admin. Default: admin.", valueName: "scope"),
         transform: scopeArgument
     )
     var scope: OperatorScope?
@@ -149,10 +154,10 @@ struct ExplainTokenCommand: AsyncParsableCommand {
               sluice token explain - --json < token.txt
               sluice token explain - --organization acme < token.txt
 
-            Uses the gateway's settings, the issuer's keys and the database, and changes nothing: an unknown user is \
-            not registered. Read the token from standard input to keep it out of the shell's history. Prints one line \
-            per check, with the setting to change. The signature is never shown, and all values are escaped. Of \
-            claims that the settings do not use, only the names are shown.
+            For users' tokens. Uses the gateway's settings, the issuer's keys and the database, and changes nothing: \
+            an unknown user is not registered. Read the token from standard input to keep it out of the shell's \
+            history. Prints one line per check, with the setting to change. The signature is never shown, and all \
+            values are escaped. Of claims that the settings do not use, only the names are shown.
             """
                 + HelpText.exitCodes([
                     0: "A request with the token would be served.",
@@ -163,7 +168,12 @@ struct ExplainTokenCommand: AsyncParsableCommand {
     @Argument(help: "The token, or - for standard input.")
     var token: String
 
-    @Option(help: ArgumentHelp("Organization to select, as in X-Sluice-Organization.", valueName: "organization"))
+    @Option(
+        help: ArgumentHelp(
+            "If the token names several organizations: the one to use, as in the header X-Sluice-Organization.",
+            valueName: "organization"
+        )
+    )
     var organization: String?
 
     @Flag(help: "Print JSON.")

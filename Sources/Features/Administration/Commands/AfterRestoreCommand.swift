@@ -15,15 +15,16 @@ struct AfterRestoreCommand: AsyncParsableCommand {
 
             Run it after each restore of the database, before gateways start. It prints what it repaired:
 
-            - Cursors of changes, events and mappings become invalid, because a cursor issued after the backup may \
+            - Cursors of changes, events and id mappings become invalid, because a cursor issued after the backup may \
             refer to data that the backup does not contain. Requests with an older cursor receive 410, and clients \
-            start over.
+            download everything again.
             - Leases are released, so that gateways process each user's queue of mutations (a lane) immediately.
-            - Erasures of users that the restored database records are repeated. Gateways run them after they start.
+            - Users whose erasure is recorded in the restored database are erased again, by gateways after their \
+            start. Repeat erasures that were made after the backup, unless you restored their records separately.
             - Sources that follow a database's log are listed. If a replication slot is ahead of the restored \
-            position, its source stops until `sluice sources run --from-beginning`.
+            position, its source stops until you import the tables and run `sluice sources run … --from-beginning`.
 
-            The command can be run again, but then all clients start over again.
+            Run it only once for each restore: every run makes all clients start over.
             """
                 + HelpText.exitCodes([
                     0: "The database is repaired.",
@@ -31,7 +32,7 @@ struct AfterRestoreCommand: AsyncParsableCommand {
                 ])
     )
 
-    @Flag(help: "Run even if other programs named sluice are connected.")
+    @Flag(help: "Run even if other sessions with the application name sluice are connected. No gateway may run.")
     var force = false
 
     @OptionGroup var options: AdministrationOptions

@@ -17,8 +17,10 @@ struct ChannelsCommand: AsyncParsableCommand {
             0192f0c1-2345-7abc-8def-0123456789ab
               sluice channels list --channel project/42 --organization 0192f0c1-2345-7abc-8def-0123456789ab
 
-            A user sees the entities of the channels that the user holds. Devices receive or remove them with their \
-            next pull.
+            A channel is a named part of an organization's entities. The setting `channels` of an entity type has \
+            templates, such as project/{/project_id}, from which the channels of each entity are computed. A user sees \
+            the entities of the channels that the user holds. After a change, devices receive or remove entities with \
+            their next pull.
 
             The commands change the database of SLUICE_DATABASE_URL. Gateways apply a change within 5 seconds.
             """,
@@ -69,14 +71,15 @@ struct GrantChannelCommand: AsyncParsableCommand {
             0192f0c1-2345-7abc-8def-0123456789ab --role write
 
             With the role write, the user may also change the entities of the channel. A grant with another role \
-            replaces an operator's earlier grant. Prints the user, the role and the channel.
+            replaces an operator's earlier grant. Neither the user nor the channel needs to exist yet. Prints the \
+            user, the role and the channel.
             """
                 + HelpText.exitCodes([1: "The organization does not exist, or the user holds 10,000 channels."])
     )
 
     @OptionGroup var arguments: ChannelArguments
 
-    @Option(help: ArgumentHelp("read or write.", valueName: "role"), transform: roleArgument)
+    @Option(help: ArgumentHelp("read or write. Default: read.", valueName: "role"), transform: roleArgument)
     var role = ChannelRole.read
 
     func run() async throws {
@@ -138,8 +141,9 @@ struct ListChannelsCommand: AsyncParsableCommand {
             0192f0c1-2345-7abc-8def-0123456789ab
               sluice channels list --channel project/42 --organization 0192f0c1-2345-7abc-8def-0123456789ab --json
 
-            Prints one grant per line, at most 1,000: the user, the channel, the role and the source. Each user also \
-            holds the channel user/ followed by the user's UUID.
+            Prints one grant per line: the user, the channel, the role and the source. Of a channel it prints at most \
+            1,000; GET /admin/organizations/{id}/channels has all. Each user also holds the channel user/ followed by \
+            the user's UUID.
             """ + HelpText.exitCodes([1: "The organization does not exist."])
     )
 
@@ -196,14 +200,15 @@ struct ListChannelsCommand: AsyncParsableCommand {
 struct EvaluateChannelsCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "evaluate",
-        abstract: "Put the existing entities of a type into the channels of its templates.",
+        abstract: "Compute the channels of a type's existing entities again.",
         usage: "sluice channels evaluate <type> --organization <organization> [<options>]",
         discussion: """
             EXAMPLES
               sluice channels evaluate visit --organization 0192f0c1-2345-7abc-8def-0123456789ab
 
-            Gateways do this after each change of a type's channels or grants. Run it to repeat an evaluation that was \
-            cancelled. An interrupted run can be repeated. Prints how many entities it examined and wrote.
+            After each change of a type's channels or grants, gateways do this in a bulk operation, which an operator \
+            can cancel. Use the command if that operation was cancelled. If the command is interrupted, run it again. \
+            Prints how many entities it examined and wrote.
             """ + HelpText.exitCodes([1: "The organization has no such entity type."])
     )
 

@@ -16,8 +16,8 @@ struct ExternalIDsCommand: AsyncParsableCommand {
               sluice organizations external-ids list 0192f0c1-2345-7abc-8def-0123456789ab
               sluice organizations external-ids remove 0192f0c1-2345-7abc-8def-0123456789ab org_9ybsU1dN
 
-            Required if tokens identify an organization by another name than its UUID. A name of an issuer identifies \
-            one organization. An organization has at most 100 names.
+            Required if tokens identify an organization by another name than its UUID. Within an issuer, a name \
+            belongs to only one organization. An organization has at most 100 names.
             """,
         subcommands: [AddExternalIDCommand.self, RemoveExternalIDCommand.self, ListExternalIDsCommand.self]
     )

@@ -17,16 +17,21 @@ struct ImportRoutesCommand: AsyncParsableCommand {
                 | sluice upstream import 0192f0c1-2345-7abc-8def-0123456789ab - --dry-run
 
             The document is OpenAPI 3.0 or 3.1 in JSON. Each collection, such as /contacts with /contacts/{id}, \
-            becomes an entity type with routes. Types that exist keep their other settings. Check the proposal with \
-            --dry-run first, and the requests of a push with a preview.
+            becomes an entity type with routes. The routes of an existing type are replaced, and its other settings \
+            are kept. Types that the document lacks stay unchanged. Create the upstream first: a type that is \
+            registered without an upstream is not sent to it.
+
+            Check the routes with --dry-run first, then the requests that a push would cause with POST \
+            /v1/mutations/preview.
             """
                 + HelpText.exitCodes([
                     0: "The routes are set, or printed with --dry-run.",
-                    1: "The document cannot be used, or there is no organization; standard error has the reason.",
+                    1: "The document cannot be used, or the organization does not exist; standard error has the "
+                        + "reason.",
                 ])
     )
 
-    @Argument(help: "The organization's UUID.", transform: uuidArgument)
+    @Argument(help: .organization, transform: uuidArgument)
     var id: UUID
 
     @Argument(help: "OpenAPI document in JSON, or - for standard input.", completion: .file(extensions: ["json"]))

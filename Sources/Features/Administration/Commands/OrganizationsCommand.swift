@@ -113,7 +113,8 @@ struct SuspendOrganizationCommand: AsyncParsableCommand {
     static let configuration = statusCommand(
         "suspend",
         "Reject an organization's requests. Its data is kept.",
-        "Use it to stop a tenant that causes problems, or before a purge. Nothing is sent to its upstreams either."
+        "Use it to stop a tenant that causes problems. Apps receive 403 and keep their data. Nothing is sent to the "
+            + "upstream or to webhooks, and sources are paused."
     )
 
     @Argument(help: .organization, transform: uuidArgument)
@@ -176,20 +177,25 @@ struct PurgeOrganizationCommand: AsyncParsableCommand {
               sluice organizations purge 0192f0c1-2345-7abc-8def-0123456789ab
               sluice organizations purge 0192f0c1-2345-7abc-8def-0123456789ab --yes
 
-            Without --yes, the command counts what it would delete. On a terminal, it then asks for the \
-            organization's UUID as confirmation; elsewhere, and with --json, it deletes nothing and exits with 1. If \
-            a purge was interrupted, run the command again to continue.
+            Without --yes, the command counts what it would delete. On a terminal, it then asks for the organization's \
+            UUID as confirmation; elsewhere, and with --json, it deletes nothing and exits with 1. From the start of \
+            the purge, requests of the organization are rejected; it need not be suspended before. If a purge was \
+            interrupted, run the command again to continue.
+
+            The audit log is kept until it expires, without ids of users. A replication slot in the organization's own \
+            database remains: drop it with pg_drop_replication_slot.
             """
                 + HelpText.exitCodes([
                     0: "The organization is purged.",
-                    1: "Nothing was deleted: the organization does not exist, or the deletion was not confirmed.",
+                    1: "The organization does not exist, the deletion was not confirmed, or it failed; standard error "
+                        + "has the reason.",
                 ])
     )
 
     @Argument(help: .organization, transform: uuidArgument)
     var id: UUID
 
-    @Flag(help: "Delete without confirmation.")
+    @Flag(help: "Delete without counting and without confirmation.")
     var yes = false
 
     @OptionGroup var options: AdministrationOptions

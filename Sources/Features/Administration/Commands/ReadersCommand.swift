@@ -17,7 +17,9 @@ struct ReadersCommand: AsyncParsableCommand {
               sluice organizations readers remove 0192f0c1-2345-7abc-8def-0123456789ab acme_analyst
 
             For an organization's analysts, who query its data in PostgreSQL. The role can only read the rows of that \
-            organization. SET and SET ROLE do not extend its access. Run `sluice migrate --roles` once before.
+            organization, including entities that only their owner sees in the app, but not upstreams and their \
+            credentials. Encrypted values stay encrypted. SET and SET ROLE do not extend its access. Run `sluice \
+            migrate --roles` once before.
             """,
         subcommands: [AddReaderCommand.self, RemoveReaderCommand.self, ListReadersCommand.self]
     )
@@ -42,8 +44,9 @@ struct AddReaderCommand: AsyncParsableCommand {
             EXAMPLES
               sluice organizations readers add 0192f0c1-2345-7abc-8def-0123456789ab acme_analyst
 
-            The role must exist. It can read one organization only. Superusers, roles that bypass row-level security, \
-            the owner of the tables and roles of gateways are rejected.
+            The role must exist. It can read one organization only: if it already reads another, it is rejected. \
+            Superusers, roles that bypass row-level security, the owner of the tables and roles of gateways are \
+            rejected.
             """
                 + HelpText.exitCodes([
                     0: "The role can read the organization's rows.",
@@ -70,7 +73,7 @@ struct AddReaderCommand: AsyncParsableCommand {
 struct RemoveReaderCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "remove",
-        abstract: "Revoke a role's access immediately, including its open connections.",
+        abstract: "Revoke a role's access immediately, also for open connections.",
         discussion: """
             EXAMPLES
               sluice organizations readers remove 0192f0c1-2345-7abc-8def-0123456789ab acme_analyst
@@ -108,7 +111,8 @@ struct ListReadersCommand: AsyncParsableCommand {
             EXAMPLES
               sluice organizations readers list 0192f0c1-2345-7abc-8def-0123456789ab
 
-            Prints one role per line. A warning on standard error names each role that lost its access on this server.
+            Prints one role per line. A warning on standard error names each role whose membership is missing on this \
+            server, and the command that repairs it.
             """ + HelpText.exitCodes([1: "The organization does not exist."])
     )
 

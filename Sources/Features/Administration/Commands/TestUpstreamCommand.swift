@@ -18,25 +18,26 @@ struct TestUpstreamCommand: AsyncParsableCommand {
               sluice upstream test 0192f0c1-2345-7abc-8def-0123456789ab --batch
 
             The request has the upstream's credential and headers, and comes from this machine. With --batch it is a \
-            batch of two requests that read the path. Prints the status, the first bytes of the answer, and the \
-            outcome rule that would decide about this answer to a mutation.
+            batch of two GET requests for the path, which requires the upstream's setting `batch`. Prints the status, \
+            the start of the response, and the upstream's outcome rule that would decide if a mutation got this \
+            response.
             """
                 + HelpText.exitCodes([
-                    0: "The upstream answered; with --batch, it supports batches.",
-                    1: "There is no upstream, no answer, or no support of batches; standard error has the reason.",
+                    0: "The upstream responded, with any status; with --batch, it supports batches.",
+                    1: "There is no upstream, no response, or no support of batches; standard error has the reason.",
                 ])
     )
 
-    @Argument(help: "The organization's UUID.", transform: uuidArgument)
+    @Argument(help: .organization, transform: uuidArgument)
     var id: UUID
 
     @Option(help: "Path below the base URL.")
     var path = "/"
 
-    @Option(help: ArgumentHelp("GET, HEAD or OPTIONS.", valueName: "method"))
+    @Option(help: ArgumentHelp("GET, HEAD or OPTIONS; without effect with --batch.", valueName: "method"))
     var method = "GET"
 
-    @Flag(help: "Send a batch of requests that read the path.")
+    @Flag(help: "Send a batch of two GET requests for the path.")
     var batch = false
 
     @OptionGroup var options: AdministrationOptions

@@ -18,8 +18,9 @@ struct UpstreamCommand: AsyncParsableCommand {
               sluice upstream pause 0192f0c1-2345-7abc-8def-0123456789ab --reason "migration"
               sluice upstream resume 0192f0c1-2345-7abc-8def-0123456789ab
 
-            The commands change the database of SLUICE_DATABASE_URL. Gateways apply a change
-            within 5 seconds.
+            An organization has at most one upstream: its REST API, to which mutations are sent. Create, change and \
+            remove it with /admin/organizations/{id}/upstream. The commands change the database of \
+            SLUICE_DATABASE_URL. Gateways apply a change within 5 seconds.
             """,
         subcommands: [
             ShowUpstreamCommand.self, TestUpstreamCommand.self, ImportRoutesCommand.self, PauseUpstreamCommand.self,
@@ -36,10 +37,13 @@ struct ShowUpstreamCommand: AsyncParsableCommand {
             EXAMPLES
               sluice upstream show 0192f0c1-2345-7abc-8def-0123456789ab
               sluice upstream show 0192f0c1-2345-7abc-8def-0123456789ab --json
-            """
+
+            Prints the base URL, the status, the limits, the outcome rules, and the routes of entity types; with \
+            --json, the upstream.
+            """ + HelpText.exitCodes([1: "The organization has no upstream."])
     )
 
-    @Argument(help: "The organization's UUID.", transform: uuidArgument)
+    @Argument(help: .organization, transform: uuidArgument)
     var id: UUID
 
     @OptionGroup var options: AdministrationOptions
@@ -92,13 +96,22 @@ struct PauseUpstreamCommand: AsyncParsableCommand {
               sluice upstream pause 0192f0c1-2345-7abc-8def-0123456789ab --reason "migration"
               sluice upstream pause 0192f0c1-2345-7abc-8def-0123456789ab \\
                 --until 2026-12-01T04:00:00Z
-            """
+
+            Use it during maintenance of the API. Requests in flight end. Mutations wait, spend no attempts and do \
+            not expire. To change the end of a pause, run the command again. Prints the status; with --json, the \
+            upstream.
+            """ + HelpText.exitCodes([1: "The organization has no upstream."])
     )
 
-    @Argument(help: "The organization's UUID.", transform: uuidArgument)
+    @Argument(help: .organization, transform: uuidArgument)
     var id: UUID
 
-    @Option(help: ArgumentHelp("When the pause ends by itself. Default: when it is resumed.", valueName: "time"))
+    @Option(
+        help: ArgumentHelp(
+            "When the pause ends, such as 2026-12-01T04:00:00Z. Default: when it is resumed.",
+            valueName: "time"
+        )
+    )
     var until: String?
 
     @OptionGroup var options: AdministrationOptions
@@ -121,12 +134,15 @@ struct ResumeUpstreamCommand: AsyncParsableCommand {
         commandName: "resume",
         abstract: "End the pause of an organization's upstream.",
         discussion: """
-            EXAMPLE
+            EXAMPLES
               sluice upstream resume 0192f0c1-2345-7abc-8def-0123456789ab
-            """
+
+            Waiting mutations are sent within half a minute. This also ends the pauses after failed attempts, so it is \
+            of use without a pause, too. Prints the status; with --json, the upstream.
+            """ + HelpText.exitCodes([1: "The organization has no upstream."])
     )
 
-    @Argument(help: "The organization's UUID.", transform: uuidArgument)
+    @Argument(help: .organization, transform: uuidArgument)
     var id: UUID
 
     @OptionGroup var options: AdministrationOptions

@@ -19,11 +19,14 @@ struct KeysCommand: AsyncParsableCommand {
             With SLUICE_MASTER_KEY_FILE, the payloads, documents, responses and credentials of each organization are \
             encrypted with its data key. A master key wraps the data keys. Each line of the file is a master key, \
             NAME:64 HEX DIGITS. The first key wraps; all of them unwrap. If the first line is -, no key wraps: \
-            encrypted values are still decrypted, but no organization gets a first data key.
+            organizations with a data key continue to encrypt, and others remain unencrypted. To begin, start all \
+            gateways with a - above the first key, so that each can decrypt what another one encrypts. Then remove the \
+            - and restart them: gateways read the file only at their start. For an organization with a data key, \
+            encryption cannot be turned off.
 
             After the first master key was added, `seal` encrypts existing data. After a master key was replaced, \
             `rewrap` makes the old one unnecessary. All commands except create use the database of \
-            SLUICE_DATABASE_URL while gateways run. They can be interrupted and run again.
+            SLUICE_DATABASE_URL; gateways may keep running. The commands can be interrupted and run again.
             """,
         subcommands: [
             CreateMasterKeyCommand.self, ListKeysCommand.self, RewrapKeysCommand.self, RenewKeyCommand.self,
@@ -76,8 +79,9 @@ struct ListKeysCommand: AsyncParsableCommand {
               sluice keys list
               sluice keys list --json
 
-            Prints one line per data key; with --json, one JSON object per line. An organization's highest number \
-            encrypts. A master key is shown by its name and a check value; keys are never shown.
+            Prints one line per data key; with --json, one JSON object per line. New data is encrypted with the \
+            organization's key of the highest number. A master key is shown by its name and a check value; keys are \
+            never shown.
             """ + HelpText.exitCodes([:])
     )
 
@@ -156,9 +160,10 @@ struct RewrapKeysCommand: AsyncParsableCommand {
             EXAMPLES
               sluice keys rewrap
 
-            To rotate the master key without downtime: add the new key as the LAST line and restart all gateways; \
-            move it to the first line and restart all gateways; run this command; remove the old line and restart all \
-            gateways. Only the rows of the data keys are written. Prints the number of rewrapped keys.
+            To rotate the master key without downtime: add the new key as the LAST line and restart all gateways; move \
+            it to the first line and restart all gateways; run this command; remove the old line and restart all \
+            gateways. Only the rows of the data keys are written. Backups from before still need the old key: keep it \
+            as long as these. Prints the number of rewrapped keys.
             """
                 + HelpText.exitCodes([
                     0: "Only the first master key is needed now.",

@@ -16,17 +16,18 @@ struct SealRowsCommand: AsyncParsableCommand {
               sluice keys seal --organization 0192f0c1-2345-7abc-8def-0123456789ab
 
             Run it after encryption was enabled, or after `sluice keys renew`. Without --organization, it processes \
-            all organizations. It decrypts all encrypted values to check them, encrypts the remaining ones row by row \
-            while gateways run, and drops an organization's older data keys at its end. Each row is locked in the \
-            same way as by every other writer. The command starts one minute after the organization's newest data key \
-            was created, when every gateway encrypts with it. Another run only checks the values that are encrypted \
-            already.
+            all organizations. For each, it decrypts all encrypted values to check them, encrypts plaintext and values \
+            under older data keys with the newest one, and then drops the older keys. Gateways may keep running. If \
+            the newest data key is less than a minute old, the command waits, because transactions in progress may \
+            still use the previous key.
 
-            Prints one line per organization, and progress to standard error every few seconds. A value that cannot \
-            be decrypted (it is damaged, or its key is missing) is left unchanged, and its data key is kept. The \
-            first 20 of an organization are listed, and all are counted. Everything else is encrypted. A user whose \
-            key is missing but may be restored gets no new key: until a run with the right key, new data of this user \
-            is encrypted with the organization's key only.
+            Prints one line per organization, and progress to standard error every few seconds. A value that cannot be \
+            decrypted (it is damaged, or its key is missing) is left unchanged, and its data key is kept. The first 20 \
+            of an organization are listed, and all are counted. All other values are encrypted.
+
+            Organizations can have a separate key for each user. If such a key was lost, for example by a restore \
+            without its table, the user gets no other key. New data of the user is encrypted with the organization's \
+            key only, until the key is restored and the command is run again.
             """
                 + HelpText.exitCodes([
                     0: "All data is encrypted.",

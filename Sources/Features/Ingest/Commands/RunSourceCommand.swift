@@ -16,13 +16,14 @@ struct RunSourceCommand: AsyncParsableCommand {
               sluice sources run 0192f0c1-2345-7abc-8def-0123456789ab crm --from-beginning
               sluice sources run 0192f0c1-2345-7abc-8def-0123456789ab crm --from 2026-11-20T07:00:00Z
 
-            Use it after a failure was corrected, or if changes are missing. For sources of kind poller and postgres. \
-            A gateway begins within two seconds, even during the pause after a failure. Data that was applied before \
-            is not applied again. Prints the source's state; `sluice sources show` shows the progress.
+            Use it after a failure was corrected, or if changes are missing. For sources of kind poller and postgres; \
+            --from requires a poller with updated_since. A gateway begins within two seconds, even during the pause \
+            after a failure. Data that was applied before is not applied again. Prints the source's state; `sluice \
+            sources show` shows the progress.
             """
                 + HelpText.exitCodes([
                     0: "The run is scheduled.",
-                    1: "The source does not exist, is of kind webhook, or cannot start there.",
+                    1: "The source does not exist, is of kind webhook, or cannot start from the given --from.",
                 ])
     )
 
@@ -31,7 +32,9 @@ struct RunSourceCommand: AsyncParsableCommand {
     @Flag(help: "Fetch everything again.")
     var fromBeginning = false
 
-    @Option(help: ArgumentHelp("Start of a poller, in the form of its updated_since.", valueName: "start"))
+    @Option(
+        help: ArgumentHelp("Fetch changes since then, in the form of the poller's updated_since.", valueName: "start")
+    )
     var from: String?
 
     @OptionGroup var options: AdministrationOptions
@@ -73,16 +76,16 @@ struct RunSourceCommand: AsyncParsableCommand {
 struct TestSourceCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "test",
-        abstract: "Show the events that a source would create from a body, without changing anything.",
+        abstract: "Show the events that a source would create from a message or response; change nothing.",
         discussion: """
             EXAMPLES
               sluice sources test 0192f0c1-2345-7abc-8def-0123456789ab crm message.json
               curl -sS https://api.example.com/changes | sluice sources test 0192f0c1-2345-7abc-8def-0123456789ab crm \
             -
 
-            Use it to check a source's mapping rules. The file contains a webhook body or a response of the API. \
-            Prints each event, or why it would be rejected.
-            """ + HelpText.exitCodes([1: "The source does not exist, or one of the events would be rejected."])
+            Use it to check the stored mapping rules of a source of kind webhook or poller. The file contains the body \
+            of a webhook, or a response of the API. Prints each event, or why it would be rejected.
+            """ + HelpText.exitCodes([1: "The source does not exist or has no mapping, or an event would be rejected."])
     )
 
     @OptionGroup var source: SourceArguments

@@ -89,8 +89,9 @@ struct ListSourcesCommand: AsyncParsableCommand {
             EXAMPLES
               sluice sources list 0192f0c1-2345-7abc-8def-0123456789ab
 
-            Each line shows a source: its name, its kind, its state (receiving, running, waiting, retrying, \
-            disabled), its last success and, if it fails, the time of the first failure and the reason.
+            Each line shows a source: its name, its kind, its state, its last success and, if it fails, the time of \
+            the first failure and the reason. The states are receiving (a webhook), running (being fetched), waiting \
+            (for the next run), retrying (after a failure) and disabled.
             """ + HelpText.exitCodes([1: "The organization does not exist."])
     )
 
@@ -151,6 +152,9 @@ struct RemoveSourceCommand: AsyncParsableCommand {
         discussion: """
             EXAMPLES
               sluice sources remove 0192f0c1-2345-7abc-8def-0123456789ab crm
+
+            There is no confirmation. A source of kind postgres leaves its replication slot, which retains the server's \
+            log: drop it with pg_drop_replication_slot.
             """
                 + HelpText.exitCodes([
                     0: "The source is removed.",
@@ -186,8 +190,11 @@ struct PutSourceCommand: AsyncParsableCommand {
             0192f0c1-2345-7abc-8def-0123456789ab crm -
 
             The file contains the body of PUT /admin/organizations/{id}/sources/{name}: kind, settings, secret, \
-            status. The gateway's GET /openapi.json describes them. If a new webhook source has no secret, one is \
-            generated and shown once. An existing source keeps its secret.
+            status. The gateway's GET /openapi.json describes them. The kind of an existing source cannot be changed, \
+            and without a secret in the file it keeps its secret.
+
+            Senders post webhooks to /v1/sources/ORGANIZATION/NAME of the public listener, signed with the secret \
+            (Standard Webhooks). If a new webhook source has no secret, one is generated and shown once.
             """
                 + HelpText.exitCodes([
                     0: "The source is created or changed.",

@@ -16,8 +16,9 @@ struct TokensCommand: AsyncParsableCommand {
               sluice tokens list 0192f0c1-2345-7abc-8def-0123456789ab
 
             A program that reports changes made outside of Sluice, such as in a CRM, sends them to POST /v1/ingest \
-            with a service token of the organization. Tokens of one source share the ids of their events, so that one \
-            token can replace another. For users' and operators' tokens, see `sluice token`.
+            with a service token of the organization. Each event id is applied once per --source, regardless of the \
+            token, so a token can be replaced by another one of the same source. The name may be that of one of \
+            `sluice sources`, which then shares the event ids. For users' and operators' tokens, see `sluice token`.
 
             The commands change the database of SLUICE_DATABASE_URL. Gateways apply a change within 5 seconds.
             """,
@@ -33,8 +34,8 @@ struct CreateServiceTokenCommand: AsyncParsableCommand {
             EXAMPLES
               sluice tokens create 0192f0c1-2345-7abc-8def-0123456789ab --source crm
 
-            Prints the token; with --json, also its id. Sluice stores only a hash: if the token is lost, create \
-            another one and revoke it.
+            Prints the token; with --json, also its id. Sluice stores only a hash: if a token is lost, create another \
+            one and revoke the lost one.
             """
                 + HelpText.exitCodes([
                     1: "The organization does not exist, or the output could not be written completely."

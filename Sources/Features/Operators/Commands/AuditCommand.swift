@@ -19,13 +19,17 @@ struct AuditCommand: AsyncParsableCommand {
               sluice audit --action deleteOrganization --json
 
             Prints one line per action: the time, the operator, the action, whose data it concerned, the outcome and \
-            the reason; with --json, one JSON object per line. An action without an outcome was begun, but its end \
-            was not recorded. SLUICE_RETENTION_AUDIT_DAYS limits how long actions are kept.
+            the reason; with --json, one JSON object per line. If the outcome is missing, the action was started, but \
+            its end was not recorded: it may have succeeded. SLUICE_RETENTION_AUDIT_DAYS limits how long actions are \
+            kept.
 
             ACTIONS
               An action has the name of the operation (operationId) in the gateway's GET /openapi.json, regardless of \
-            whether /admin, the console or a command performed it. lookAtPayload is the exception: an operator read \
-            the payload of a mutation. These actions exist only as commands:
+            whether /admin, the console or a command performed it. One action is not an operation: lookAtPayload means \
+            that an operator read the payload of a mutation. `sluice migrate`, `sluice doctor` and commands that only \
+            list or show are not recorded.
+
+              These actions exist only as commands:
 
               importEntities        sluice import
               exportEntities        sluice export
@@ -35,6 +39,7 @@ struct AuditCommand: AsyncParsableCommand {
               renewKey              sluice keys renew
               addReader             sluice organizations readers add
               removeReader          sluice organizations readers remove
+              evaluateChannels      sluice channels evaluate
               setRightAfterRestore  sluice after-restore
             """ + HelpText.exitCodes([:])
     )
@@ -42,19 +47,24 @@ struct AuditCommand: AsyncParsableCommand {
     @Option(help: "Only actions on this organization (UUID).", transform: uuidArgument)
     var organization: UUID?
 
-    @Option(help: ArgumentHelp("Only actions of this operator; commands have the name cli:USER.", valueName: "name"))
+    @Option(
+        help: ArgumentHelp("Only actions of this operator; of commands: cli: and the system's user.", valueName: "name")
+    )
     var actor: String?
 
     @Option(help: ArgumentHelp("Only actions with this name, such as putUpstream.", valueName: "name"))
     var action: String?
 
-    @Option(help: ArgumentHelp("Only actions at or after this time.", valueName: "time"), transform: momentArgument)
+    @Option(
+        help: ArgumentHelp("Only actions at or after this time (RFC 3339) or date.", valueName: "time"),
+        transform: momentArgument
+    )
     var since: Timestamp?
 
     @Option(help: ArgumentHelp("Only actions before this time.", valueName: "time"), transform: momentArgument)
     var until: Timestamp?
 
-    @Option(help: ArgumentHelp("Maximum number of actions.", valueName: "number"))
+    @Option(help: ArgumentHelp("Maximum number of actions, 1 to 100000.", valueName: "number"))
     var limit = 100
 
     @OptionGroup var options: AdministrationOptions

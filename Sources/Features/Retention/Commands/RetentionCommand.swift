@@ -18,17 +18,26 @@ struct RetentionCommand: AsyncParsableCommand {
             Gateways run retention automatically every SLUICE_RETENTION_INTERVAL_SECONDS. Use the command to see what \
             a run would delete (--dry-run), or to delete it immediately.
 
-            Payloads of final mutations are deleted after SLUICE_RETENTION_SUCCEEDED_DAYS. After \
-            SLUICE_RETENTION_DAYS, idempotency records, rejected entries, tombstones with their ids, ids without an \
-            entity, and unsettled failures are deleted.
+            After SLUICE_RETENTION_SUCCEEDED_DAYS, it deletes the payloads of succeeded and discarded mutations, and \
+            delivered webhook messages. After SLUICE_RETENTION_DAYS:
+
+            - The records of mutations and rejected entries (idempotency records): if another device repeats such a \
+            mutation, it counts as new.
+            - The entries of deleted entities (tombstones) with their ids: a device that has not pulled since starts \
+            over.
+            - Failed and conflicting mutations, unless others depend on them: they are discarded, and the user's lane \
+            continues.
+            - Id mappings without an entity, and undelivered webhook messages.
+
+            After SLUICE_RETENTION_AUDIT_DAYS, it deletes operators' actions and ended bulk operations.
 
             Prints the number of rows of each kind, and progress to standard error. If a run was interrupted, the \
             next run continues.
             """
                 + HelpText.exitCodes([
                     0: "All expired data is deleted, or counted with --dry-run.",
-                    1: "Some rows were skipped, or another replica continued the run.",
-                    75: "Try again later: another replica runs retention. Nothing was deleted.",
+                    1: "Some rows were skipped, or another process took over the run; gateways try again.",
+                    75: "Try again later: another process runs retention. Nothing was deleted. Not with --dry-run.",
                 ])
     )
 

@@ -18,14 +18,19 @@ struct ExportCommand: AsyncParsableCommand {
               sluice export --organization 0192f0c1-2345-7abc-8def-0123456789ab --type contact | gzip > contacts.gz
 
             Use it to move an organization to another database, or to read its data with other programs. It does not \
-            replace backups. Each line is {"entity_type", "id", "owner", "occurred_at", "document", "cursor"}, as \
-            `sluice import` reads it. The file contains decrypted documents and entities that only their owner can \
-            see: protect it accordingly.
+            replace backups. Each line is {"entity_type", "id", "occurred_at", "document" or "deleted", "owner", \
+            "private", "cursor"}, as `sluice import` reads it. The file contains decrypted documents and entities that \
+            only their owner can see: protect it accordingly.
 
-            The last line of an entity is its state at the end of the export. --resume continues an interrupted \
-            export after its last complete line. For a complete export, --resume appends the changes since then.
+            An entity that changes during the export has several lines; the last one is valid. An entity that is \
+            deleted during the export appears as deleted.
 
-            Prints the number of entities to standard error if the entities go to standard output.
+            --resume continues an interrupted export after its last complete line. If the export was complete, it \
+            appends the changes made since. Use the same --type, --updated-since and --tombstones as before. After \
+            `sluice after-restore`, or if retention has removed deletions since, start a new export.
+
+            Prints the number of entities; with --json, as JSON. If the entities go to standard output, the number is \
+            printed to standard error, without --json only.
             """
                 + HelpText.exitCodes([
                     0: "The export is complete.",
@@ -43,7 +48,7 @@ struct ExportCommand: AsyncParsableCommand {
 
     @OptionGroup var transfer: TransferOptions
 
-    @Flag(help: "Include entities that were deleted before the export.")
+    @Flag(help: "Also include entities that were deleted before the export.")
     var tombstones = false
 
     @Flag(help: "Continue after the file's last complete line.")

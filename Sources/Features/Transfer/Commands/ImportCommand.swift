@@ -19,21 +19,23 @@ struct ImportCommand: AsyncParsableCommand {
               zcat all.ndjson.gz | sluice import --organization 0192f0c1-2345-7abc-8def-0123456789ab -
 
             Use it to move an organization's data to Sluice, or between databases. Each line is {"entity_type", "id", \
-            "document", "version" or "occurred_at", "owner", "deleted"}, as written by `sluice export`, or an event \
-            as accepted by POST /v1/ingest. Lines are applied by the rules of events, appear in the feed, and reach \
-            devices like other changes.
+            "document", "version" or "occurred_at", "owner", "deleted"}, as written by `sluice export`, or an event as \
+            accepted by POST /v1/ingest. A line replaces the entity, unless an earlier event or line about it is newer \
+            (by version, otherwise by time). Devices receive the changes like all others. Nothing is sent to the \
+            upstream.
 
-            If an import was interrupted, run it again: each line is applied once per --source. An import uses half \
-            of the time, and one tenth while the database is busy, unless --rate is given. It does not count against \
-            quotas. If the organization has a quota, the import commits half as many batches per second as the quota \
-            allows requests.
+            If an import was interrupted, run it again: lines with the same content, or the same event_id, are applied \
+            once per --source. Unless --rate is given, an import pauses so that it works half of the time, or one \
+            tenth while the database is busy. It does not use up the organization's quota of requests, but commits at \
+            most half as many batches per second as the quota allows requests.
 
-            Prints the numbers of applied and rejected lines. The first 20 rejected lines are printed to standard \
-            error, and all of them to the file of --errors.
+            Prints the numbers of applied and rejected lines; with --json, as JSON. The first 20 rejected lines are \
+            printed to standard error, and all of them to the file of --errors.
             """
                 + HelpText.exitCodes([
                     0: "All lines are applied, or were applied before.",
                     1: "Lines were rejected, or the import failed; standard error has the reason.",
+                    69: "The database is unreachable, or was unavailable or overloaded for too long; run it again.",
                 ])
     )
 
@@ -42,13 +44,20 @@ struct ImportCommand: AsyncParsableCommand {
 
     @OptionGroup var transfer: TransferOptions
 
-    @Option(help: ArgumentHelp("Source of the lines. Each line is applied once per source.", valueName: "name"))
+    @Option(
+        help: ArgumentHelp("Source of the lines. To apply the same lines again, use another name.", valueName: "name")
+    )
     var source = "import"
 
-    @Option(help: ArgumentHelp("File for the number and errors of every rejected line.", valueName: "file"))
+    @Option(
+        help: ArgumentHelp(
+            "File for the line number and the errors of each rejected line. Earlier content is replaced.",
+            valueName: "file"
+        )
+    )
     var errors: String?
 
-    @Flag(help: "Only check each line separately; write nothing.")
+    @Flag(help: "Only check each line by itself, not against stored data; write nothing.")
     var dryRun = false
 
     @OptionGroup var options: AdministrationOptions

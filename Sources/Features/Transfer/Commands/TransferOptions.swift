@@ -12,12 +12,20 @@ struct TransferOptions: ParsableArguments {
     var type: [String] = []
 
     @Option(
-        help: ArgumentHelp("Only entities changed at or after this time (RFC 3339).", valueName: "time"),
+        help: ArgumentHelp(
+            "Only entities changed at or after this time (RFC 3339). An import includes lines without a time.",
+            valueName: "time"
+        ),
         transform: momentArgument
     )
     var updatedSince: Timestamp?
 
-    @Option(help: ArgumentHelp("Lines per second, regardless of the database's load.", valueName: "number"))
+    @Option(
+        help: ArgumentHelp(
+            "Lines per second, regardless of the database's load. Default: depends on the load.",
+            valueName: "number"
+        )
+    )
     var rate: Int?
 
     func validate() throws {

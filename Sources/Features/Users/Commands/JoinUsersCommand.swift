@@ -21,17 +21,20 @@ struct JoinUsersCommand: AsyncParsableCommand {
               sluice users join --subject 'google-oauth2|1042' --into-subject 'auth0|6553da60a54af58e29493993' \
             --organization 0192f0c1-2345-7abc-8def-0123456789ab
 
-            For one person with two accounts. The first user's mutations follow those of the second, in their order, \
-            and each runs once. Everything else of the first user then belongs to the second, and tokens of both \
-            identify the second user.
+            For one person with two accounts. It cannot be undone, and there is no confirmation. The first user's \
+            mutations are appended to the second user's queue in the same order; none is lost or repeated. Everything \
+            else of the first user then belongs to the second, and tokens of both identify the second user. Users \
+            cannot be joined, for example, if a failure or conflict halts the queues of both.
 
             While users are being joined, for at least 8 seconds, requests of both are rejected. The command waits \
             for requests in flight for at most two minutes.
             """
                 + HelpText.exitCodes([
                     0: "The users are joined.",
-                    1: "Nothing was changed: a user does not exist, or the users cannot be joined.",
-                    75: "Try again immediately: requests are still in flight. Both users are rejected for two minutes.",
+                    1: "Nothing was changed: a user does not exist, or the users cannot be joined; standard error "
+                        + "has the reason.",
+                    75: "Requests are still in flight. Run the command again now: for two minutes, new requests of "
+                        + "both users are rejected, so that it can succeed.",
                 ])
     )
 
@@ -58,7 +61,7 @@ struct JoinUsersCommand: AsyncParsableCommand {
 
     @OptionGroup var issuer: IssuerOption
 
-    @Option(help: ArgumentHelp("Issuer of --into-subject, if different from --issuer.", valueName: "name"))
+    @Option(help: ArgumentHelp("Issuer of --into-subject. Default: that of --issuer.", valueName: "name"))
     var intoIssuer: String?
 
     @OptionGroup var options: AdministrationOptions

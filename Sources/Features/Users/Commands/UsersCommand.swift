@@ -35,13 +35,14 @@ struct AddUserCommand: AsyncParsableCommand {
             EXAMPLES
               sluice users add 'auth0|6553da60a54af58e29493993' --organization 0192f0c1-2345-7abc-8def-0123456789ab
 
-            Required only for organizations whose `provisioning` is `explicit`; others register a user with the first \
-            request. Add the user before or after the first token. If the issuer's tokens may contain UUIDs, a UUID \
-            is used as the user's id. Prints the user's UUID; with --json, the user.
+            Required only for organizations whose setting `provisioning` (PUT /admin/organizations/{id}) is \
+            `explicit`; others register a user with the first request. Add the user before or after the first token is \
+            issued. If the issuer's tokens may contain users' UUIDs (SLUICE_JWT_USER_IDS), a subject in the form of a \
+            UUID is the user's id. Prints the user's UUID; with --json, the user.
             """
                 + HelpText.exitCodes([
                     1: "The organization does not exist.",
-                    64: "Wrong usage, or no token of the issuer can contain this subject.",
+                    64: "Wrong usage, or the issuer's tokens contain only UUIDs and the subject is not a UUID.",
                 ])
     )
 
@@ -89,8 +90,8 @@ struct ListUsersCommand: AsyncParsableCommand {
               sluice users list --organization 0192f0c1-2345-7abc-8def-0123456789ab --subject \
             'auth0|6553da60a54af58e29493993' --json
 
-            Prints one line per user: the UUID, the time of the last request, the state if it is special, and the \
-            subjects. With --json, it prints one JSON object per line.
+            Prints one line per user: the UUID, the time of the last request, the subjects, and whether the user is \
+            not registered or was joined into another user. With --json, it prints one JSON object per line.
             """ + HelpText.exitCodes([1: "The organization does not exist."])
     )
 
@@ -159,8 +160,8 @@ struct ExportUserCommand: AsyncParsableCommand {
               sluice users export 0192f0c2-2345-7abc-8def-0123456789ab --organization \
             0192f0c1-2345-7abc-8def-0123456789ab > ada.ndjson
 
-            For a person's request for their data. Encrypted values are decrypted: protect the output accordingly. \
-            The last line has the kind "end"; if it is missing, the export was interrupted.
+            For a person's request for their data. Encrypted values are decrypted: protect the output accordingly. The \
+            last line has the kind "end"; if it is missing, the export was interrupted. --json has no effect.
             """
                 + HelpText.exitCodes([
                     0: "The export is complete.",

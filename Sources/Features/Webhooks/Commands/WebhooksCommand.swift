@@ -13,7 +13,7 @@ import UnixSignals
 struct WebhooksCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "webhooks",
-        abstract: "Receive webhooks during development; create their signing key.",
+        abstract: "Show webhooks during development; create the key that signs them.",
         discussion: """
             EXAMPLES
               sluice webhooks listen --secret whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD
@@ -36,8 +36,8 @@ struct CreateWebhookKeyCommand: AsyncParsableCommand {
 
             With this key, webhooks have a v1a signature (Ed25519) in addition to the v1 signature. The key for \
             receivers, whpk_…, is printed to standard error. It is also the public_key of GET \
-            /admin/organizations/{id}/webhooks. The file contains one key: > replaces the previous one, after which \
-            receivers need the new public key.
+            /admin/organizations/{id}/webhooks. The file must contain exactly one key. After you replace it, give the \
+            new public key to all receivers.
             """
                 + HelpText.exitCodes(
                     [
@@ -73,8 +73,8 @@ struct ListenCommand: AsyncParsableCommand {
             Receives webhooks at http://127.0.0.1:PORT/, with any path, and prints each of them. For a gateway on the \
             same machine, set SLUICE_WEBHOOK_ALLOWED_NETWORKS=127.0.0.0/8.
 
-            Responds with 204 if the signature is valid, or if it is not checked because neither --secret nor --key \
-            is given; otherwise with 400. Press Ctrl-C to stop.
+            Responds with the status of --answer if one signature is valid, or if signatures are not checked because \
+            neither --secret nor --key is given; otherwise with 400. Press Ctrl-C to stop.
             """
                 + HelpText.exitCodes(
                     [
@@ -90,19 +90,20 @@ struct ListenCommand: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "Secret of the webhook. Repeat it for the previous secret. Or set WEBHOOK_SECRET.",
+            "Secret of the webhook. Can be repeated, for the new and the previous secret. Default: the variable "
+                + "WEBHOOK_SECRET.",
             valueName: "whsec_…"
         )
     )
     var secret: [String] = []
 
-    @Option(help: ArgumentHelp("The gateway's public key, for v1a signatures.", valueName: "whpk_…"))
+    @Option(help: ArgumentHelp("The gateway's public key, for v1a signatures. Can be repeated.", valueName: "whpk_…"))
     var key: [String] = []
 
-    @Option(help: ArgumentHelp("Maximum age of a webhook in seconds.", valueName: "seconds"))
+    @Option(help: ArgumentHelp("Maximum age of a webhook, 0 to 86400.", valueName: "seconds"))
     var tolerance = WebhookVerifier.usualTolerance
 
-    @Option(help: ArgumentHelp("Status of responses to valid webhooks, to test a gateway.", valueName: "status"))
+    @Option(help: ArgumentHelp("Status of responses to valid webhooks, 200 to 599.", valueName: "status"))
     var answer = 204
 
     func validate() throws {
