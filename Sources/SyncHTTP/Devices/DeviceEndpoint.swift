@@ -28,7 +28,7 @@ struct DeviceEndpoint: Sendable {
     }
 }
 
-/// The body of a registration: `{}`, or none.
+/// The body of a registration: `{}`, or nothing.
 struct DeviceRegistration: Sendable {
     /// - Throws: `invalid_json`, or `invalid_request` with a pointer to the defect.
     init(body: [UInt8], limit: Int) throws(Problem) {
@@ -68,7 +68,7 @@ extension JSONWriter {
     }
 }
 
-/// `POST /v1/devices/{device_id}/pull`: the feed in a device's local ids.
+/// `POST /v1/devices/{device_id}/pull`: the feed, with a device's own ids.
 struct PullEndpoint: Sendable {
     /// The largest body, in bytes.
     private static let bodyBytes = 65_536
