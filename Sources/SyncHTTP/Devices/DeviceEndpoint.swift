@@ -57,7 +57,8 @@ extension DeviceRow: AnswerBody {
 }
 
 extension JSONWriter {
-    /// Writes `next_local_ids`: by entity type, the next number that a device assigns; null if no number is left.
+    /// Writes `next_local_ids`: for each entity type, the next number that the device assigns; null if no number is
+    /// left.
     mutating func nextLocalIDs(_ counters: [(type: String, next: Int64?)]) {
         member("next_local_ids") { writer in
             for (type, next) in counters {

@@ -189,7 +189,7 @@ struct SubscriberState {
         return queues()
     }
 
-    /// Begins the work; nil if there is no work now.
+    /// Begins the work, and returns it; nil if there is no work now.
     mutating func begin() -> Work? {
         guard hasWork else {
             isInHand = false

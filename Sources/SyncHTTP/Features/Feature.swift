@@ -33,7 +33,7 @@ package protocol Feature: Sendable {
     /// Adds routes to the operations listener, each with the operator scope that it requires.
     func addRoutes(to routes: inout OperatorRoutes, _ context: OperatorContext)
 
-    /// Services that start after the engine's and end before them.
+    /// Services that start after the engine's services and end before them.
     var services: [any Service] { get }
 
     /// Services that run as long as the operations listener, and end the streams that this listener serves.
