@@ -84,7 +84,7 @@ struct PushValidator {
         for entry in push.entries where entry.refusal != nil { judgeInvalid(entry) }
         for (rank, index) in order.order.enumerated() {
             guard let mutation = push.entries[index].mutation else { continue }
-            validator(mutation, index: index, rank: rank, isCyclic: order.cyclic.contains(index))
+            judge(mutation, index: index, rank: rank, isCyclic: order.cyclic.contains(index))
         }
     }
 
@@ -120,7 +120,7 @@ struct PushValidator {
         }
     }
 
-    private mutating func validator(_ mutation: Mutation, index: Int, rank: Int, isCyclic: Bool) {
+    private mutating func judge(_ mutation: Mutation, index: Int, rank: Int, isCyclic: Bool) {
         if let first = acceptedByKey[mutation.idempotencyKey], snapshot.knownByKey[mutation.idempotencyKey] == nil {
             return judgeAgain(mutation, index: index, first: first)
         }

@@ -153,5 +153,5 @@ package final class JWKSRefresher: Service, Sendable {
 
 extension JWKSRefresher: CustomStringConvertible {
     /// A short description for logs of services, because the members contain secrets.
-    package var description: String { "KeyKeeper" }
+    package var description: String { "JWKSRefresher" }
 }
