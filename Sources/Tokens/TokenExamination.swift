@@ -150,7 +150,7 @@ package enum TokenError: Error, Sendable, Hashable {
         case .notYetValid: "The token is not valid yet: claim `nbf` is in the future."
         case .wrongIssuer: "The token's issuer is not accepted: claim `iss` is a different issuer."
         case .wrongAudience(let name):
-            "The token is for another audience: claim `\(name)` does not contain this one."
+            "The token is for another audience: claim `\(name)` does not contain the gateway's."
         case .missingClaim(let name): "Claim `\(name)` of the token is missing."
         case .malformedClaim(let name, let form): "Claim `\(name)` of the token must be \(form)."
         case .algorithmNotAllowed: "The token's algorithm is not accepted."

@@ -193,7 +193,7 @@ struct TokenText {
             }
             // `crit` lists extensions that a reader must support, and this reader supports no extensions
             if let critical = members["crit"], !critical.isNull {
-                throw .malformedHeader("crit", mustBe: "absent: no extensions are understood")
+                throw .malformedHeader("crit", mustBe: "absent: extensions are not supported")
             }
         }
     }

@@ -155,12 +155,12 @@ public struct BatchProbe: Sendable {
         let status = "it answered \(fetched.status)"
         switch BatchAnswer(.response(response), to: batch, now: Timestamp(microseconds: 0)) {
         case .unsupported where [402, 403].contains(fetched.status), .split where fetched.status != 413:
-            return Finding(isSupported: nil, detail: "\(status) to the batch, which does not show it")
+            return Finding(isSupported: nil, detail: "\(status) to the batch; its support of batches is unknown")
         case .unsupported, .split:
             return Finding(isSupported: false, detail: Self.unsupported(status, fetched.body))
         case .parts(let answers):
             guard (200...299).contains(fetched.status) else {
-                return Finding(isSupported: nil, detail: "\(status) to the batch, which does not show it")
+                return Finding(isSupported: nil, detail: "\(status) to the batch; its support of batches is unknown")
             }
             let isWhole = answers.allSatisfy { if case .response = $0 { true } else { false } }
             if isWhole {

@@ -344,7 +344,7 @@ extension BuiltInStore.Write {
         if let stored, let role = access.role(of: writer.user, on: stored.channels ?? []), role != .write {
             if case .unchanged = outcome { return nil }
             if operation == .create, !stored.isDeleted { return nil }
-            return .forbidden("you may read the entity, and not write it")
+            return .forbidden("you may read the entity, but not write it")
         }
         guard case .applied(let next, _, _) = outcome, let document = next.document, operation != .create else {
             return nil

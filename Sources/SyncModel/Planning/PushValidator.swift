@@ -300,8 +300,8 @@ extension Problem {
     /// Such a repeat is not compared.
     static func tooManyToCompare(index: Int) -> Problem {
         let detail =
-            "this key was used before, and the repeated entries of a push may contain \(ComparedIDs.limit) ids to "
-            + "compare; send this one again in another push"
+            "this key was used before, and the repeated entries of this push contain more than \(ComparedIDs.limit) ids "
+            + "to compare; send this entry again in another push"
         return Problem(.validationFailed, pointer: "/mutations/\(index)", rule: Rule.range, detail)
     }
 

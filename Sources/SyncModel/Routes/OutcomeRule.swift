@@ -166,7 +166,7 @@ extension OutcomeRule {
             let place = "\(pointer)/\(index)"
             guard let rule = OutcomeRule(element, at: place, &errors) else { continue }
             if let first = rules.first(where: { $0.covers(rule) }) {
-                let detail = "the rule never decides: each answer that matches it matches \(first.place) before"
+                let detail = "the rule never decides: each answer that it matches is already matched by \(first.place)"
                 errors.append(ProblemDetail(pointer: place, rule: Rule.range, detail: detail))
             }
             rules.append(rule)

@@ -90,7 +90,7 @@ public struct DiscardPlanner {
         if let lost = knowledge.lost[node.id] {
             let words = subjects.values.first { $0.entity.clientID == lost }?.entity.words
             let name = words ?? "client id \(lost.lowercased)"
-            let detail = "needs \(name), but the mutation that creates it was discarded"
+            let detail = "the mutation needs \(name), whose create was discarded"
             release.problem = Problem(.dependencyRejected, detail)
         }
         return release

@@ -45,10 +45,12 @@ public struct RestartPlanner {
     ) throws(Problem) -> RestartPlanner {
         try subject.require(MutationStatus.forAPerson, to: "retry")
         if subject.mayHaveTakenEffect, !request.edit.isEmpty, !request.isForced {
-            let last = subject.hasTakenEffect ? "took effect upstream" : "is of unknown outcome"
+            let last =
+                subject.hasTakenEffect
+                ? "the last attempt took effect at the upstream" : "the outcome of the last attempt is unknown"
             throw Problem(
                 .statusTransitionMustBeValid,
-                "the last attempt \(last), so an edited retry could take effect in addition to it;"
+                "\(last), so an edited retry could take effect in addition to it;"
                     + " retry it unchanged, or accept this with \"force\": true"
             )
         }
@@ -235,7 +237,7 @@ public struct RestartPlanner {
         let dependants = Set(graph.all(of: [subject.record.id]).map(\.id))
         let circular = addedDependencies.first { dependants.contains($0) || $0 == subject.record.id }
         guard let circular else { return }
-        let detail = "would wait for mutation \(circular.lowercased), which waits for this one"
+        let detail = "the mutation would wait for mutation \(circular.lowercased), which waits for it"
         let pointer = edit.payload != nil ? "/payload" : edit.endpoint != nil ? "/endpoint" : ""
         throw Problem(.validationFailed, pointer: pointer, rule: Rule.dependencies, detail)
     }

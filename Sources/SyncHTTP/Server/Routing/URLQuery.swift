@@ -133,7 +133,7 @@ package struct URLQuery: Sendable {
         let names = values.filter { $0.name == name }.map(\.value)
         let limit = ChannelName.limitOfRequest
         guard names.allSatisfy(ChannelName.isValid), names.count <= limit else {
-            throw Self.invalid(name, "must be up to \(limit) channels' names, each its own parameter")
+            throw Self.invalid(name, "must be at most \(limit) names of channels, each in a separate parameter")
         }
         return names.isEmpty ? nil : names
     }
