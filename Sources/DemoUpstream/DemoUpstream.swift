@@ -148,8 +148,8 @@ final class DemoConnection: ChannelInboundHandler {
         if isTooLarge {
             return DemoAnswer(status: 413, remark: "a body may have at most \(DemoDocument.maximumBytes) bytes")
         }
-        // `sluice dev` sends a colleague's edit with the gateway's HTTP client, which adds an idempotency key; here the
-        // key is ignored, because the edit is not a replay
+        // `sluice dev` sends a colleague's edit with the gateway's HTTP client, which adds an idempotency key; this API
+        // ignores the key, because the edit is not a replay
         let isColleague = head.headers.contains(name: "x-demo-colleague")
         return answer(
             DemoRequest(

@@ -73,7 +73,7 @@ extension Int64 {
     }
 }
 
-/// Conversions that take about ten nanoseconds. Those of Foundation take several hundred.
+/// Conversions that take about ten nanoseconds. Foundation's conversions take several hundred.
 extension UUID {
     private static let textLength = 36
 

@@ -46,7 +46,7 @@ package struct HTTPUpstreamConfiguration: Sendable {
                 let decoder = try pipeline.handler(type: ByteToMessageHandler<HTTPResponseDecoder>.self)
                 try pipeline.addHandlers([StatusCheck(), UnsolicitedResponseGuard()], position: .after(decoder))
                 try pipeline.addHandler(SingleFlushHandler(), position: .first)
-                // large enough to read with one call all data that an upstream sent at the same time
+                // the buffer is so large that data which an upstream sent together are read with one call
                 try channel.syncOptions?.setOption(
                     .recvAllocator,
                     value: AdaptiveRecvByteBufferAllocator(minimum: 16_384, initial: 16_384, maximum: 65_536)

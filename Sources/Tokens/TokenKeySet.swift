@@ -39,7 +39,7 @@ struct TokenKeySet: Sendable {
     /// The keys that may have signed a token with this header.
     ///
     /// A key with an id is a candidate only for tokens with this id or without an id. A key without an id (a secret, or
-    /// a key in PEM) is a candidate for all tokens of its algorithm, unless the token's id is that of another key.
+    /// a key in PEM) is a candidate for all tokens of its algorithm, unless the token has the id of another key.
     func candidates(algorithm: String, id: String?) throws(TokenError) -> [TokenKey] {
         guard let algorithm = TokenAlgorithm(rawValue: algorithm) else { throw .algorithmNotAllowed }
         let id = id.map { ByteExactString($0) }

@@ -99,7 +99,7 @@ package final class OTLPSender: Sendable {
     }
 }
 
-/// Ended spans that wait for the exporter. It is bounded: if the receiver is too slow, new spans are dropped.
+/// Ended spans that wait for the exporter. If the receiver is too slow and the queue is full, new spans are dropped.
 ///
 /// Adding a span never waits.
 package final class SpanQueue: Sendable {

@@ -48,8 +48,8 @@ extension Settings {
         return configuration
     }
 
-    /// Returns the verifier of clients' tokens, and the signer of tokens for upstreams; the latter is nil without a
-    /// signing key.
+    /// Returns the verifier of clients' tokens, and the signer of tokens for upstreams. Without a signing key, the
+    /// signer is nil.
     ///
     /// - Throws: the errors of all keys.
     package func keys() async throws(ConfigurationError) -> (verifier: TokenVerifier, signer: RequestSigner?) {

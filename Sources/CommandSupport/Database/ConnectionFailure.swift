@@ -79,7 +79,7 @@ package struct ConnectionFailure: Sendable, Equatable {
 }
 
 extension PostgresError {
-    /// Whether the failure is that of the database as a whole, not of a statement.
+    /// Whether the database as a whole failed, not a statement.
     package var isOfConnection: Bool { isUnavailable || kind == .timedOut }
 }
 

@@ -61,7 +61,7 @@ package struct AdministrationOptions: ParsableArguments {
     /// Runs an act on the database with the settings, and closes the store. Prints a problem and ends the command if
     /// the act fails.
     ///
-    /// If the act did nothing, the audit log records `nothing`, which the terminal shows.
+    /// If `body` returns nil, the audit log and the terminal get the failure `nothing`.
     ///
     /// - Parameters:
     ///   - act: the act as recorded in the audit log; nil if nothing changes.

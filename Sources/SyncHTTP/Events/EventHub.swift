@@ -163,7 +163,7 @@ final class EventHub: Service {
     // MARK: - Checks of callers
 
     private func runCheckLoop() async {
-        // the interval is not longer than that of keep-alives
+        // callers are checked at least as often as keep-alives are sent
         let interval = min(configuration.streamCheckInterval, configuration.keepAlive)
         while (try? await Task.sleep(for: interval)) != nil {
             // the state is unknown at the moment; the next check reads it

@@ -188,7 +188,7 @@ package struct AnswerContents {
 
     /// The number of bytes of contents that the response may still contain.
     private var room: Int
-    /// The JSON Pointer to an entity in the response, and the entity's state there.
+    /// The JSON Pointer to each entity in the response, and the entity's state at that place.
     private var places: [EntityKey: (place: String, state: [UInt8])] = [:]
 
     /// - Parameter room: the maximum number of bytes of contents. Contents up to ``WorkBounds/small`` do not count.

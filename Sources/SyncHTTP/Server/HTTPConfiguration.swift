@@ -119,7 +119,7 @@ package struct HTTPConfiguration: Sendable {
 package struct ListenAddress: Sendable, Hashable {
     /// A name or an IP address; an IPv6 address has no brackets.
     package var host: String
-    /// The port; with 0 the system chooses one.
+    /// The port; if it is 0, the system chooses a port.
     package var port: Int
 
     package init(host: String, port: Int) {

@@ -8,7 +8,7 @@ public struct Backlog: Sendable, Hashable {
 
         public init() {}
 
-        /// The number of mutations with a status; 0 for a final one.
+        /// The number of mutations with a status; 0 for a final status.
         public subscript(status: MutationStatus) -> Int64 { numbers[status] ?? 0 }
 
         public mutating func add(_ number: Int64, of status: MutationStatus) {
@@ -50,7 +50,7 @@ public struct Backlog: Sendable, Hashable {
         /// The device's time.
         public var createdAt: Timestamp
         public var acceptedAt: Timestamp
-        /// Mutations that this one waits for while it is blocked.
+        /// Mutations for which this mutation waits while it is blocked.
         public var dependsOn: [UUID] = []
 
         /// A mutation of which no request was sent. The device's time is set to the gateway's.
@@ -76,7 +76,7 @@ public struct Backlog: Sendable, Hashable {
         }
     }
 
-    /// The user's devices, the one seen last first.
+    /// The user's devices. The device that was seen last comes first.
     public var devices: [Device] = []
     /// The mutations of all devices.
     public var counts = Counts()

@@ -69,8 +69,8 @@ public enum BatchAnswer: Sendable {
 
     /// Interprets the answer to a batch.
     ///
-    /// An answer to the whole batch never settles a part: its id, document, ETag, conflict or success is not that of a
-    /// part.
+    /// An answer to the whole batch never settles a part, because its id, document, ETag, conflict or success belongs
+    /// to no part.
     ///
     /// - Parameter answer: the answer to the request that contains the batch.
     public init(_ answer: UpstreamAnswer, to batch: BatchRequest, now: Timestamp) {
@@ -144,7 +144,7 @@ public enum BatchAnswer: Sendable {
         return .response(response)
     }
 
-    /// The headers of a part, in lower case, without those that have two different values.
+    /// The headers of a part, in lower case, without headers that have two different values.
     private static func headers(
         _ answer: JSONValue
     ) -> (values: [ByteExactString: String], ambiguous: Set<ByteExactString>) {

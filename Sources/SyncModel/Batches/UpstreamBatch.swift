@@ -2,7 +2,7 @@ import Crypto
 public import FoundationEssentials
 public import JSONText
 
-/// How an upstream accepts several requests in one.
+/// An upstream's settings for batches, which are several requests in one.
 public struct UpstreamBatch: Sendable, Hashable {
     /// The maximum number of payload bytes in a batch, unless a single part has more.
     static let maximumBytes = 1_048_576
@@ -117,7 +117,7 @@ extension BatchRequest {
 
 /// A harmless batch that shows whether an upstream takes batches: its parts only read.
 public struct BatchProbe: Sendable {
-    /// What the answer to the batch shows.
+    /// The result of a probe.
     public struct Finding: Sendable, Hashable {
         /// Nil if the answer does not show it.
         public let isSupported: Bool?

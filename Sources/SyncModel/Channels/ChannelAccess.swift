@@ -35,7 +35,7 @@ public struct ChannelAccess: Sendable {
 /// The source of a grant.
 public enum GrantSource: Sendable, Hashable {
     case `operator`
-    /// A user who was joined into this one.
+    /// Another user who was joined into this user.
     case user(UUID)
     /// The claim of an issuer's tokens, and the user whom the tokens name. That user may have been joined into another
     /// user.
@@ -99,8 +99,7 @@ extension EntityState {
             // a tombstone stays in the channels of the last document
             if !isDeleted { next.channels = rules.ids(document: document, id: id, owner: owner) }
             if isDeleted, channels == nil { next.channels = [] }
-            // a deletion ends the entity's grants, also those by `grants` that have since been removed from its type's
-            // settings
+            // a deletion ends all of the entity's grants, even if its type's settings no longer have `grants`
             let mayGrant = isDeleted || !rules.grants.isEmpty
             next.grants = mayGrant ? rules.granted(document: document, id: id, owner: owner) : nil
         } else {
@@ -125,7 +124,7 @@ extension EntityState {
     }
 }
 
-/// What a write of an entity changes in its stays.
+/// The changes that a write of an entity makes in its stays.
 public struct StayChanges: Sendable, Hashable {
     public var moved: [ChannelID] = []
     public var joined: [ChannelID] = []

@@ -65,7 +65,7 @@ public enum ChannelName {
     public static func name(ofUser user: UUID) -> String { "user/" + user.lowercased }
 }
 
-/// What a user may do with the entities of a channel.
+/// The role of a user in a channel, which determines the user's rights to its entities.
 public enum ChannelRole: String, Sendable, Hashable, CaseIterable, Comparable {
     case read
     /// Includes reading.

@@ -13,7 +13,7 @@ public struct ChannelPull: Sendable {
     private let filter: UInt64
     /// The channels that the request names; nil for all.
     private let requested: Set<ChannelID>?
-    /// Whether a request that names channels includes the entities without channels, and those of the user's own
+    /// Whether a request that names channels includes the entities without channels, and the entities in the user's own
     /// channel.
     private let hasOthers: Bool
     /// The channels that the user holds now and that the request includes.

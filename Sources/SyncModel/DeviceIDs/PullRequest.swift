@@ -19,7 +19,7 @@ public struct PullRequest: Sendable {
     public private(set) var wait = 0
     /// The channels to which the pull is restricted; nil for all that the user sees.
     public private(set) var channels: [String]?
-    /// Whether a pull restricted to channels includes the entities without channels, and those of the user's own
+    /// Whether a pull restricted to channels includes the entities without channels, and the entities in the user's own
     /// channel.
     public private(set) var includesOthers = false
     /// The cursor `next` of the newest page that the device has, of any filter; nil if that is ``since``.

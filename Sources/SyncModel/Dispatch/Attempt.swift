@@ -305,7 +305,7 @@ extension Attempt {
 
     /// - Parameters:
     ///   - document: the pointer at which a rule finds the current document.
-    ///   - words: the response as a sentence; nil for the usual one.
+    ///   - words: the response as a sentence; nil for the default sentence.
     func conflict(_ response: UpstreamResponse, at document: String? = nil, _ words: String? = nil) -> Outcome {
         let found = entity(in: response, document: document)
         // an answer to an update shows the entity only if it has the entity's id
@@ -357,8 +357,8 @@ extension Attempt {
 
     private func overridden(_ conflict: Outcome, _ shown: UpstreamEntity?) -> Outcome {
         let id = dispatch.serverID ?? shown?.id
-        // with a route, a new revision's request is built as the first one; so only a `replace` route can overwrite an
-        // entity
+        // with a route, the request of each revision is built in the same way; so only a `replace` route can overwrite
+        // an entity
         if upstream.route != nil, mutation.operation == .create, !(dispatch.type.routes?.has(.replace) ?? false) {
             return conflict
         }

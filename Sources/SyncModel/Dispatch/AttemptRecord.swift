@@ -123,7 +123,7 @@ extension AttemptRecord.Result {
 }
 
 extension QueuedMutation {
-    /// Whether no request was sent for the mutation before this one.
+    /// Whether no earlier request was sent for the mutation.
     fileprivate var isUntried: Bool { attemptCount == 0 && revision == 1 && hold == nil && !isOutcomeUnknown }
 }
 

@@ -82,7 +82,7 @@ struct CreatedLocation {
         }
     }
 
-    /// Whether an authority is equal to that of the base URL.
+    /// Whether an authority equals the authority of the base URL.
     ///
     /// If a proxy terminates TLS, the two URLs may have different schemes, each with its own default port.
     private func isOwn(_ authority: Substring, isTLS: Bool) -> Bool {
@@ -144,10 +144,10 @@ struct CreatedLocation {
 
     /// Whether segments are the path of the request's collection.
     ///
-    /// Servers behind a proxy may not know the first segments of the base URL, and many name an entity of a nested
-    /// collection (`/lists/5/items`) directly (`/items/77`). So it is enough if the `Location`'s path, or its part
-    /// after the base URL's path, is the end of the collection's path. The comparison ignores case, because many
-    /// servers normalize the case.
+    /// Servers behind a proxy may not know the first segments of the base URL, and many servers use a direct path
+    /// (`/items/77`) for an entity of a nested collection (`/lists/5/items`). So it is enough if the `Location`'s path,
+    /// or its part after the base URL's path, is the end of the collection's path. The comparison ignores case, because
+    /// many servers normalize the case.
     private func isCollection(_ segments: [String]) -> Bool {
         let (found, own) = (segments.map(Self.folded), collection.map(Self.folded))
         if found == own { return true }

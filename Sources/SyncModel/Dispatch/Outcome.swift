@@ -154,7 +154,7 @@ public struct Outcome: Sendable {
         status == .pending && nextRetryAt != nil && kind != .misconfigured && kind != .refused
     }
 
-    /// Whether a mutation that depends on this one may run (product rule 3).
+    /// Whether a mutation that depends on this mutation may run (product rule 3).
     public var satisfiesDependants: Bool {
         status.satisfiesDependants(settledBy: resolution)
     }

@@ -165,7 +165,7 @@ public final class Dispatch: Sendable {
         self.destination = destination
     }
 
-    /// The number of requests including this one. It is the attempt count if this request fails.
+    /// The number of requests, including this request. If it fails, this is the attempt count.
     public var attempts: Int16 { mutation.attemptCount + 1 }
 
     /// Whether a request that is sent at this time would time out before the lease expires.

@@ -96,8 +96,8 @@ struct UpstreamEntity {
     ///
     /// A 202 contains no entity: the request is processed later, and the body describes that (RFC 9110, 15.3.3).
     ///
-    /// - Parameter documentPointer: the pointer to the document; nil for the object that holds the id. A document that
-    ///   contains another id is that of another entity.
+    /// - Parameter documentPointer: the pointer to the document; nil for the object that holds the id. A document with
+    ///   another id belongs to another entity.
     init?(in response: UpstreamResponse, idPointer: String, documentPointer: String? = nil) {
         guard let root = Self.root(of: response), let id = Self.id(at: idPointer, in: root),
             let step = idPointer.lastIndex(of: "/")

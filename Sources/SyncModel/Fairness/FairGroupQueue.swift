@@ -40,8 +40,8 @@ public struct GroupLimits: Sendable {
 ///
 /// If organizations are in shards, all jobs of a group are of one shard.
 ///
-/// Each organization has its worker. Heavy jobs go to a separate worker, the last one. A group takes as long as its
-/// heaviest member, and a small push should not wait for the megabytes of another user.
+/// Each organization has its worker. Heavy jobs go to a separate worker, which has the highest number. A group takes as
+/// long as its heaviest member, and a small push should not wait for the megabytes of another user.
 ///
 /// Turns depend on the cost that committers measure (``CostLedger``, ``CostOrderedQueue``). An organization whose jobs
 /// take ten times as long has a tenth of the turns while others wait.
@@ -157,7 +157,7 @@ public struct FairGroupQueue: Sendable {
         // organizations that are not due, because their jobs were costly
         var owing: [UUID] = []
         var isSample = false
-        // each organization once, in turn
+        // considers each organization once, in the order of turns
         while !group.isFull, passed.count < Self.scanLimit, let id = workers[worker].popFirst() {
             if !turns[worker].isDue(id) {
                 owing.append(id)
@@ -187,7 +187,8 @@ public struct FairGroupQueue: Sendable {
 
     /// Takes further jobs of organizations, round by round.
     ///
-    /// - Parameter owing: the organizations that are not due yet; those of which a job is taken are moved to `taken`.
+    /// - Parameter owing: the organizations that are not due yet. If a job of an organization is taken, the
+    ///   organization is moved to `taken`.
     private mutating func takeAgain(at worker: Int, _ group: inout Group, _ taken: inout [UUID], _ owing: inout [UUID])
     {
         var again = taken + owing
@@ -282,7 +283,7 @@ public struct FairGroupQueue: Sendable {
         return place
     }
 
-    /// The worker for an organization's light jobs: the organization's worker, or an idle one.
+    /// The worker for an organization's light jobs: the organization's worker, or an idle worker.
     ///
     /// An idle worker is used while the load is uneven, for organizations with a small share of the work. Their jobs do
     /// not wait for the group of a busy organization while another worker has nothing to do.

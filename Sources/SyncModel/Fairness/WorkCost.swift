@@ -2,7 +2,7 @@
 ///
 /// A small request can name documents of a megabyte each, so the size of its body does not predict its cost. These
 /// bounds apply before data are read. Statements count the bytes of the rows that they would return, and omit values
-/// that exceed a bound. Planners refuse a unit of work that exceeds a bound by itself.
+/// that exceed a bound. Planners refuse a unit of work that exceeds a bound even if it is processed alone.
 public enum WorkBounds {
     /// The maximum number of bytes of entities, upstreams' bodies, stored errors and lists of blockers in one answer.
     ///

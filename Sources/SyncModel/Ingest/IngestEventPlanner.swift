@@ -119,7 +119,7 @@ struct IngestEventPlanner {
 
     /// Whether this event begins a new sequence of the entity's versions.
     ///
-    /// The earlier versions are those of another row.
+    /// The earlier versions belong to another row.
     private func restartsVersions(over stored: EntityState?) -> Bool {
         switch event.lineage {
         case .continues: false
@@ -150,8 +150,8 @@ struct IngestEventPlanner {
         // an event that is not newer than the known state need not wait
         if isKnown(stored, state) { return false }
         if state.requests(about: key).contains(where: { $0.isInFlight(at: context.now) }) { return true }
-        // the entity may be that of a create in flight, whose response is outstanding; the event does not wait for
-        // creates that were sent after its arrival
+        // a create in flight may have created the entity; the event does not wait for creates that were sent after its
+        // arrival
         guard stored == nil, event.operation == .upsert, let first = state.firstCreates[type.name] else { return false }
         return first <= receivedAt
     }
@@ -285,7 +285,7 @@ struct IngestEventPlanner {
         )
     }
 
-    /// Writes the next state, unless it equals the stored one.
+    /// Writes the next state, unless it equals the stored state.
     ///
     /// An equal state is not written, so that no user gets a conflict because of it.
     ///
@@ -314,7 +314,7 @@ struct IngestEventPlanner {
 extension EntityState {
     /// Whether the entity was deleted before any user saw it, or with its owner.
     ///
-    /// No user sees it, so an event about it is treated as one about a new entity.
+    /// No user sees it, so an event about it is treated like an event about a new entity.
     fileprivate var isNobodysTombstone: Bool {
         isDeleted && (owner == Writer.elsewhere.user || owner == Writer.erased)
     }

@@ -136,7 +136,7 @@ public struct IngestEvent: Sendable, Hashable {
     @Exact public private(set) var entityType: String
     /// The entity's permanent id.
     public let entityID: ServerID
-    /// How recent the edit is. At least one of the version and the time of the edit is set.
+    /// The version and the time of the edit, of which at least one is set.
     public let mark: SourceMark
     public let operation: IngestOperation
     /// A JSON object; nil for a deletion.

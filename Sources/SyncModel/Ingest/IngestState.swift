@@ -7,7 +7,7 @@ import JSONText
 /// it.
 public struct IngestState: Sendable {
     public var entities = EntityTable()
-    /// How recent the known state of an entity is.
+    /// The marks of the known states of entities, which show how recent the states are.
     ///
     /// The marks are versions and times of the system that owns the entity.
     public var marks: [EntityKey: SourceMark] = [:]

@@ -6,7 +6,7 @@ public import FoundationEssentials
 public struct SentRecord: Sendable, Hashable {
     /// The longest time of a request in flight, in seconds: longer than any time-out.
     public static let flightSeconds: Double = 120
-    /// How long a value or version identifies an echo, in seconds.
+    /// The time for which a value or version identifies an echo, in seconds.
     ///
     /// A key identifies an echo as long as the record is kept.
     public static let valueSeconds: Double = 86_400
@@ -99,7 +99,7 @@ public struct SentRequest: Sendable, Hashable {
     }
 }
 
-/// How recent a state of an entity is, as a version and a time of the system that owns the entity.
+/// A version and a time of the system that owns the entity, which show how recent a state of the entity is.
 public struct SourceMark: Sendable, Hashable {
     /// A number that grows with each change of the entity.
     public var version: Int64?

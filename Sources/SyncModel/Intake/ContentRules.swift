@@ -61,8 +61,8 @@ enum ContentRules {
 
 /// Rules for a mutation's headers, an object of strings.
 ///
-/// Headers that the gateway or the connection sets are not permitted. The permitted headers are those that are allowed
-/// in every organization, and those that an operator allows for the organization.
+/// Headers that the gateway or the connection sets are not permitted. Permitted are the headers that are allowed in
+/// every organization, and those that an operator allows for this organization.
 enum HeaderRules {
     static let maximumCount = 32
 

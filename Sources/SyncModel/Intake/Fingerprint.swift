@@ -100,13 +100,13 @@ public struct Fingerprint: Sendable, Hashable {
 
     // MARK: - Comparing
 
-    /// Pairs of UUIDs that differ between two attempts; nil if the attempts differ in anything else.
+    /// Pairs of UUIDs that differ between two attempts; nil if the attempts have any other difference.
     func differences(from other: Fingerprint) -> [(stored: UUID, given: UUID)]? {
         guard digest == other.digest, identifiers.count == other.identifiers.count else { return nil }
         return zip(identifiers, other.identifiers).filter { $0 != $1 }.map { (stored: $0, given: $1) }
     }
 
-    /// The places of ids, and whether the first UUID is that of the entity; nil if the places were not stored.
+    /// The places of ids, and whether the first UUID is the entity's id; nil if the places were not stored.
     var layout: (places: [IDPlaces.Place], namesEntity: Bool)? {
         guard let places = IDPlaces.places(places) else { return nil }
         let rest = identifiers.count - places.count { $0.number == nil }

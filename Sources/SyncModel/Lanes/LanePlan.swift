@@ -307,7 +307,7 @@ public final class LanePlan {
             }
         }
         lane.markInFlight(flights.first?.id ?? starts.dispatches.first?.mutation.id)
-        // further mutations may be due after those that ended without being sent
+        // some mutations ended without being sent, so further mutations may be due
         let isIncomplete = !outcomes.isEmpty
         if flights.isEmpty, starts.dispatches.isEmpty, !isIncomplete {
             if lane.haltedBy != nil { return release(at: nil) }

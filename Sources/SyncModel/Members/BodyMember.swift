@@ -143,7 +143,7 @@ package enum Change<Value: Sendable>: Sendable {
     }
 }
 
-/// Collects the members of a table, one per line.
+/// Collects the members of a table, which are written one per line.
 @resultBuilder
 package enum BodyMemberBuilder<Body, View> {
     package static func buildExpression(_ member: BodyMember<Body, View>) -> [BodyMember<Body, View>] { [member] }

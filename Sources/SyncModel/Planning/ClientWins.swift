@@ -43,7 +43,7 @@ public enum ClientWins {
 
     /// A PUT to the existing entity, below the collection of the create.
     ///
-    /// Nil for a global id: an entity with the same global id is a different entity, not an earlier state of this one.
+    /// Nil for a global id, because the existing entity with this id is another entity than the created one.
     private static func create(_ endpoint: String, _ idSpace: IDSpace, _ serverID: ServerID?) -> SentRequest? {
         guard idSpace != .shared, let serverID, !endpoint.isEmpty else { return nil }
         let parts = endpoint.split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)

@@ -185,7 +185,7 @@ public struct EntityTable: Sendable {
 
     private mutating func set(_ key: EntityKey, _ state: EntityState, lastWrite: Int?) {
         let slot = Slot(key: key, state: state, lastWrite: lastWrite)
-        // one look-up for a new entity, since most entities are new
+        // a new entity needs only one look-up, because most entities are new
         if let place = places.updateValue(slots.count, forKey: key) {
             places[key] = place
             slots[place] = slot

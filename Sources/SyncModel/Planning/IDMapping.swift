@@ -24,7 +24,7 @@ public struct IDMapping: Sendable, Hashable {
     /// over the client id.
     public let isAbandoned: Bool
 
-    /// Creates a mapping. The default values are those of a mapping whose create has not run yet.
+    /// Creates a mapping. By default, its create has not run yet.
     public init(
         entityType: String,
         client: ClientName,

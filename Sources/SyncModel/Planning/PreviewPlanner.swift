@@ -12,7 +12,7 @@ public struct PreviewPlanner {
     let context: PushPlanner.Context
     let entities: EntityTable
     private let plan: PushPlan
-    /// Client ids, including those that represent device ids, by the invented ids.
+    /// The client ids by the invented ids. They include client ids that represent device ids.
     private let madeUp: [UUID: ServerID]
     /// A planner with an arbitrary lease.
     ///

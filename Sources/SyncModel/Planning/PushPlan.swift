@@ -12,7 +12,7 @@ public struct PushPlan: Sendable {
     public var unresolvedIDs: UnresolvedIDHistory?
     /// The accepted mutations, in running order.
     public var mutations: [NewMutation] = []
-    /// New mappings, one row each, including pending mappings and mappings of device ids.
+    /// New mappings, including pending mappings and mappings of device ids. Each is a row.
     public var mappings: [NewMapping] = []
     /// Device ids that a pull assigned and that this push uses for the first time.
     ///

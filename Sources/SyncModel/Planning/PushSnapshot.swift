@@ -41,7 +41,7 @@ public struct PushSnapshot: Sendable {
     ///
     /// They are device ids of first attempts, and device ids of deleted entities.
     public var comparedIDs: [UUID: [ServerID]] = [:]
-    /// Repeats with so many ids that these are not looked up together with those of other repeats.
+    /// Indices of repeats that are not compared in this push, because they have too many ids to look up.
     public var uncompared: Set<Int> = []
     /// Open mutations on entities of the push.
     public var open: [OpenMutation] = []
@@ -81,7 +81,7 @@ public struct ComparedIDs: Sendable {
     /// The maximum number of ids that are looked up for one push.
     public static let limit = 20_000
 
-    /// An id of a device, which may be another device than the pushing one.
+    /// An id of a device. This device may not be the pushing device.
     public struct OfDevice: Sendable, Hashable {
         public let device: UUID
         public let id: LocalID

@@ -289,7 +289,7 @@ extension PushValidator {
 
     /// An entity with all of its known ids.
     ///
-    /// Earlier writes may have identified the entity by its server id, and this one by its client id.
+    /// An earlier write may have identified the entity by its server id, while this write uses its client id.
     func known(_ entity: EntityName) -> EntityName {
         guard entity.serverID == nil, let name = entity.reference else { return entity }
         return entity.with(snapshot.mapping(name)?.serverID)

@@ -158,7 +158,7 @@ struct PushValidator {
         return judged
     }
 
-    /// Evaluates an entry whose key is that of an entry that was accepted earlier in this push.
+    /// Evaluates an entry with the same key as an entry that was accepted earlier in this push.
     private mutating func judgeAgain(_ mutation: Mutation, index: Int, first: (index: Int, mutation: Mutation)) {
         let before = FirstAttempt(first.mutation, by: deviceID, snapshot.localIDs.references(of: first.index))
         guard snapshot.isRepetition(mutation, at: index, by: deviceID, of: before) else {

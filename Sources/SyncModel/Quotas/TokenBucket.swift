@@ -133,7 +133,7 @@ public struct RequestPortion: Sendable {
         self.quota = quota
     }
 
-    /// The maximum number of tokens that a gateway holds: the tokens of a quarter second, and at least one.
+    /// The maximum number of tokens that a gateway holds: the tokens of a quarter second, but at least one token.
     public var size: Int64 { Swift.max(1, quota.limit / 4) }
 
     /// Admits one request, if the drawn tokens allow it.

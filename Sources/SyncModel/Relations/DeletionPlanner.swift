@@ -48,8 +48,7 @@ struct DeletionPlanner {
     /// Entities that forbid the deletion unless it deletes them as well.
     private var restricting: [EntityKey] = []
 
-    /// Returns the writes that precede the deletion. The writes of referring entities precede those of the entity to
-    /// which they refer.
+    /// Returns the writes that precede the deletion. An entity is written after the entities that refer to it.
     static func effects(
         ofDeleting root: EntityKey,
         by writer: Writer,

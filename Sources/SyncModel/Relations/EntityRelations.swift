@@ -66,7 +66,7 @@ public struct EntityRelations: Sendable {
         }
     }
 
-    /// The distinct references of a document. If there are too many, only the first of them.
+    /// The distinct references of a document, up to a limit.
     public func references(in document: [UInt8]?, of type: String) -> Set<EntityReference> {
         let relations = of(type)
         guard !relations.isEmpty, let document,
@@ -119,7 +119,7 @@ public struct EntityReference: Sendable, Hashable {
 /// The entities that refer to an entity that is to be deleted.
 public struct FoundReferrers: Sendable {
     public var entities: Set<EntityKey> = []
-    /// Whether there are more than the limit, so that not all were read.
+    /// Whether there are too many such entities, so that not all of them were read.
     public var isCut = false
 
     public init() {}

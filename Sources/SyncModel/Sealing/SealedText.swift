@@ -49,7 +49,7 @@ public enum SealedText {
     /// section 2).
     static func escaped(json: [UInt8]) -> [UInt8] { needsEscape(json: json[...]) ? [space] + json : json }
 
-    /// The plain value from which ``escaped(json:)`` made this one.
+    /// Reverses ``escaped(json:)``.
     static func unescaped(json: [UInt8]) -> [UInt8] {
         json.first == space && needsEscape(json: json[...]) ? Array(json.dropFirst()) : json
     }
@@ -57,7 +57,7 @@ public enum SealedText {
     /// A plain value as it is stored in a text column.
     static func escaped(text: String) -> String { needsEscape(text: text) ? " " + text : text }
 
-    /// The plain value from which ``escaped(text:)`` made this one.
+    /// Reverses ``escaped(text:)``.
     static func unescaped(text: String) -> String {
         text.utf8.first == space && needsEscape(text: text) ? String(text.dropFirst()) : text
     }

@@ -39,8 +39,8 @@ struct ConflictState {
 
     /// Returns the entity of a mutation, if it is known.
     ///
-    /// For a create, the last answer identifies the entity. The mutation's stored id may be that of another entity,
-    /// with which an earlier attempt was in conflict.
+    /// For a create, the last answer identifies the entity. The mutation's stored id may identify another entity, with
+    /// which an earlier attempt was in conflict.
     static func entity(of record: MutationRecord, _ current: ConflictState?, _ idPointer: String) -> ServerID? {
         let named = id(inAnswer: record.responseBody, at: idPointer) ?? current?.id
         let known = record.entity.serverID

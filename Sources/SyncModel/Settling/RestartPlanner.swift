@@ -152,8 +152,8 @@ public struct RestartPlanner {
 
     /// The UUIDs that must be resolved first, if they are client ids.
     ///
-    /// They are the UUIDs in endpoint and payload, and the UUID of the changed entity, but not that of an entity that
-    /// this mutation creates.
+    /// They are the UUIDs in endpoint and payload, and the UUID of the changed entity. The UUID of an entity that this
+    /// mutation creates is not included.
     private var waitedFor: [UUID] {
         let created = subject.record.created?.clientID
         return content.identifiers.filter { $0 != created && isMeant($0) }

@@ -15,7 +15,7 @@ public struct UpstreamSettings: Sendable, Hashable {
     public private(set) var base: Result<BaseURL, BaseURL.Malformed>
     /// The credential of requests; nil if they have no credential.
     public var credential: UpstreamCredential?
-    /// How long a request may take, in seconds; 1 to 90, and less than the lease.
+    /// The time limit of a request, in seconds: 1 to 90, and less than the lease.
     ///
     /// The time is measured from the first byte that is sent to the last byte that is received.
     public var timeoutSeconds: Int
@@ -30,7 +30,7 @@ public struct UpstreamSettings: Sendable, Hashable {
     /// They take precedence over a mutation's own headers.
     @Exact public var headers: [ByteExactString: String]
 
-    /// Headers that mutations may have in addition to those that are allowed in every organization.
+    /// Headers that mutations may have in addition to ``alwaysAllowedHeaders``.
     ///
     /// They are in lower case and sorted.
     @Exact public var allowedHeaders: [String]
@@ -83,10 +83,10 @@ public struct UpstreamSettings: Sendable, Hashable {
 
 /// An operator's pause of an upstream (product rule 22).
 public struct UpstreamPause: Sendable, Hashable {
-    /// How long a lane waits before it checks again whether the pause has ended, in seconds.
+    /// The time after which a waiting lane checks again whether the pause has ended, in seconds.
     static let interval: Double = 30
 
-    /// When the pause ends by itself; nil if an operator ends it.
+    /// When the pause ends without an operator; nil if an operator must end it.
     public var until: Timestamp?
 
     public init(until: Timestamp? = nil) {
@@ -244,7 +244,7 @@ extension UpstreamSettings {
     }
 }
 
-/// How the gateway authenticates itself to an organization's upstream.
+/// The credential with which the gateway authenticates itself to an organization's upstream.
 public enum UpstreamCredential: Sendable, Hashable {
     /// `Authorization: Bearer …`, the same for all users.
     case bearer(String)

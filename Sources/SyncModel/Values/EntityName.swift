@@ -169,7 +169,7 @@ public enum ExternalName {
 
     /// Whether a text can be an issuer's name.
     ///
-    /// The empty name is that of the issuer that has no name.
+    /// The empty text represents the issuer without a name.
     public static func isValidIssuer(_ text: String) -> Bool {
         text.utf8.count <= maximumIssuerBytes && !hasControls(text)
     }

@@ -73,8 +73,8 @@ public enum UnknownMember {
     /// - Parameters:
     ///   - what: the object and, after a colon, its members: `a push: device_id, mutations`.
     ///   - objection: the error, which follows the member's name; nil for "is not a member of" the object.
-    ///   - isSuggesting: whether to search for the member that was probably meant. Limit the suggestions for one body,
-    ///     which may have many unknown members.
+    ///   - isSuggesting: whether to search for the member that was probably meant. Limit the number of suggestions for
+    ///     a body, which may have many unknown members.
     public static func detail(
         _ name: String,
         of what: String,

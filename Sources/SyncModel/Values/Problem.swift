@@ -111,7 +111,7 @@ extension Problem {
 public struct ProblemDetail: Sendable, Hashable {
     /// The RFC 6901 pointer into the request body. A long pointer is truncated and ends with "…" (``ErrorBounds``).
     @Exact public var pointer: String
-    /// The broken rule, by its name in docs/spec if it has one.
+    /// The broken rule. If it is in docs/spec, this is its name there.
     @Exact public var rule: String
     /// The error, and how to fix it.
     public var detail: String

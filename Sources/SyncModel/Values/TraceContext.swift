@@ -34,8 +34,8 @@ public struct TraceContext: Sendable, Hashable {
 
     /// Reads a `traceparent` header.
     ///
-    /// It is as strict as the specification: hexadecimal digits are in lower case, ids are not zero, and version `ff`
-    /// is invalid. If the version is above 00, it reads the part that version 00 defines. A `-` and further text may
+    /// As in the specification, hexadecimal digits must be in lower case, ids must not be zero, and version `ff` is
+    /// invalid. If the version is above 00, it reads the part that version 00 defines. A `-` and further text may
     /// follow this part.
     ///
     /// - Returns: nil for an invalid header; in this case, start a new trace, as without a header.

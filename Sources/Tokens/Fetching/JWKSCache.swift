@@ -4,7 +4,7 @@ import Synchronization
 
 /// The keys that were last fetched from a provider's URL.
 final class JWKSCache: Sendable {
-    /// How long a request waits for a fetch.
+    /// The maximum time for which a request waits for a fetch.
     static let timeout: Duration = .seconds(3)
 
     private struct State {

@@ -53,7 +53,7 @@ extension HTTPField.Name {
 /// With these headers, browsers do not store responses below `/admin` and `/console`, including problems, and do not
 /// guess their types. If a response already has one of the headers, its value is kept.
 package enum BrowserRules {
-    /// Only content from this origin is executed, shown or requested. No page can show this one in a frame.
+    /// Only content from this origin is executed, shown or requested. No other page can show such a page in a frame.
     private static let policy = """
         default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
         base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'

@@ -55,7 +55,7 @@ struct ConnectionState {
     /// Whether to read more.
     ///
     /// A request that was sent ahead waits in the system's buffers, not in the gateway's buffers. During a shutdown,
-    /// this applies to all requests after those in progress.
+    /// all later requests wait in the same way.
     var mayRead: Bool {
         openRequests < (isShuttingDown && bodyDeadline == nil ? 1 : 2)
     }

@@ -122,7 +122,7 @@ package struct UnverifiedBodyLimits: Sendable {
 ///
 /// So a body keeps its reservation until other bodies have brought as many bytes as its part of the budget. Bodies that
 /// stop or arrive slowly evict only each other, in any number, and never a message that arrives at full speed. Size
-/// must not decide, because the largest of several recent bodies is often the one that arrives fastest.
+/// must not decide, because among several recent bodies, the largest often arrives fastest.
 package struct UnverifiedBodyBudget: Sendable {
     /// Identifies a body; later bodies have greater values.
     package typealias Ticket = Int
@@ -208,8 +208,8 @@ package struct UnverifiedBodyBudget: Sendable {
 
     // MARK: - Steps
 
-    /// Returns the condition for the bodies of which one must be evicted before a body reserves more memory; nil if the
-    /// budget is sufficient.
+    /// Returns a condition for bodies; nil if the budget is sufficient. If not, a body that fulfills the condition must
+    /// be evicted before more memory can be reserved.
     private func scope(of origin: Origin, lacking more: Int) -> ((Origin) -> Bool)? {
         guard more > 0 else { return nil }
         if pairs[origin, default: 0] + more > limits.pairBytes { return { $0 == origin } }
