@@ -160,8 +160,8 @@ public struct LaneBlocker: Sendable, Hashable {
             } else if isForwarded, let pause, !pause.isOver(at: now) {
                 self.init(.upstreamPaused, until: pause.until)
             } else if hasUpstream, until != nil {
-                // an open circuit postpones all lanes of the organization, also those whose head needs no upstream; so
-                // does a poll that finds no upstream, or a suspended organization
+                // an open circuit postpones all lanes of the organization, even if their heads need no upstream; a poll
+                // also postpones the lane if the organization has no upstream or is suspended
                 self.init(.circuitOpen, until: until)
             } else if isForwarded, isRateLimited, let due = lane.readyAt, due.adding(seconds: 1) <= now {
                 self.init(.rateLimited)

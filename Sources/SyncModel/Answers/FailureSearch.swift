@@ -29,7 +29,7 @@ public struct FailureSearch: Sendable {
         var isTrouble: Bool { status == .failed || status == .conflict }
     }
 
-    /// One of the names of an entity.
+    /// An id of an entity, from the client or from the server.
     private enum Name: Hashable {
         case client(String, UUID)
         case server(String, ServerID)
@@ -38,7 +38,7 @@ public struct FailureSearch: Sendable {
     private var steps: [UUID: Step] = [:]
     /// The lowest lane position of an entity's failed or conflicting mutation.
     ///
-    /// Used if the chain of dependencies to that mutation is not known. The key is a name of the entity.
+    /// Used if the chain of dependencies to that mutation is not known. The key is an id of the entity.
     private var troubles: [Name: Int64] = [:]
     private let asked: Set<UUID>
 

@@ -78,7 +78,7 @@ public struct AuditOutcome: Sendable {
     public var user: UUID?
     /// The user into whom this user is joined.
     public var into: UUID?
-    /// The reason, if the request's body contained it and no header did.
+    /// The reason from the request's body; nil if a header contained the reason.
     public var reason: String?
 
     public init() {}

@@ -19,7 +19,7 @@ public struct ChannelID: Sendable, Hashable, Comparable {
         uuid = UUID(uuid: hash)
     }
 
-    /// 32 digits; nil for other texts.
+    /// Reads 32 hexadecimal digits; nil for other texts.
     init?(hex text: Substring) {
         guard text.utf8.count == 32 else { return nil }
         let parts = [8, 4, 4, 4, 12].reduce(into: (rest: text, parts: [Substring]())) { split, count in

@@ -158,7 +158,7 @@ public struct ChannelPull: Sendable {
     public struct Presence: Sendable {
         /// Nil for an entity of a type without channels.
         public let channels: [ChannelID]?
-        /// Whether the user sees an entity without channels.
+        /// For an entity of a type without channels: whether the user sees it.
         public let isSeenWithout: Bool
         public let isDeleted: Bool
 

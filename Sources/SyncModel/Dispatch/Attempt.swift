@@ -338,7 +338,7 @@ extension Attempt {
         }
     }
 
-    /// The ETag of the conflicting entity, nil if the request was not for that entity alone.
+    /// The ETag of the conflicting entity; nil if the request was not for that entity alone.
     private func etag(of id: ServerID, _ response: UpstreamResponse) -> String? {
         request.namesEntity || id.isSegment(of: request.path) ? response.etag : nil
     }

@@ -94,7 +94,7 @@ extension DispatchDecision {
         }
     }
 
-    /// The path with server ids. A create has no server id yet, so the device's id is used instead.
+    /// The path with server ids. A create has no server id yet, so the client's own id is used instead.
     func path(_ endpoint: Endpoint) -> String {
         resolver.path(endpoint, own: own ?? mutation.entity.client?.asServerID)
     }

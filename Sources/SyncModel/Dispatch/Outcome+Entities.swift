@@ -89,7 +89,7 @@ extension Outcome {
         return 1
     }
 
-    /// - Returns: the entity's version, nil if the outcome does not show it.
+    /// - Returns: the entity's version; nil if the outcome does not show it.
     private func write(
         _ key: EntityKey,
         _ id: ServerID,
@@ -110,7 +110,7 @@ extension Outcome {
             if evidence == .adopted, let stored, stored.document == document { return stored.version }
             next = state(stored, id, document: document, etag: etag, dispatch)
         case .patch(let patch, let etag):
-            // a document that cannot be opened is not patched, and is kept unchanged in the feed
+            // a document that cannot be decrypted is not patched, and is kept unchanged in the feed
             guard let stored, !stored.isDeleted, !stored.isUnreadable,
                 let document = BuiltInStore.merge(patch, into: stored.document)
             else { return nil }

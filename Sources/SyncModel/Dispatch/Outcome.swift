@@ -11,7 +11,7 @@ public struct Outcome: Sendable {
     public var serverID: ServerID?
     /// Set if a strategy settled a conflict.
     public var resolution: ConflictResolution?
-    /// The upstream's HTTP status, or the equivalent one for the built-in store.
+    /// The upstream's HTTP status, or the equivalent status for the built-in store.
     public var responseStatus: Int16?
     /// The body of a definitive answer of the upstream, JSON.
     public var responseBody: [UInt8]?

@@ -16,8 +16,8 @@ struct CostLedger: Sendable {
     static let leastUse = 250_000.0
     /// The amount of work over which measurements decay.
     static let memory = 1_000_000.0
-    /// The amount of work without a job of an organization with a small share, after which no such organization counts
-    /// as present.
+    /// If no organization with a small share had a job during this amount of work, no such organization counts as
+    /// present.
     static let presence = 2_000_000.0
     /// The maximum number of organizations in memory. Above it, the organizations with the least recent work are
     /// removed.

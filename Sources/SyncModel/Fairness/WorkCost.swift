@@ -16,7 +16,7 @@ public enum WorkBounds {
     public static let listedID = 39
     /// The number of ids in a shortened list of blockers, which has fewer bytes than ``small``.
     public static let blockers = 32
-    /// The maximum number of ids that the reason of a held lane and the lane's head name.
+    /// The maximum number of ids in the reason why a lane is held, and in the lane's head.
     public static let heldBy = 100
     /// The maximum number of bytes of documents that a group of pushes reads together.
     public static let groupDocuments = 16_777_216

@@ -224,7 +224,7 @@ struct IngestEventPlanner {
 
     /// The feed's state of the entity under its former id.
     ///
-    /// Nil also if an entity with that id belongs to another user.
+    /// Also nil if an entity with that id belongs to another user.
     private func origin(_ state: IngestState) -> EntityState? {
         guard let origin = event.originKey.flatMap({ state.entities[$0] }), !origin.isDeleted else { return nil }
         return type.visibility == .user && origin.owner != owner ? nil : origin

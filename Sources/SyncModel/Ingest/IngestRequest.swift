@@ -21,7 +21,7 @@ public struct IngestRequest: Sendable {
     public let entries: [Entry]
     /// The size of the body in bytes: the memory that is reserved for the batch while it waits.
     public let bodyBytes: Int
-    /// The index of the first entry in the batch that the sender sent.
+    /// The index of this part's first entry in the whole batch.
     public let firstIndex: Int
 
     public init(entries: [Entry], bodyBytes: Int, firstIndex: Int = 0) {

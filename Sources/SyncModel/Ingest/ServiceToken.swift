@@ -58,7 +58,7 @@ public struct ServiceToken: Sendable, Hashable {
 
 /// The origin of events that arrive with service tokens, identified by the name that its tokens share.
 public enum IngestSource {
-    /// `[a-z][a-z0-9_-]{0,63}`.
+    /// Whether a name matches `[a-z][a-z0-9_-]{0,63}`.
     public static func isValid(_ name: String) -> Bool { EntityType.isValidName(name) }
 
     /// The id that represents a source in queues and shares, which otherwise use the ids of users.

@@ -163,7 +163,7 @@ public final class LanePlan {
 
     // MARK: - The next turn
 
-    /// Adds a mutation to the queue that waited for ``unblocking`` and no longer waits for any mutation.
+    /// Adds to the queue a mutation that waited for ``unblocking`` and no longer waits for any mutation.
     public func release(position: Int64, acceptedAt: Timestamp) {
         lane.enqueue(position: position, acceptedAt: acceptedAt)
         lowestReleased = min(lowestReleased ?? position, position)

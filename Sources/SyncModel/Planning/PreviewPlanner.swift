@@ -48,7 +48,8 @@ public struct PreviewPlanner {
         self.context = context
         self.entities = entities
         self.plan = plan
-        // a new mapping has a server id if its create took effect in the built-in store, which invented the id just now
+        // a new mapping has a server id if its create took effect in the built-in store; the planner invented this id
+        // just now
         let made = plan.mappings.compactMap { new in
             new.mapping.serverID?.uuid.map { ($0, snapshot.localIDs.standIn(for: new.mapping.clientID)) }
         }

@@ -53,8 +53,8 @@ public struct EntityRelations: Sendable {
     /// Whether enforced relations refer to a type.
     public func lead(to type: String) -> Bool { !targets.isEmpty && targets.contains(ByteExactString(type)) }
 
-    /// Whether enforced relations refer to a type and from it, so that a deletion of other entities may delete its
-    /// entities.
+    /// Whether a type has enforced relations and is also the target of enforced relations, so that deletions of other
+    /// entities may delete its entities.
     public func link(_ type: String) -> Bool { lead(to: type) && relations[type] != nil }
 
     func visibility(of type: String) -> Visibility { visibilities[type] ?? .user }

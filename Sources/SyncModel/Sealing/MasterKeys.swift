@@ -109,7 +109,7 @@ public struct MasterKey: Sendable {
         }
     }
 
-    /// `[a-z0-9][a-z0-9_-]{0,31}`.
+    /// Whether a name matches `[a-z0-9][a-z0-9_-]{0,31}`.
     public static func isValidName(_ name: some StringProtocol) -> Bool {
         guard let first = name.utf8.first, name.utf8.count <= 32 else { return false }
         let isPlain: (UInt8) -> Bool = { (97...122).contains($0) || (48...57).contains($0) }
