@@ -126,7 +126,7 @@ extension JSONValue {
 /// The grammar is in RFC 9535, appendix A.
 struct SingularQueryParser {
     private static let largestIndex = 9_007_199_254_740_991
-    private static let severalValues = "leads to more than one value: only names and indices do not"
+    private static let severalValues = "leads to more than one value: only names and indices are allowed"
 
     private let text: [Unicode.Scalar]
     private var place = 0

@@ -149,7 +149,7 @@ package final class HTTPUpstream: Upstream {
                 body: request.body.map { .byteBuffer(ByteBuffer(bytes: $0)) }
             )
         } catch {
-            throw RequestTarget.Unsendable.request("the URL that its path makes cannot be used")
+            throw RequestTarget.Unsendable.request("the URL with its path cannot be used")
         }
     }
 
@@ -266,7 +266,7 @@ extension HTTPUpstream: UpstreamReader {
                 body: request.body.map { .byteBuffer(ByteBuffer(bytes: $0)) }
             )
         } catch {
-            throw RequestTarget.Unsendable.request("the URL that its path makes cannot be used")
+            throw RequestTarget.Unsendable.request("the URL with its path cannot be used")
         }
     }
 }

@@ -91,8 +91,8 @@ final class EventHub: Service {
         }
     }
 
-    /// Works until graceful shutdown. The shutdown closes all subscriptions, so that clients reconnect to another
-    /// replica.
+    /// Serves listeners until graceful shutdown. The shutdown closes all subscriptions, so that clients reconnect to
+    /// another replica.
     func run() async throws {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { try? await gracefulShutdown() }
@@ -249,7 +249,7 @@ struct ListenerRegistry {
         count -= 1
     }
 
-    /// Whether an organization may have one more listener. This is the case below the maximum, or if another
+    /// Whether an organization may have one more listener. It may if the maximum is not reached, or if another
     /// organization has more listeners than this organization would have.
     func hasRoom(for organization: UUID, limit: Int) -> Bool {
         guard count >= limit else { return true }

@@ -137,11 +137,11 @@ final class EventSubscriber: ChannelInboundHandler, ChangeObserver {
 
 /// A listener's pending work and deadlines. It makes the decisions that ``EventSubscriber`` executes.
 struct SubscriberState {
-    /// The complete pending work of a listener.
+    /// All pending work of a listener.
     struct Work {
         var cursor: EventCursor
         var changes: PendingChanges
-        /// Whether the gateway has not determined yet if the feed has changes after the cursor.
+        /// True until the gateway has determined whether the feed has changes after the cursor.
         var isFirst: Bool
         /// Whether to send a keep-alive.
         var keepsAlive: Bool

@@ -23,18 +23,18 @@ package struct HTTPConfiguration: Sendable {
     package var limits = IntakeLimits()
     /// The largest body for `/admin`, in bytes.
     package var adminBodyBytes = 65_536
-    /// The maximum bytes of all request bodies in memory.
+    /// The maximum number of bytes of all request bodies in memory.
     ///
     /// An organization that uses its whole share receives 503 `overloaded`. A body counts from its first byte until its
     /// request is done. The body of a push counts until the commit. `SLUICE_MAX_BODY_BYTES_IN_FLIGHT`.
     package var heldBodyBytes = 67_108_864
     /// The limits of bodies whose senders are not authenticated yet: messages for sources, and sign-ins of operators.
     package var unverifiedBodies = UnverifiedBodyLimits()
-    /// The maximum bytes of bodies that are being decoded, or that are decoded and wait for their commit. This is
-    /// enough for a hundred pushes of fifty mutations, or for thousands of small pushes. A request waits for memory,
-    /// and receives 503 `overloaded` if the memory is not available in time.
+    /// The maximum number of bytes of bodies that are being decoded, or that are decoded and wait for their commit.
+    /// This is enough for a hundred pushes of fifty mutations, or for thousands of small pushes. A request waits for
+    /// memory, and receives 503 `overloaded` if the memory is not available in time.
     package var decodedBodyBytes = 2_097_152
-    /// The maximum bytes of all responses in memory.
+    /// The maximum number of bytes of all responses in memory.
     ///
     /// A request for a page waits for memory, and receives 503 `overloaded` if the memory is not available in time. A
     /// response counts until the system has accepted it for the client. `SLUICE_MAX_ANSWER_BYTES_IN_FLIGHT`.

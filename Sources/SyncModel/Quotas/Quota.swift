@@ -88,7 +88,7 @@ enum MutationAllowance {
         let most = "a user may push \(limit) per day, and \(standing.left) are left"
         let hint =
             Int64(count) > limit
-            ? "; because it exceeds the quota of a day, it is only accepted when no part of the quota is in use" : ""
+            ? "; a push of more mutations than the daily quota is accepted only while the quota is unused" : ""
         var problem = Problem(.rateLimited, "the push has \(much), \(most); no mutation was accepted" + hint)
         problem.retryAfter = Int(max(1, (milliseconds + 999) / 1_000))
         problem.standing = standing

@@ -39,7 +39,7 @@ public struct ServerWinsPlanner {
     ///
     /// - Parameters:
     ///   - stored: the current entity.
-    ///   - isNewer: whether the entity was written after the conflict; If so, the later write is kept.
+    ///   - isNewer: whether the entity was written after the conflict; if so, the later write is kept.
     public func adoption(of stored: EntityState?, isNewer: Bool, user: UUID) -> EntityState? {
         guard subject.type.isForwarded, let serverID, let current, current.version == nil,
             current.document != nil || current.isDeleted,

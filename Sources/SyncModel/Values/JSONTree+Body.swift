@@ -22,7 +22,7 @@ extension JSONTree {
 extension JSONWriter {
     /// Writes the member `unreadable`, if stored members cannot be decrypted.
     ///
-    /// It contains the names of these members.
+    /// The member contains the names of those members.
     public mutating func unreadable(_ names: [String]) {
         guard !names.isEmpty else { return }
         name("unreadable")

@@ -36,7 +36,7 @@ public enum MutationStatus: String, Sendable, Hashable, CaseIterable {
         }
     }
 
-    /// Statuses that only a person changes, or retention after its storage period.
+    /// Statuses that a mutation keeps until a person settles it, or until retention discards it.
     ///
     /// Messages list the statuses in this order.
     public static let forAPerson: [MutationStatus] = [.failed, .conflict]

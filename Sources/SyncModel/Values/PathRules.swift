@@ -38,7 +38,7 @@ public enum PathRules {
     }
 
     private static func problem(decoding path: Slice<UnsafeBufferPointer<UInt8>>) -> String? {
-        guard PercentEncoding.isWellFormed(path) else { return "has a '%' that two hex digits do not follow" }
+        guard PercentEncoding.isWellFormed(path) else { return "has a '%' without two hex digits after it" }
         let decoded = PercentEncoding.decoded(path)
         if decoded.contains(where: { $0 < 0x20 || $0 == 0x7f }) { return "has an encoded control character" }
         guard String(validating: decoded, as: UTF8.self) != nil else { return "is not UTF-8 once it is decoded" }

@@ -35,7 +35,7 @@ public struct TraceContext: Sendable, Hashable {
     /// Reads a `traceparent` header.
     ///
     /// As in the specification, hexadecimal digits must be in lower case, ids must not be zero, and version `ff` is
-    /// invalid. If the version is above 00, it reads the part that version 00 defines. A `-` and further text may
+    /// invalid. If the version is above 00, only the part that version 00 defines is read. A `-` and further text may
     /// follow this part.
     ///
     /// - Returns: nil for an invalid header; in this case, start a new trace, as without a header.
