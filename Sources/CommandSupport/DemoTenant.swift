@@ -1,14 +1,15 @@
 package import FoundationEssentials
 package import SyncModel
 
-/// An organization of `sluice dev` with one user. All ids are fixed, so that a command pasted twice does the same.
+/// An organization of `sluice dev` with one user. All ids are fixed, so that a command that is pasted twice has the
+/// same effect.
 package struct DemoTenant: Sendable {
     package let name: String
     package let organization: UUID
     package let user: UUID
-    /// The base URL of its upstream; nil: its documents are in the built-in store.
+    /// The base URL of its upstream; nil if its documents are in the built-in store.
     package var upstream: String?
-    /// With it the upstream reports its changes.
+    /// The token with which the upstream reports its changes.
     package var serviceToken: ServiceToken?
 
     package init(name: String, organization: UUID, user: UUID) {
@@ -17,17 +18,17 @@ package struct DemoTenant: Sendable {
         self.user = user
     }
 
-    /// Its documents are in the built-in store.
+    /// The organization whose documents are in the built-in store.
     package static let builtIn = DemoTenant(name: "Demo", organization: id(0xde_30, 0x01), user: id(0xde_30, 0x02))
 
-    /// Its documents are in the demo's REST API.
+    /// The organization whose documents are in the demo's REST API.
     package static let forwarded = DemoTenant(
         name: "Demo upstream",
         organization: id(0xde_40, 0x01),
         user: id(0xde_40, 0x02)
     )
 
-    /// A readable id of the demo: its kind, and its number.
+    /// A readable id of the demo, which contains its kind and its number.
     package static func id(_ kind: UInt16, _ number: UInt8, version: UInt8 = 7) -> UUID {
         let (high, low) = (UInt8(kind >> 8), UInt8(kind & 0xff))
         return UUID(uuid: (1, 0x9b, 0xb0, 0, high, low, version << 4, 0, 0x80, 0, 0, 0, 0, 0, 0, number))

@@ -11,10 +11,10 @@ package protocol GatewayFeature: Feature {
     /// The checks of `sluice doctor` on a database whose schema is up to date.
     static func diagnoses(_ settings: Settings) async -> [Diagnosis]
 
-    /// Does the feature's part of `sluice after-restore`; returns its part of the report, or nil.
+    /// Runs the feature's part of `sluice after-restore`. Returns its part of the report; nil if it has no part.
     static func restored(_ administration: Administration) async throws(Problem) -> RestoreNote?
 
-    /// Deletes an organization of `sluice dev`, which is about to be created again.
+    /// Deletes the feature's part of an organization of `sluice dev` that will then be created again.
     static func removeDemo(_ tenant: DemoTenant, from administration: Administration) async throws(Problem)
 
     /// Adds the feature's part to an organization of `sluice dev`. Called at each start.
@@ -35,20 +35,20 @@ extension GatewayFeature {
     ) async throws(Problem) {}
 }
 
-/// The features of this program, as its commands need them; `Assembly` lists them.
+/// The features of this program, for its commands. `Assembly` lists them.
 package enum InstalledFeatures {
-    /// Bound once, around the run of a command.
+    /// Bound once, when a command runs.
     @TaskLocal package static var list: [any GatewayFeature.Type] = []
 }
 
 extension [any GatewayFeature.Type] {
-    /// The schema's tables: the engine's, and those of these features.
+    /// The tables of the schema: the engine's tables, and the tables of these features.
     package var tables: [StoredTable] { StoredTable.engine + flatMap { $0.tables } }
 }
 
 /// A feature's part of the report of `sluice after-restore`.
 package struct RestoreNote: Sendable {
-    /// For people.
+    /// The report's lines for people.
     package let lines: [String]
     /// The member of the JSON report.
     package let name: StaticString

@@ -2,15 +2,16 @@ import Foundation
 import JSONText
 import SyncModel
 
-/// Requests in one request, as a JSON batch of OData 4.01, and a GraphQL API over the same documents.
+/// JSON batches of OData 4.01, and a GraphQL API over the same documents.
 extension DemoCollections {
-    /// The name of a contact that the GraphQL API refuses, with the status 200.
+    /// The contact name that the GraphQL API refuses, with the status 200.
     static let refused: StaticString = "refuse"
     private static let batchPath = "/$batch"
     private static let graphQLPath = "/graphql"
     private static let maximumParts = 100
 
-    /// Responds to a batch, a request of the GraphQL API, or one for the API's description; nil for any other request.
+    /// Responds to a batch, to a request of the GraphQL API and to a request for the API's description; nil for any
+    /// other request.
     mutating func answerOfEndpoint(_ request: DemoRequest) -> DemoAnswer? {
         if request.method == "GET", request.path == DemoContract.path[...] {
             return DemoAnswer(status: 200, body: DemoContract.json)

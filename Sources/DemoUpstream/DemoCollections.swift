@@ -3,11 +3,11 @@ import Foundation
 import JSONText
 import SyncModel
 
-/// A small REST API over documents in memory, such as a backend team might have: its documents and responses.
+/// The documents and responses of a small REST API in memory, such as a backend team might have.
 ///
-/// `/contacts` is a collection, `/contacts/1` a document in it; a collection begins to exist with its first document. A
-/// list can be restricted to changes since a moment, is paged, and has an `ETag` (``DemoList``). One behavior is only
-/// for demonstration: the first request with a document that contains the text "fail once" is refused with 503.
+/// `/contacts` is a collection, and `/contacts/1` a document in it. A collection begins to exist with its first
+/// document. A list has pages and an `ETag`, and can be restricted to changes since a time (``DemoList``). One behavior
+/// is only for demonstration: the first request with a document that contains the text "fail once" is refused with 503.
 struct DemoCollections: Sendable {
     /// The maximum number of stored documents, and of idempotency keys, so that a long-running demo does not use up the
     /// memory.
@@ -162,7 +162,7 @@ struct DemoCollections: Sendable {
         guard documentCount < Self.capacity else { return refusal(507, "the demo is full") }
         var collection = collections[path] ?? Collection()
         collection.lastID += 1
-        // a colleague's client sends no user; its documents belong to the user whose token the screen shows
+        // a colleague's client sends no user, so its documents belong to the user whose token the screen shows
         let owner = request.user ?? DemoTenant.forwarded.user
         let document = DemoDocument(id: collection.lastID, owner: owner, object, at: now())
         collection.documents[document.id] = document
@@ -217,7 +217,7 @@ struct DemoDocument: Sendable {
     static let maximumBytes = 262_144
 
     let id: Int
-    /// The user who created the document; edits by other users do not change the owner.
+    /// The user who created the document. Edits by other users do not change the owner.
     let owner: UUID
     private(set) var version = 1
     private(set) var text: [UInt8]

@@ -1,4 +1,4 @@
-/// The terminal's line about a request to the demo's REST API.
+/// Formats the terminal's line about a request to the demo's REST API.
 enum DemoLine {
     /// The maximum number of shown characters of a target and of a body.
     private static let limit = 120

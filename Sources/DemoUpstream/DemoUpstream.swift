@@ -11,7 +11,8 @@ import Synchronization
 
 /// The demo's REST API on a port of this machine.
 ///
-/// It accepts connections as soon as ``listen(port:now:report:)`` returns. Its documents are lost when it ends.
+/// It accepts connections as soon as ``listen(port:now:report:)`` returns. Its documents are lost when the process
+/// ends.
 final class DemoUpstream: Service {
     let address: ListenAddress
     /// Reports changes to a gateway.
@@ -88,7 +89,7 @@ final class DemoUpstream: Service {
         func answer(_ request: DemoRequest, report: (String) -> Void) -> DemoAnswer {
             let answer = collections.withLock { collections in
                 let answer = collections.answerOfEndpoint(request) ?? collections.answer(request)
-                // under the lock, so that the events have the order of the changes
+                // recorded under the lock, so that the events are in the order of the changes
                 for change in collections.takeChanges() { webhook.record(change) }
                 return answer
             }
@@ -147,8 +148,8 @@ final class DemoConnection: ChannelInboundHandler {
         if isTooLarge {
             return DemoAnswer(status: 413, remark: "a body may have at most \(DemoDocument.maximumBytes) bytes")
         }
-        // `sluice dev` sends a colleague's edit with the gateway's HTTP client, which adds an idempotency key; the key
-        // is ignored, because the edit is not a replay
+        // `sluice dev` sends a colleague's edit with the gateway's HTTP client, which adds an idempotency key; this API
+        // ignores the key, because the edit is not a replay
         let isColleague = head.headers.contains(name: "x-demo-colleague")
         return answer(
             DemoRequest(

@@ -73,8 +73,8 @@ final class DemoWebhook: Sendable {
         return Self.line(event, status: response.status, body: response.json)
     }
 
-    /// Returns the terminal's line about the gateway's response to an event, with the reason if it refused the event;
-    /// empty for the echo of a replay.
+    /// Returns the terminal's line about the gateway's response to an event; empty for the echo of a replay. If the
+    /// gateway refused the event, the line has the reason.
     static func line(_ event: DemoEvent, status: Int, body: [UInt8]?) -> String {
         let root = body.flatMap { try? JSONTree(parsing: $0).root }
         let result = root?.value(at: "/results/0/result")?.string
@@ -104,7 +104,7 @@ struct DemoEvent: Sendable {
     /// The `Idempotency-Key` of the request that changed the document.
     let causingKey: String?
 
-    /// `/contacts` holds entities of type `contact`, `/activities` of type `activity`.
+    /// The entity type: `/contacts` contains entities of type `contact`, and `/activities` entities of type `activity`.
     var entityType: String {
         let name = collection.split(separator: "/").last.map(String.init) ?? ""
         if name.hasSuffix("ies") { return name.dropLast(3) + "y" }

@@ -3,10 +3,9 @@ public import FoundationEssentials
 import Glibc
 
 extension Int64 {
-    /// Reads a whole JSON number that is written with a fraction or an exponent.
+    /// Reads a whole JSON number that is written with a fraction or an exponent, such as `1.0` or `25e2`.
     ///
-    /// For example `1.0` or `25e2`. JSON Schema treats such numbers as integers, and writers that have only
-    /// floating-point numbers produce them.
+    /// JSON Schema treats such numbers as integers, and writers that have only floating-point numbers produce them.
     ///
     /// The result is exact. Nil for other numbers, and for numbers beyond the range.
     init?(decimal text: some Collection<UInt8>) {
@@ -41,7 +40,7 @@ extension Int64 {
         self.init(digits, isNegative: isNegative)
     }
 
-    /// Reads `-?[0-9]+`; nil beyond the range.
+    /// Reads `-?[0-9]+`; nil for a number beyond the range.
     init?(digits text: UnsafeBufferPointer<UInt8>) {
         let isNegative = text.first == UInt8(ascii: "-")
         self.init(text.dropFirst(isNegative ? 1 : 0).lazy.map { $0 &- UInt8(ascii: "0") }, isNegative: isNegative)
@@ -64,7 +63,7 @@ extension Int64 {
         self = value
     }
 
-    /// The number after the `e`, limited to a value that is larger than the number of digits of any text.
+    /// The number after the `e`, limited to a value that is larger than the length of any text.
     private static func exponent(_ text: some Collection<UInt8>) -> Int {
         var value = 0
         for byte in text where byte >= UInt8(ascii: "0") {
@@ -74,13 +73,12 @@ extension Int64 {
     }
 }
 
-/// Conversions that take about ten nanoseconds. Those of Foundation take several hundred.
+/// Conversions that take about ten nanoseconds. Foundation's conversions take several hundred.
 extension UUID {
     private static let textLength = 36
 
-    /// Reads 36 ASCII bytes of the shape 8-4-4-4-12, in either case.
-    ///
-    /// RFC 9562, section 4; nil for anything else.
+    /// Reads 36 ASCII bytes of the form 8-4-4-4-12 (RFC 9562, section 4), in upper or lower case; nil for any other
+    /// bytes.
     public init?(text: UnsafeBufferPointer<UInt8>) {
         guard text.count == Self.textLength, let start = text.baseAddress else { return nil }
         var bytes: uuid_t = (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
@@ -91,18 +89,16 @@ extension UUID {
         self.init(uuid: bytes)
     }
 
-    /// Reads 36 ASCII bytes of the shape 8-4-4-4-12, in either case.
-    ///
-    /// RFC 9562, section 4; nil for anything else.
+    /// Reads 36 ASCII bytes of the form 8-4-4-4-12 (RFC 9562, section 4), in upper or lower case; nil for any other
+    /// bytes.
     public init?(text: some Collection<UInt8>) {
         let parsed = text.withContiguousStorageIfAvailable { UUID(text: $0) }
         guard let uuid = parsed ?? Array(text).withUnsafeBufferPointer({ UUID(text: $0) }) else { return nil }
         self = uuid
     }
 
-    /// Reads 36 characters of the shape 8-4-4-4-12, in either case.
-    ///
-    /// RFC 9562, section 4; nil for anything else.
+    /// Reads 36 characters of the form 8-4-4-4-12 (RFC 9562, section 4), in upper or lower case; nil for any other
+    /// text.
     public init?(parsing string: String) {
         self.init(text: string.utf8)
     }
@@ -129,9 +125,9 @@ extension UUID {
 }
 
 extension [UInt8] {
-    /// JSON text without line ends.
+    /// The JSON text without line ends.
     ///
-    /// JSON has line ends only between tokens, because within strings they are escaped.
+    /// JSON has line ends only between tokens, because line ends in strings are escaped.
     public var inOneLine: [UInt8] {
         guard contains(where: { $0 == 0x0a || $0 == 0x0d }) else { return self }
         return map { $0 == 0x0a || $0 == 0x0d ? 0x20 : $0 }
@@ -145,7 +141,7 @@ extension UnsafeBufferPointer<UInt8> {
         return memcmp(mine, others, count) == 0
     }
 
-    /// Compares byte by byte, with a prefix first. Returns a number below 0, 0, or above 0.
+    /// Compares byte by byte; a prefix comes first. Returns a negative number, 0, or a positive number.
     func order(against other: UnsafeBufferPointer<UInt8>) -> Int {
         if let mine = baseAddress, let others = other.baseAddress {
             let order = memcmp(mine, others, Swift.min(count, other.count))

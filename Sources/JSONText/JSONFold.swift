@@ -1,13 +1,13 @@
-/// A JSON object that many merge patches (RFC 7396) change in memory, and that is written once.
+/// A JSON object to which many merge patches (RFC 7396) are applied in memory, and which is written once.
 ///
-/// The cost of a patch depends only on the members that it names. In contrast,
-/// ``JSONValue/mergePatch(target:patch:maximumBytes:)`` reads and writes the whole document for each patch. The result
-/// has the same value; white space may differ.
+/// The cost of a patch depends only on the members in the patch. ``JSONValue/mergePatch(target:patch:maximumBytes:)``,
+/// in contrast, reads and writes the whole document for each patch. The result of both has the same value, but white
+/// space may differ.
 public struct JSONFold: Sendable {
     /// The effect of a patch.
     public enum Effect: Sendable, Equatable {
         case changed
-        /// Every named member already has the patch's value.
+        /// Every member in the patch already has the patch's value.
         case unchanged
         /// The document would be too long. Nothing was changed.
         case tooLong
@@ -103,7 +103,7 @@ public struct JSONFold: Sendable {
         }
     }
 
-    /// The index in ``objects`` of a member's value.
+    /// Returns the index in ``objects`` of a member's value.
     ///
     /// Nil unless the value is an object without duplicate names.
     private mutating func child(of object: Int, at place: Int) -> Int? {
@@ -127,7 +127,7 @@ public struct JSONFold: Sendable {
 
     // MARK: - Merging
 
-    /// The names of a patch's object with their values; nil if a name is duplicate.
+    /// The names and values of an object in a patch; nil if a name is duplicate.
     private static func changes(_ object: Int, of storage: JSONStorage) -> [(name: [UInt8], node: Int)]? {
         storage.withSource { source in
             var changes: [(name: [UInt8], node: Int)] = []
@@ -153,9 +153,9 @@ public struct JSONFold: Sendable {
         }
     }
 
-    /// The number of bytes by which a patch makes an object longer. Changes no text.
+    /// The number of bytes by which a patch makes an object longer; nil if the patch is not supported.
     ///
-    /// Nil if the patch is not supported.
+    /// It changes no text.
     private mutating func growth(_ object: Int, by patch: Int, of storage: JSONStorage, isShallow: Bool) -> Int? {
         guard let changes = Self.changes(patch, of: storage) else { return nil }
         var growth = 0
@@ -237,7 +237,7 @@ public struct JSONFold: Sendable {
         if let child = member.child { write(child, to: &text) } else { text += member.text }
     }
 
-    /// Recurses as deep as patches are nested, which their limits bound.
+    /// The recursion is as deep as patches are nested, which the limits of patches bound.
     private func write(_ object: Int, to text: inout [UInt8]) {
         text.append(UInt8(ascii: "{"))
         var isFirst = true

@@ -19,7 +19,7 @@ public struct JSONParseError: Error, Sendable, Equatable {
         case invalidLiteral
         /// A number that breaks the grammar: `01`, `1.`, `+1`, `1e`.
         case invalidNumber
-        /// A backslash in a string that does not begin an escape of RFC 8259.
+        /// A backslash in a string, with which no escape of RFC 8259 begins.
         case invalidEscape
         case trailingContent
         case outOfMemory
@@ -80,16 +80,16 @@ extension JSONParseError: CustomStringConvertible {
     public var description: String { explanation }
 }
 
-/// Limits on a parsed text. They also limit the memory: a tree needs the size of its text plus 16 bytes per node.
+/// Limits on a parsed text. They also limit the memory: a tree needs the size of its text, and 16 bytes for each node.
 public struct JSONLimits: Sendable, Equatable {
     /// The maximum length of the text, in bytes. Values above 1 GiB are treated as 1 GiB.
     public var maximumBytes: Int
     /// The maximum nesting of arrays and objects; `[]` has the depth 1. Values above 1,024 are treated as 1,024.
     public var maximumDepth: Int
-    /// The maximum number of values and member names together.
+    /// The maximum number of values and members' names together.
     public var maximumNodes: Int
 
-    /// The defaults suit a request's body.
+    /// The defaults are suitable for the body of a request.
     public init(maximumBytes: Int = 4_194_304, maximumDepth: Int = 512, maximumNodes: Int = 1_000_000) {
         self.maximumBytes = maximumBytes
         self.maximumDepth = maximumDepth
@@ -107,10 +107,10 @@ public struct JSONLimits: Sendable, Equatable {
 extension [UInt8] {
     private static let byteOrderMark: [UInt8] = [0xef, 0xbb, 0xbf]
 
-    /// The bytes without one UTF-8 byte order mark at their beginning.
+    /// The bytes without a UTF-8 byte order mark at their beginning.
     ///
-    /// A reader of JSON may ignore the mark (RFC 8259, 8.1), but ``JSONTree`` refuses it. Use this property for texts
-    /// of other servers, whose authors cannot be asked to remove the mark.
+    /// A JSON reader may ignore the mark (RFC 8259, 8.1), but ``JSONTree`` refuses it. Use this property for texts from
+    /// other servers, which may contain the mark.
     public var withoutByteOrderMark: [UInt8] {
         starts(with: Self.byteOrderMark) ? Array(dropFirst(Self.byteOrderMark.count)) : self
     }
@@ -118,7 +118,7 @@ extension [UInt8] {
 
 /// The place of a byte in a text, for the person who edits the text.
 ///
-/// It is a line and a column, both counted from 1; a column is a character.
+/// It is a line and a column, both counted from 1. A column is a character.
 public struct TextPlace: Sendable, Hashable, CustomStringConvertible {
     public let line: Int
     public let column: Int

@@ -2,7 +2,7 @@ import CSimdJSON
 
 /// A parsed text: its bytes, and the position of every value in them.
 ///
-/// It is immutable. A copy shares the text by reference.
+/// It is immutable. A copy refers to the same text.
 ///
 /// Parsing takes linear time for any input. Values are decoded when they are requested.
 public struct JSONTree: Sendable {
@@ -10,8 +10,8 @@ public struct JSONTree: Sendable {
 
     /// Parses one JSON text (RFC 8259) in UTF-8, without a byte order mark.
     ///
-    /// A text that the grammar allows, but that is ambiguous or cannot be stored, has a ``JSONDefect`` instead of an
-    /// error.
+    /// A text can be valid according to the grammar, but ambiguous or impossible to store. For such a text, no error is
+    /// thrown; its tree has a ``JSONDefect``.
     public init(parsing bytes: [UInt8], limits: JSONLimits = .init()) throws(JSONParseError) {
         storage = try JSONStorage(parsing: bytes, limits: limits)
     }
@@ -41,11 +41,11 @@ extension csj_node {
     var isName: Bool { kind == UInt8(CSJ_NAME.rawValue) }
     var isNull: Bool { kind == UInt8(CSJ_NULL.rawValue) }
     var hasEscapes: Bool { flags & UInt8(CSJ_HAS_ESCAPES.rawValue) != 0 }
-    /// Whether a string is UUID-shaped. Never set on a name.
+    /// Whether a string is a UUID. Always false for a name.
     var isUUID: Bool { flags & UInt8(CSJ_IS_UUID.rawValue) != 0 }
     var isInteger: Bool { flags & UInt8(CSJ_IS_INTEGER.rawValue) != 0 }
 
-    /// The first node after its subtree.
+    /// The index of the first node after this node's subtree.
     var after: Int { Int(next) }
 
     var range: Range<Int> { Int(start)..<Int(end) }
@@ -59,7 +59,7 @@ extension csj_node {
         UnsafeBufferPointer(rebasing: bytes[Int(start) + 1..<Int(end) - 1])
     }
 
-    /// Passes the unescaped content of a string or name.
+    /// Calls `body` with the unescaped content of a string or name.
     ///
     /// A lone surrogate is three bytes (WTF-8).
     func withUnescaped<Result>(
@@ -74,7 +74,7 @@ extension csj_node {
         }
     }
 
-    /// The unescaped content of a string or name; U+FFFD for lone surrogates.
+    /// The unescaped content of a string or name, with U+FFFD in place of lone surrogates.
     func string(in bytes: UnsafeBufferPointer<UInt8>) -> String {
         withUnescaped(in: bytes) { String(decoding: $0, as: UTF8.self) }
     }
@@ -91,7 +91,7 @@ extension csj_node {
 
 /// A text and its nodes.
 ///
-/// It is `@unchecked` because of the pointers. Only this object owns their memory: the parser wrote it before the
+/// It is `@unchecked` because of the pointers. Their memory belongs only to this object. The parser wrote it before the
 /// object existed, it is never written afterwards, and `deinit` frees it.
 final class JSONStorage: @unchecked Sendable {
     let bytes: [UInt8]
@@ -129,7 +129,7 @@ extension csj_limits {
     }
 }
 
-/// The elements of an array, in order. Iterating allocates nothing.
+/// The elements of an array, in order. Iterating allocates no memory.
 public struct JSONElements: Sequence, Sendable {
     let storage: JSONStorage
     let index: Int
@@ -158,7 +158,7 @@ public struct JSONElements: Sequence, Sendable {
 }
 
 extension JSONValue {
-    /// The elements of an array; nil for any other type.
+    /// The elements of an array; nil for a value of any other type.
     public var elements: JSONElements? {
         node.isArray ? JSONElements(storage: storage, index: index) : nil
     }
@@ -166,7 +166,7 @@ extension JSONValue {
 
 // MARK: - JSONMembers
 
-/// The members of an object, in document order, duplicates included. Iterating allocates nothing.
+/// The members of an object, including duplicates, in document order. Iterating allocates no memory.
 public struct JSONMembers: Sequence, Sendable {
     let storage: JSONStorage
     let index: Int
@@ -188,7 +188,7 @@ public struct JSONMembers: Sequence, Sendable {
         Iterator(storage: storage, index: index + 1, end: storage.nodes[index].after)
     }
 
-    /// Passes name and value of each member. Unlike a loop, it does not change reference counts.
+    /// Calls `body` with the name and the value of each member. Unlike a loop, it does not change reference counts.
     public func forEach(_ body: (JSONName, JSONValue) -> Void) {
         let end = storage.nodes[index].after
         var member = index + 1
@@ -202,14 +202,14 @@ public struct JSONMembers: Sequence, Sendable {
 }
 
 extension JSONValue {
-    /// The members of an object; nil for any other type.
+    /// The members of an object; nil for a value of any other type.
     public var members: JSONMembers? {
         node.isObject ? JSONMembers(storage: storage, index: index) : nil
     }
 
     /// The value of the first member with a name, found by linear search.
     ///
-    /// Nil without such a member, and for other types.
+    /// Nil without such a member, and for a value that is not an object.
     public subscript(name: StaticString) -> JSONValue? {
         let node = node
         guard node.isObject else { return nil }
@@ -228,20 +228,18 @@ extension JSONValue {
 
 // MARK: - JSONName
 
-/// A member's name. Keeps its tree alive.
+/// A member's name. It keeps its tree in memory.
 public struct JSONName: Sendable {
     let storage: JSONStorage
     let index: Int
 
-    /// The name's length in bytes.
-    ///
-    /// Nil for a name with escapes, which is shorter than its text.
+    /// The name's length in bytes; nil for a name with escapes, which is shorter than its text.
     public var utf8Count: Int? {
         let node = storage.nodes[index]
         return node.hasEscapes ? nil : node.range.count - 2
     }
 
-    /// Compares the unescaped name with a text. Allocates nothing.
+    /// Compares the unescaped name with a text. Allocates no memory.
     public func equals(_ other: StaticString) -> Bool {
         storage.bytes.withUnsafeBufferPointer { storage.nodes[index].equals(other, in: $0) }
     }
@@ -254,7 +252,7 @@ public struct JSONName: Sendable {
         }
     }
 
-    /// Compares the unescaped name with UTF-8. Allocates nothing.
+    /// Compares the unescaped name with UTF-8. Allocates no memory.
     public func equals(utf8 other: [UInt8]) -> Bool {
         storage.bytes.withUnsafeBufferPointer { bytes in
             let node = storage.nodes[index]
@@ -264,16 +262,16 @@ public struct JSONName: Sendable {
         }
     }
 
-    /// The name, unescaped; U+FFFD for lone surrogates.
+    /// The unescaped name, with U+FFFD in place of lone surrogates.
     public var string: String {
         storage.bytes.withUnsafeBufferPointer { storage.nodes[index].string(in: $0) }
     }
 
-    /// The name's text as written, quotes included.
+    /// The name's text as written, including the quotes.
     public var raw: ArraySlice<UInt8> { storage.bytes[storage.nodes[index].range] }
 }
 
-/// A tree's text and nodes, passed during a call to code that visits many of them.
+/// A tree's text and nodes, for code that visits many nodes in one call.
 struct JSONSource {
     let nodes: UnsafePointer<JSONNode>
     let bytes: UnsafeBufferPointer<UInt8>

@@ -2,17 +2,17 @@ import CSimdJSON
 public import FoundationEssentials
 
 extension JSONValue {
-    /// Represents a UUID in the canonical form: no JSON text has this byte.
+    /// The byte that represents a UUID in the canonical form. No JSON text contains it.
     public static let identifierMarker: UInt8 = 0x01
 
-    /// Appends the canonical form, in which values with the same meaning are the same bytes.
+    /// Appends the canonical form, in which values with the same meaning have the same bytes.
     ///
     /// It is used for fingerprints.
     ///
     /// Members are sorted by the bytes of their unescaped names. White space is removed, strings have only the
-    /// necessary escapes, and numbers stay as written. Every UUID-shaped string value becomes ``identifierMarker``, and
-    /// the UUID is appended to `identifiers`, in the order of this form. Except for sorting the members, it takes time
-    /// linear in the value. It appends at most ``rawCount`` bytes.
+    /// necessary escapes, and numbers stay as written. Every string value that is a UUID becomes ``identifierMarker``,
+    /// and the UUID is appended to `identifiers`, in the order of this form. Apart from sorting the members, the time
+    /// is linear in the size of the value. At most ``rawCount`` bytes are appended.
     public func appendCanonical(to bytes: inout [UInt8], identifiers: inout [UUID]) {
         let count = rawCount
         storage.withSource { source in
@@ -40,7 +40,7 @@ private struct CanonicalForm: ~Copyable {
         self.keys = MemberKeys(within: value, of: source)
     }
 
-    /// Recurses as deep as the text is nested, which its limits bound.
+    /// The recursion is as deep as the text is nested, which the text's limits bound.
     mutating func write(_ index: Int) {
         let node = source[index]
         if node.isObject {
@@ -104,20 +104,19 @@ private struct CanonicalForm: ~Copyable {
 
 /// A replacement for a value in the canonical form.
 public enum CanonicalReplacement: Sendable, Equatable {
-    /// The form of every UUID.
+    /// The marker of a UUID.
     case identifier
-    /// Another value's canonical form.
+    /// The canonical form of another value.
     case value(JSONReplacement)
 }
 
 extension JSONValue {
-    /// Appends the canonical form of this value with some parts replaced.
+    /// Appends the canonical form of this value, in which some strings and numbers are replaced.
     ///
-    /// The parts are strings and numbers. It is used for comparisons, and takes linear time, but is slower than
-    /// ``appendCanonical(to:identifiers:)``.
+    /// It is used for comparisons. It takes linear time, but is slower than ``appendCanonical(to:identifiers:)``.
     ///
-    /// - Parameter replacement: called for each string and number in the order of the form, with its offset in `bytes`;
-    ///   if it returns nil, the value stays unchanged. A UUID becomes an identifier only if this closure returns
+    /// - Parameter replacement: called for each string and number in the order of the form, with its offset in `bytes`.
+    ///   If it returns nil, the value is not changed. A UUID becomes an identifier only if this closure returns
     ///   ``CanonicalReplacement/identifier``.
     public func appendCanonical(
         to bytes: inout [UInt8],
@@ -145,7 +144,7 @@ private struct ReplacedForm: ~Copyable {
         keys = MemberKeys(within: value.index, of: source)
     }
 
-    /// Recurses as deep as the text is nested, which its limits bound.
+    /// The recursion is as deep as the text is nested, which the text's limits bound.
     mutating func write(_ index: Int, _ replacement: (JSONValue, Int) -> CanonicalReplacement?) {
         let node = source[index]
         if node.isObject {
@@ -198,11 +197,11 @@ private struct ReplacedForm: ~Copyable {
     }
 }
 
-/// The replacement of a UUID.
+/// A value that replaces another value, such as a UUID.
 public enum JSONReplacement: Sendable, Equatable {
     /// A string of 36 lower-case characters.
     case uuid(UUID)
-    /// A string, escaped as JSON needs it.
+    /// A string, escaped as JSON requires.
     case string(String)
     case integer(Int64)
     /// An integer beyond `Int64`: decimal digits, optionally after a minus sign.

@@ -3,7 +3,7 @@ import CSimdJSON
 extension JSONValue {
     private static var reportedDefects: Int { 64 }
 
-    /// Whether this value has defects. Takes time logarithmic in the number of the text's defects.
+    /// Whether this value has defects. The time is logarithmic in the number of the text's defects.
     public var hasDefects: Bool { !defectRange.isEmpty }
 
     /// The first 64 defects in this value, in document order.
@@ -20,7 +20,7 @@ extension JSONValue {
         return locator.located
     }
 
-    /// The range of this value's defects among all defects of the text, which are in the order of their nodes.
+    /// The range of this value's defects among the defects of the whole text, which are in the order of their nodes.
     private var defectRange: Range<Int> {
         let defects = storage.defects
         if defects.isEmpty { return 0..<0 }
@@ -47,7 +47,7 @@ private struct DefectPath {
 
     var text: String { isCut ? pointer.text + "/…" : pointer.text }
 
-    /// Returns the path one step deeper.
+    /// Returns the path with one more step.
     ///
     /// `length` is an upper bound of the step's length. The step is added only if it fits.
     func stepping(length: Int, _ step: (inout JSONPointer) -> Void) -> DefectPath {
@@ -61,7 +61,7 @@ private struct DefectPath {
     }
 }
 
-/// Finds the paths of defects in document order.
+/// Finds the paths of defects, in document order.
 ///
 /// It visits each array and object that contains defects once.
 private struct DefectLocator {
@@ -69,7 +69,7 @@ private struct DefectLocator {
     var pending: Slice<UnsafeBufferPointer<csj_defect>>
     var located: [JSONDefect] = []
 
-    /// Recurses as deep as the text is nested, which its limits bound.
+    /// The recursion is as deep as the text is nested, which the text's limits bound.
     mutating func visit(_ index: Int, path: DefectPath, bytes: UnsafeBufferPointer<UInt8>) {
         let node = storage.nodes[index]
         take(index, path: path)
@@ -108,9 +108,8 @@ private struct DefectLocator {
     }
 }
 
-/// A part of a text that JSON's grammar allows and the gateway rejects.
-///
-/// The gateway cannot store this part, or the part is ambiguous.
+/// A part of a text that JSON's grammar allows, but that the gateway rejects because it cannot store it or because it
+/// is ambiguous.
 public struct JSONDefect: Sendable, Equatable {
     /// The raw values are the numbers of `csj_defect_kind`.
     public enum Kind: UInt32, Sendable {
@@ -127,12 +126,12 @@ public struct JSONDefect: Sendable, Equatable {
     }
 
     public let kind: Kind
-    /// The place of the faulty value or name among the nodes of the whole text, from 0.
+    /// The index of the faulty value or name among the nodes of the whole text.
     public let nodeIndex: Int
     /// The JSON Pointer to the faulty value, or to the value of the faulty name.
     ///
-    /// It starts at the value whose defects were requested (RFC 6901). A pointer of more than a kilobyte is truncated,
-    /// and ends with "…".
+    /// The pointer starts at the value whose defects were requested (RFC 6901). A pointer of more than a kilobyte is
+    /// truncated, and ends with "…".
     public let pointer: String
 
     /// Compares the pointer's bytes.

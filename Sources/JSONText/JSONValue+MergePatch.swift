@@ -3,14 +3,15 @@ public import FoundationEssentials
 extension JSONValue {
     /// Applies a JSON merge patch (RFC 7396) to a document.
     ///
-    /// Members that the patch does not name keep their exact text and their position. New members follow in the patch's
-    /// order. Except for sorting the patch's names, it takes time linear in both texts.
+    /// Members that are not in the patch keep their exact text and their position. New members follow in the patch's
+    /// order. Apart from sorting the patch's names, the time is linear in the size of both texts.
     ///
     /// - Parameters:
     ///   - target: The document; nil if it does not exist.
     ///   - patch: The patch. If it is not an object, it replaces the document.
-    ///   - maximumBytes: The maximum length of the result, which is never longer than both texts and a few commas.
-    /// - Throws: If the target is not JSON, or the result is ``JSONParseError/Kind/tooLong``.
+    ///   - maximumBytes: The maximum length of the result. The result is never longer than both texts together with a
+    ///     few commas.
+    /// - Throws: An error if the target is not JSON, or ``JSONParseError/Kind/tooLong`` if the result is too long.
     public static func mergePatch(
         target: [UInt8]?,
         patch: JSONValue,
@@ -87,7 +88,7 @@ struct MergeCreation {
     let patch: JSONSource
     var out: [UInt8] = []
 
-    /// Recurses as deep as the patch is nested, which its limits bound.
+    /// The recursion is as deep as the patch is nested, which the patch's limits bound.
     mutating func write(_ index: Int) {
         guard patch[index].isObject else {
             out.append(contentsOf: patch[index].text(in: patch.bytes))
@@ -113,7 +114,7 @@ struct MergeCreation {
     }
 }
 
-/// Writes a document's object as changed by a patch's object.
+/// Writes an object of the document after applying an object of the patch.
 private struct Merge: ~Copyable {
     let document: JSONSource
     let patch: JSONSource
@@ -127,7 +128,7 @@ private struct Merge: ~Copyable {
         self.keys = MemberKeys(within: patchRoot, of: patch)
     }
 
-    /// Recurses as deep as both texts are nested, which their limits bound.
+    /// The recursion is as deep as the texts are nested, which the limits of both texts bound.
     mutating func write(_ object: Int, patchedBy patchObject: Int) {
         let changes = keys.push(patchObject)
         var isUsed = [Bool](repeating: false, count: changes.count)
@@ -169,7 +170,7 @@ private struct Merge: ~Copyable {
         }
     }
 
-    /// The position of the last change of a member with the name of a document's member.
+    /// Returns the position of the last change for a document's member, found by the member's name.
     private func position(of name: Int, among changes: Range<Int>) -> Int? {
         document[name].withUnescaped(in: document.bytes) { name in
             let key = MemberKey(name: name, node: 0)
@@ -184,9 +185,9 @@ private struct Merge: ~Copyable {
         }
     }
 
-    /// The names of the patch's non-null members that the document does not have, in the patch's order.
+    /// Returns the names of the patch's non-null members that the document lacks, in the patch's order.
     ///
-    /// If names are equal, the last one is used.
+    /// Of members with equal names, the last one is used.
     private func additions(_ changes: Range<Int>, isUsed: [Bool]) -> [Int] {
         var names: [Int] = []
         for position in changes where !isUsed[position - changes.lowerBound] {
@@ -202,13 +203,13 @@ private struct Merge: ~Copyable {
 }
 
 extension JSONValue {
-    /// This value's text with some values and its UUID-shaped strings replaced.
+    /// Returns this value's text with some values, and some of its UUID strings, replaced; nil if nothing changes.
     ///
-    /// All other bytes are as written. Nil if nothing changes.
+    /// All other bytes are as written.
     ///
     /// - Parameters:
-    ///   - edits: Edits of values of this tree, within this value and in document order. They take precedence.
-    ///   - replacement: The replacement of a UUID, as in ``rewritten(_:)``.
+    ///   - edits: Edits of values within this value, in document order. They take precedence over `replacement`.
+    ///   - replacement: Returns the replacement of a UUID, as in ``rewritten(_:)``.
     public func rewritten(
         _ edits: [JSONEdit],
         _ replacement: (UUID) -> JSONReplacement? = { _ in nil }

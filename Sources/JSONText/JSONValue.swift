@@ -1,7 +1,7 @@
 import CSimdJSON
 public import FoundationEssentials
 
-/// A value within a ``JSONTree``. It keeps the tree alive, and is cheap to copy.
+/// A value within a ``JSONTree``. It keeps the tree in memory, and is cheap to copy.
 public struct JSONValue: Sendable {
     let storage: JSONStorage
     let index: Int
@@ -31,7 +31,7 @@ public struct JSONValue: Sendable {
         }
     }
 
-    /// The value's text, byte for byte as written, without white space around it.
+    /// The value's text exactly as written, without white space before and after it.
     public var raw: ArraySlice<UInt8> { storage.bytes[node.range] }
 
     /// The length of ``raw``, in bytes.
@@ -40,12 +40,12 @@ public struct JSONValue: Sendable {
     /// The offset of ``raw`` in the whole text, in bytes.
     public var offset: Int { Int(node.start) }
 
-    /// The nesting of arrays and objects: 0 for a scalar, 1 for `[]`, 2 for `[[]]`. Computed by the parser.
+    /// The nesting of arrays and objects: 0 for a scalar, 1 for `[]`, 2 for `[[]]`. The parser computes it.
     public var depth: Int { Int(node.height) }
 
     public var isNull: Bool { node.isNull }
 
-    /// `true` or `false`; nil for any other type.
+    /// `true` or `false`; nil for a value of any other type.
     public var bool: Bool? {
         switch csj_kind(UInt32(node.kind)) {
         case CSJ_TRUE: true
@@ -61,7 +61,7 @@ public struct JSONValue: Sendable {
         return storage.bytes.withUnsafeBufferPointer { node.string(in: $0) }
     }
 
-    /// Passes a string's unescaped characters to a closure. Nil unless the value is a string.
+    /// Calls `body` with a string's unescaped characters. Returns nil if the value is not a string.
     ///
     /// A lone surrogate is three bytes (WTF-8).
     public func withString<Result>(_ body: (UnsafeBufferPointer<UInt8>) -> Result) -> Result? {
@@ -70,15 +70,15 @@ public struct JSONValue: Sendable {
         return storage.bytes.withUnsafeBufferPointer { node.withUnescaped(in: $0, body) }
     }
 
-    /// Compares the unescaped string with a text. Allocates nothing.
+    /// Compares the unescaped string with a text. Allocates no memory.
     public func stringEquals(_ other: StaticString) -> Bool {
         let node = node
         return node.isString && storage.bytes.withUnsafeBufferPointer { node.equals(other, in: $0) }
     }
 
-    /// The UUID in a string of the shape 8-4-4-4-12; nil for other values.
+    /// The UUID in a string of the form 8-4-4-4-12; nil for other values.
     ///
-    /// The digits may be in either case, and escaped or not.
+    /// The digits may be in upper or lower case, and may be escaped.
     public var uuid: UUID? {
         let node = node
         guard node.isUUID else { return nil }
@@ -94,16 +94,16 @@ public struct JSONValue: Sendable {
         return storage.bytes.withUnsafeBufferPointer { Int64(digits: node.text(in: $0)) }
     }
 
-    /// The text of a number that is written as an integer; nil for other values.
+    /// The text of a number that is written without fraction and exponent; nil for other values.
     ///
-    /// It has neither fraction nor exponent, and may have any size.
+    /// The number may have any size.
     public var integerText: String? {
         node.isInteger ? String(decoding: raw, as: UTF8.self) : nil
     }
 }
 
 extension csj_node {
-    /// The UUID of a UUID-shaped string.
+    /// The UUID in a string of that form.
     func uuid(in bytes: UnsafeBufferPointer<UInt8>) -> UUID? {
         guard hasEscapes else { return UUID(text: content(in: bytes)) }
         return withUnescaped(in: bytes) { UUID(text: $0) }
@@ -111,7 +111,7 @@ extension csj_node {
 }
 
 extension JSONValue {
-    /// The value to which a JSON Pointer (RFC 6901) leads from this value.
+    /// The value at a JSON Pointer (RFC 6901) that starts at this value.
     ///
     /// Nil if there is no such value, or if the pointer is malformed.
     public func value(at pointer: String) -> JSONValue? {
@@ -160,9 +160,9 @@ extension JSONValue {
 }
 
 extension JSONValue {
-    /// Every UUID-shaped string value in this value, in document order.
+    /// Every string value that is a UUID within this value, in document order.
     ///
-    /// Duplicates are kept. Names do not count as values.
+    /// Duplicates are kept. Members' names are not included.
     public var uuids: [UUID] {
         storage.withSource { source in
             var found: [UUID] = []
@@ -173,11 +173,11 @@ extension JSONValue {
         }
     }
 
-    /// This value's text with UUID-shaped string values replaced.
+    /// Returns this value's text with some of its UUID strings replaced; nil if nothing changes.
     ///
-    /// All other bytes are as written, including digits, white space and order. Nil if nothing changes.
+    /// All other bytes are as written, including digits, white space and order.
     ///
-    /// - Parameter replacement: Called for each UUID in document order. If it returns nil, the UUID stays unchanged.
+    /// - Parameter replacement: Called for each UUID in document order. If it returns nil, the UUID is not changed.
     public func rewritten(_ replacement: (UUID) -> JSONReplacement?) -> [UInt8]? { rewritten([], replacement) }
 }
 

@@ -2,15 +2,15 @@ public import FoundationEssentials
 
 /// Writes JSON without white space, and adds the commas.
 ///
-/// The caller is responsible for a sequence of calls that forms one valid text.
+/// The caller must make sure that the calls form one valid text.
 ///
-/// Except for ``bytes``, only calls with a `String` that is created at run time allocate memory.
+/// Apart from the growth of ``bytes``, only calls with a `String` that is created at run time allocate memory.
 public struct JSONWriter: Sendable {
     public var bytes: [UInt8]
     /// Whether a comma is required before the next name or value.
     var needsComma = false
 
-    /// - Parameter capacity: the bytes to reserve.
+    /// - Parameter capacity: the number of bytes to reserve.
     public init(capacity: Int = 256) {
         bytes = []
         bytes.reserveCapacity(capacity)
@@ -21,7 +21,7 @@ public struct JSONWriter: Sendable {
     public mutating func beginArray() { open(UInt8(ascii: "[")) }
     public mutating func endArray() { close(UInt8(ascii: "]")) }
 
-    /// Writes a member's name, which must not need escapes. The value has to follow.
+    /// Writes a member's name, which must not need escapes. The next call must write the value.
     public mutating func name(_ name: StaticString) {
         separate()
         bytes.append(UInt8(ascii: "\""))
@@ -65,7 +65,7 @@ public struct JSONWriter: Sendable {
     public mutating func bool(_ value: Bool) { raw(value ? "true" : "false") }
     public mutating func null() { raw("null") }
 
-    /// Writes one value that is JSON text. It is inlined so that the compiler knows the text's type.
+    /// Writes a value that is given as JSON text. The method is inlined so that the compiler knows the text's type.
     @inlinable
     public mutating func raw(_ text: some Sequence<UInt8>) {
         separate()
@@ -133,7 +133,7 @@ extension RawRepresentable where Self: JSONWritable, RawValue == String {
     public func write(to writer: inout JSONWriter) { writer.string(rawValue) }
 }
 
-/// Nil is written as `null`.
+/// Writes nil as `null`.
 extension Optional: JSONWritable where Wrapped: JSONWritable {
     public func write(to writer: inout JSONWriter) {
         if let self { self.write(to: &writer) } else { writer.null() }
@@ -148,7 +148,7 @@ extension Array: JSONWritable where Element: JSONWritable {
     }
 }
 
-/// A value that is JSON text.
+/// A value that is given as JSON text.
 public struct RawJSON: JSONWritable, Sendable {
     private let text: [UInt8]
 
@@ -171,14 +171,14 @@ extension JSONWriter {
         if let value { member(name, value) } else { member(null: name) }
     }
 
-    /// Writes a member whose value is JSON text.
+    /// Writes a member whose value is given as JSON text.
     @inlinable
     public mutating func member(_ name: StaticString, raw text: some Sequence<UInt8>) {
         self.name(name)
         raw(text)
     }
 
-    /// Writes a member whose value is JSON text; nil is written as `null`.
+    /// Writes a member whose value is given as JSON text; nil is written as `null`.
     @inlinable
     public mutating func member(_ name: StaticString, raw text: (some Sequence<UInt8>)?) {
         if let text { member(name, raw: text) } else { member(null: name) }

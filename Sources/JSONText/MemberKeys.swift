@@ -1,6 +1,6 @@
 internal import CSimdJSON
 
-/// A member by its unescaped name.
+/// A member, identified by its unescaped name.
 struct MemberKey {
     /// The name's first eight bytes, as a number with the same order.
     let prefix: UInt64
@@ -20,7 +20,7 @@ struct MemberKey {
         self.node = node
     }
 
-    /// Compares the names by their bytes. Returns a number below 0, 0, or above 0.
+    /// Compares the names by their bytes. Returns a negative number, 0, or a positive number.
     func order(against other: MemberKey) -> Int {
         if prefix != other.prefix { return prefix < other.prefix ? -1 : 1 }
         return name.order(against: other.name)
@@ -36,7 +36,7 @@ struct MemberKey {
 /// A stack of members, in which the members of each object are sorted.
 ///
 /// Names without escapes are read directly from the text, which must outlive the stack. Names with escapes are
-/// unescaped into memory that takes at most as many bytes as the value that contains them.
+/// unescaped into separate memory, which needs at most as many bytes as the value that contains the names.
 struct MemberKeys: ~Copyable {
     private let source: JSONSource
     private let unescapedCapacity: Int
@@ -53,9 +53,7 @@ struct MemberKeys: ~Copyable {
 
     deinit { unescaped?.deallocate() }
 
-    /// Pushes the members of an object and sorts them.
-    ///
-    /// Returns their range on the stack.
+    /// Pushes the members of an object, sorts them, and returns their range on the stack.
     mutating func push(_ object: Int) -> Range<Int> {
         let base = stack.count
         let end = source[object].after

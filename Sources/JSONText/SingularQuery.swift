@@ -52,7 +52,7 @@ public struct SingularQuery: Sendable, Hashable {
 extension SingularQuery: CustomStringConvertible {
     /// The normalized path (RFC 9535, 2.7), such as `$['o']['id']`.
     ///
-    /// Indices from the end are not changed.
+    /// Negative indices are not changed.
     public var description: String {
         steps.reduce(into: "$") { text, step in
             switch step {
@@ -83,7 +83,7 @@ extension SingularQuery: CustomStringConvertible {
 public struct SingularQueryError: Error, Sendable, Equatable, CustomStringConvertible {
     /// The number of Unicode characters before the error.
     public let place: Int
-    /// The error, as text that follows the query's text: "leads to more than one value".
+    /// The error. The text follows the query's text, such as "leads to more than one value".
     public let reason: String
 
     public init(place: Int, reason: String) {
@@ -95,9 +95,9 @@ public struct SingularQueryError: Error, Sendable, Equatable, CustomStringConver
 }
 
 extension JSONValue {
-    /// The value to which a query leads from this value; nil if there is no such value.
+    /// The value to which a query leads if it starts at this value; nil if there is no such value.
     ///
-    /// Unescaped names are compared byte by byte. If several members have the same name, the first is used.
+    /// Unescaped names are compared byte by byte. If several members have the same name, the first member is used.
     public func value(at query: SingularQuery) -> JSONValue? {
         var value = self
         for step in query.steps {
@@ -126,7 +126,7 @@ extension JSONValue {
 /// The grammar is in RFC 9535, appendix A.
 struct SingularQueryParser {
     private static let largestIndex = 9_007_199_254_740_991
-    private static let severalValues = "leads to more than one value: only names and indices do not"
+    private static let severalValues = "leads to more than one value: only names and indices are allowed"
 
     private let text: [Unicode.Scalar]
     private var place = 0
@@ -192,7 +192,7 @@ struct SingularQueryParser {
         }
     }
 
-    /// Reads a `string-literal`. Of the two kinds of quotes, only the enclosing one may be escaped.
+    /// Reads a `string-literal`. Within it, only quotes of the enclosing kind may be escaped.
     private mutating func quoted() throws(SingularQueryError) -> String {
         let quote = text[place]
         place += 1
@@ -225,7 +225,7 @@ struct SingularQueryParser {
         throw SingularQueryError(place: start, reason: "has an unknown escape")
     }
 
-    /// Reads a `hexchar`: four digits, or a surrogate pair.
+    /// Reads a `hexchar`: four digits, or two groups of four digits for a surrogate pair.
     private mutating func hexadecimal() -> Unicode.Scalar? {
         guard let first = unit() else { return nil }
         guard (0xd800..<0xdc00).contains(first) else { return Unicode.Scalar(first) }
@@ -257,7 +257,7 @@ struct SingularQueryParser {
 
     // MARK: - Indices
 
-    /// Reads an `int`, without leading zeros, not `-0`, and in the range that every reader represents exactly.
+    /// Reads an `int`: no leading zeros, not `-0`, and within the range that every JSON reader represents exactly.
     private mutating func index() throws(SingularQueryError) -> Int {
         let start = place
         let isNegative = take("-")

@@ -1,6 +1,6 @@
-// In Swift, texts that are canonically equivalent are equal, such as `é` and `e` with an accent, or `K` and the Kelvin
-// sign. But PostgreSQL, SQLite and HTTP compare ids, names and headers by their bytes. The compiler prefers a module's
-// own operators to those of the standard library, so with this file `==`, `<`, `switch` and the searches below compare
+// In Swift, canonically equivalent texts are equal, such as `é` and `e` with an accent, or `K` and the Kelvin sign. But
+// PostgreSQL, SQLite and HTTP compare ids, names and headers by their bytes. The compiler prefers a module's own
+// operators to those of the standard library, so with this file `==`, `<`, `switch` and the searches below compare
 // bytes.
 //
 // Every target has this file as a symbolic link, which `scripts/lint-text` checks. Generic code still uses the
@@ -127,23 +127,23 @@ extension StringProtocol {
         return last
     }
 
-    /// The text without white space and newlines at both ends.
+    /// The text without white space and newlines at its beginning and end.
     ///
-    /// Foundation's function for it would link all of Foundation with its Unicode data, 43 MB. FoundationEssentials has
-    /// everything else that the gateway uses.
+    /// It replaces Foundation's function, which would link all of Foundation with its Unicode data (43 MB).
+    /// FoundationEssentials has everything else that the gateway uses.
     var trimmed: String {
         let start = drop(while: \.isWhitespace)
         let end = start.lastIndex { !$0.isWhitespace }.map(start.index(after:)) ?? start.startIndex
         return String(start[..<end])
     }
 
-    /// The part before the first of some characters; the whole text if it has none of them.
+    /// The part before the first of some delimiters; the whole text if it contains no delimiter.
     func before(_ delimiters: Character...) -> Substring {
         let text = Substring(self)
         return text[..<(delimiters.compactMap { text.firstIndex(of: $0) }.min() ?? text.endIndex)]
     }
 
-    /// The part that starts with the first of some characters; empty if the text has none of them.
+    /// The part that starts with the first of some delimiters; empty if the text contains no delimiter.
     func from(_ delimiters: Character...) -> Substring {
         let text = Substring(self)
         return text[(delimiters.compactMap { text.firstIndex(of: $0) }.min() ?? text.endIndex)...]
@@ -153,7 +153,8 @@ extension StringProtocol {
 
     func contains(_ text: String) -> Bool { range(of: text) != nil }
 
-    /// Replaces a text by its bytes. SQL quoting depends on it, because SQL recognizes a quote before a combining mark.
+    /// Replaces each occurrence of a text. Occurrences are found by bytes. SQL quoting depends on this, because SQL
+    /// recognizes a quote before a combining mark.
     func replacing(_ text: String, with replacement: String) -> String {
         let whole = Substring(self)
         var (result, place) = ("", startIndex)
@@ -214,7 +215,7 @@ extension StringProtocol {
 }
 
 extension UnsafeRawBufferPointer {
-    /// Whether both have the same bytes. Both must have the same number of bytes.
+    /// Whether both buffers have the same bytes. They must have the same length.
     fileprivate func hasSameBytes(as other: UnsafeBufferPointer<UInt8>) -> Bool {
         let other = UnsafeRawBufferPointer(other)
         var place = 0

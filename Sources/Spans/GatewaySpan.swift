@@ -3,7 +3,7 @@ import JSONText
 package import SyncModel
 import Tracing
 
-/// A span that is recorded. It has to be ended exactly once.
+/// A span that is recorded. It must be ended exactly once.
 package final class GatewaySpan: Sendable {
     /// The roles of spans in OpenTelemetry that the gateway uses.
     package enum Kind: Sendable {
@@ -22,7 +22,7 @@ package final class GatewaySpan: Sendable {
         }
     }
 
-    /// The span's position, the parent of its children.
+    /// The span's position in the trace, which is the parent of its child spans.
     package let context: TraceContext
     private let span: any Span
 
@@ -37,7 +37,7 @@ package final class GatewaySpan: Sendable {
 
     package func set(_ key: SpanKey, _ value: Int) { span.attributes.set(key.name, value: .int64(Int64(value))) }
 
-    /// Names the organization. The tracer leaves this out, unless the setting for metrics allows ids.
+    /// Sets the organization's id. The tracer omits it, unless the settings allow ids in metrics.
     package func set(organization: UUID) { set(.organization, organization.lowercased) }
 
     /// Marks the span as failed.
@@ -52,7 +52,7 @@ package final class GatewaySpan: Sendable {
         fail((error as? Problem)?.code.rawValue ?? "\(type(of: error))")
     }
 
-    /// Names another span that this span's work concerns, without being its child.
+    /// Links the span to another span that its work concerns, without making it a child of that span.
     package func link(to other: TraceContext) {
         var context = InstrumentationContext.topLevel
         context.trace = other
@@ -62,9 +62,9 @@ package final class GatewaySpan: Sendable {
     package func end() { span.end() }
 }
 
-/// The names of attributes: those of OpenTelemetry's semantic conventions, and the gateway's own.
+/// The names of attributes: those of OpenTelemetry's semantic conventions, and the gateway's own names.
 ///
-/// No attribute has content of users: no payload, path, query or header.
+/// No attribute contains content of users: no payload, path, query or header.
 package struct SpanKey: Sendable {
     package let name: String
 
@@ -87,7 +87,7 @@ package struct SpanKey: Sendable {
 
     package static let organization = SpanKey("sluice.organization.id")
     package static let requestID = SpanKey("sluice.request.id")
-    /// The number of mutations, of a push or of a committed group.
+    /// The number of mutations in a push or in a committed group.
     package static let mutations = SpanKey("sluice.mutations")
     package static let mutationID = SpanKey("sluice.mutation.id")
     package static let mutationStatus = SpanKey("sluice.mutation.status")

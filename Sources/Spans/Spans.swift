@@ -3,25 +3,25 @@ package import Tracing
 
 /// Starts spans by the API of swift-distributed-tracing.
 ///
-/// A span exists only while its trace is recorded: all other code passes nil on, and allocates nothing for it.
+/// There is a span only if its trace is recorded. Otherwise nil takes its place, and no memory is allocated.
 package enum Spans {
     /// The process's tracer; nil if spans are off.
     ///
-    /// It is read once, so it has to be bootstrapped before the first span.
+    /// The tracer is read once, so the tracing system must be bootstrapped before the first span.
     private static let tracer: (any Tracer)? = {
         let tracer = InstrumentationSystem.tracer
         return tracer is NoOpTracer ? nil : tracer
     }()
 
-    /// Whether spans are recorded at all.
+    /// Whether spans can be recorded.
     package static var isOn: Bool { tracer != nil }
 
-    /// The recorded span in which the task works.
+    /// The recorded span in which the task runs; nil without such a span.
     package static var current: TraceContext? { isOn ? InstrumentationContext.current?.trace : nil }
 
     /// Starts a span for work that a client or a timer has caused. The sampler decides whether it is recorded.
     ///
-    /// - Parameter parent: the client's span, if the client sent one.
+    /// - Parameter parent: the client's span; nil if the client did not send a span.
     package static func root(_ name: String, _ kind: GatewaySpan.Kind, under parent: TraceContext? = nil)
         -> GatewaySpan?
     {
@@ -32,8 +32,9 @@ package enum Spans {
     /// Starts a span within another span.
     ///
     /// - Parameters:
-    ///   - parent: a span, perhaps of another process. If it is nil or was not recorded, its children are not either.
-    ///   - start: the moment at which the work began; nil for now.
+    ///   - parent: a span, possibly of another process. If it is nil or was not recorded, its child spans are not
+    ///     recorded.
+    ///   - start: the time at which the work began; nil for the present.
     package static func child(
         _ name: String,
         _ kind: GatewaySpan.Kind = .internal,
@@ -58,24 +59,25 @@ package enum Spans {
         return GatewaySpan(span, at: position)
     }
 
-    /// Returns the trace of a client whose request is not recorded, in the form in which it is passed on.
+    /// Returns the trace context of a client whose request is not recorded, for later spans and requests.
     ///
-    /// If the sampler has overruled the client, the gateway's later spans of the trace must not be recorded either.
+    /// If the client requested a recording and the sampler refused it, the gateway's later spans of the trace must not
+    /// be recorded.
     package static func unrecorded(_ client: TraceContext?) -> TraceContext? {
         isOn && client?.isSampled == true ? client?.child(sampled: false) : client
     }
 
-    /// A moment of the clock that spans use.
+    /// A time of the clock that spans use.
     package struct Moment: Sendable {
         fileprivate let instant: DefaultTracerClock.Timestamp
 
-        /// The present moment; nil if spans are off.
+        /// The present time; nil if spans are off.
         package static var now: Moment? { isOn ? Moment(instant: DefaultTracerClock.now) : nil }
     }
 }
 
 extension Spans {
-    /// Runs an operation whose spans are children of a span. Without a span, only runs it.
+    /// Runs an operation whose spans are children of a span. Without a span, it only runs the operation.
     ///
     /// - Parameter ends: whether the span ends with the operation. If so, an error marks it as failed.
     package static func within<Value, Failure>(

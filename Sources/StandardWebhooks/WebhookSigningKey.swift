@@ -3,22 +3,23 @@ import FoundationEssentials
 
 /// A sender's private key, for signatures of the scheme `v1a`: Ed25519 (RFC 8032).
 ///
-/// Its text is `whsk_` followed by the base64 of the 32 bytes of the private key, optionally followed by the public
-/// key. The text is never logged, because the description does not contain it.
+/// Its text is `whsk_` followed by the base64 of the private key's 32 bytes, or of these and the public key's 32 bytes.
+/// The text is never logged, because the description does not contain it.
 public struct WebhookSigningKey: Sendable, CustomStringConvertible {
     /// The beginning of a private key's text.
     public static let prefix = "whsk_"
 
     private let key: Curve25519.Signing.PrivateKey
 
-    /// A new key.
+    /// Creates a random key.
     public init() {
         key = Curve25519.Signing.PrivateKey()
     }
 
     /// Reads a key with or without its prefix.
     ///
-    /// - Returns: nil if the rest is not base64 of a key, or if its public key does not match its private key.
+    /// - Returns: nil if the text after the prefix is not base64 of a key, or if its public key does not match its
+    ///   private key.
     public init?(_ text: String) {
         let encoded = text.hasPrefix(Self.prefix) ? text.dropFirst(Self.prefix.count) : text[...]
         guard let bytes = Base64Text.decode(encoded), bytes.count == 32 || bytes.count == 64,
@@ -36,7 +37,7 @@ public struct WebhookSigningKey: Sendable, CustomStringConvertible {
     /// The key with which receivers verify the signatures of this key.
     public var publicKey: WebhookPublicKey { WebhookPublicKey(key.publicKey) }
 
-    /// - Throws: an error of the cryptography library if it has no randomness.
+    /// - Throws: an error of the cryptography library if it gets no random bytes.
     func signature(of message: SignedMessage) throws -> [UInt8] {
         Array(try key.signature(for: message.head + message.body))
     }
@@ -57,7 +58,7 @@ public struct WebhookPublicKey: Sendable, CustomStringConvertible {
 
     /// Reads a key with or without its prefix.
     ///
-    /// - Returns: nil if the rest is not base64 of 32 bytes.
+    /// - Returns: nil if the text after the prefix is not base64 of 32 bytes.
     public init?(_ text: String) {
         let encoded = text.hasPrefix(Self.prefix) ? text.dropFirst(Self.prefix.count) : text[...]
         guard let bytes = Base64Text.decode(encoded), bytes.count == 32,
@@ -88,14 +89,14 @@ public struct WebhookSecret: Sendable, Hashable, CustomStringConvertible {
 
     let bytes: [UInt8]
 
-    /// A new secret of 32 random bytes.
+    /// Creates a secret of 32 random bytes.
     public init() {
         bytes = SymmetricKey(size: .bits256).withUnsafeBytes { Array($0) }
     }
 
     /// Reads a secret with or without its prefix.
     ///
-    /// - Returns: nil if the rest is not base64 of 24 to 64 bytes.
+    /// - Returns: nil if the text after the prefix is not base64 of 24 to 64 bytes.
     public init?(_ text: String) {
         let encoded = text.hasPrefix(Self.prefix) ? text.dropFirst(Self.prefix.count) : text[...]
         guard let bytes = Base64Text.decode(encoded), Self.sizes.contains(bytes.count) else { return nil }
@@ -114,7 +115,7 @@ public struct WebhookSecret: Sendable, Hashable, CustomStringConvertible {
         return Array(code.finalize())
     }
 
-    /// Compares two signatures, in the same time for every signature of the right length.
+    /// Compares two signatures. The duration is the same for every signature of the right length.
     static func areSame(_ own: [UInt8], _ signature: [UInt8]) -> Bool {
         guard own.count == signature.count else { return false }
         return zip(own, signature).reduce(UInt8(0)) { $0 | ($1.0 ^ $1.1) } == 0
@@ -125,16 +126,14 @@ public struct WebhookSecret: Sendable, Hashable, CustomStringConvertible {
 enum Base64Text {
     static func encode(_ bytes: [UInt8]) -> String { Data(bytes).base64EncodedString() }
 
-    /// Decodes a text; nil for a text that ``encode(_:)`` does not write.
-    ///
-    /// Padding is optional.
+    /// Decodes a text; nil for a text that ``encode(_:)`` does not return, apart from missing padding.
     static func decode(_ text: some StringProtocol) -> [UInt8]? {
         let digits = text.utf8.count
         guard digits % 4 != 1, text.utf8.allSatisfy({ (0x21...0x7e).contains($0) }) else { return nil }
         let padded = String(text) + (digits % 4 == 0 ? "" : String(repeating: "=", count: 4 - digits % 4))
         guard let data = Data(base64Encoded: padded) else { return nil }
         let bytes = Array(data)
-        // each value has only one text, so unused bits of the last digit must be 0
+        // only one text is accepted for each value, so unused bits of the last digit must be 0
         return encode(bytes) == padded ? bytes : nil
     }
 }

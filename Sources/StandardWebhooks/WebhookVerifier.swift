@@ -7,9 +7,10 @@
 /// try verifier.verify(id: id, timestamp: timestamp, signatures: signatures, body: body, now: seconds)
 /// ```
 ///
-/// If a repeated message must not take effect twice, the caller has to store ids for the time of ``tolerance``.
+/// If a repeated message must not take effect twice, the caller must store the ids of messages for the time of
+/// `tolerance`.
 public struct WebhookVerifier: Sendable {
-    /// The maximum difference between the time of a message and the time of the receiver, in seconds.
+    /// The default maximum difference between the time of a message and the receiver's time, in seconds.
     public static let usualTolerance: Int64 = 300
     /// The maximum length of an id, in bytes.
     public static let maximumIDBytes = 256
@@ -24,9 +25,9 @@ public struct WebhookVerifier: Sendable {
     public let tolerance: Int64
 
     /// - Parameters:
-    ///   - secrets: the secrets that are valid at the moment: usually one, or two while the secret is changed.
+    ///   - secrets: the secrets that are valid at the moment: usually one secret, or two while the secret is changed.
     ///   - keys: the sender's public keys.
-    ///   - tolerance: the maximum difference of the times, in seconds; at least 0.
+    ///   - tolerance: the maximum difference between the times, in seconds; at least 0.
     public init(secrets: [WebhookSecret], keys: [WebhookPublicKey] = [], tolerance: Int64 = usualTolerance) {
         self.secrets = secrets
         self.keys = keys
@@ -57,26 +58,26 @@ public struct WebhookVerifier: Sendable {
         guard signatures.utf8.count <= Self.maximumSignatureBytes else { throw .tooManySignatures }
         let list = signatures.split(separator: " ")
         guard list.count <= Self.maximumSignatures else { throw .tooManySignatures }
-        // the received texts, so that exactly the signed bytes are verified
+        // the message contains the received texts, so that exactly the signed bytes are verified
         let message = SignedMessage(id: id, timestamp: seconds, body: body)
-        // computed once for each secret, not for each signature, because a body may be long
+        // a code is computed once for each secret, not for each signature, because a body may be long
         let codes = secrets.map { $0.signature(of: message) }
         guard list.contains(where: { isGood($0, message, codes) }) else {
             throw list.contains { $0.hasPrefix("v1,") || $0.hasPrefix("v1a,") } ? .wrongSignature : .unknownScheme
         }
-        // the age is reported only for messages that the sender has signed
+        // the age is checked last, so that it is reported only for messages that the sender has signed
         let age = now - seconds
         if age > tolerance { throw .tooOld(seconds: age) }
         if -age > tolerance { throw .tooNew(seconds: -age) }
     }
 
-    /// Whether a signature of the list is valid.
+    /// Whether one signature of the list is valid.
     ///
     /// - Parameter codes: the signatures that the secrets produce for the message.
     private func isGood(_ signature: Substring, _ message: SignedMessage, _ codes: [[UInt8]]) -> Bool {
         let parts = signature.split(separator: ",", maxSplits: 1, omittingEmptySubsequences: false)
         guard parts.count == 2, let bytes = Base64Text.decode(parts[1]) else { return false }
-        // all secrets are tried, so that the duration does not reveal which secret matched
+        // all secrets are compared, so that the duration does not reveal which secret matched
         switch parts[0] {
         case "v1": return codes.reduce(false) { WebhookSecret.areSame($1, bytes) || $0 }
         case "v1a": return bytes.count == 64 && keys.contains { $0.verifies(bytes, of: message) }
@@ -86,7 +87,7 @@ public struct WebhookVerifier: Sendable {
 
     /// Reads a time, which may have only digits and no leading zeros.
     ///
-    /// As a result, the text is exactly the number that was signed.
+    /// So the text is exactly the number that was signed.
     private static func seconds(_ text: String) -> Int64? {
         guard text.utf8.count <= 12, text.utf8.allSatisfy({ (0x30...0x39).contains($0) }) else { return nil }
         return Int64(text).flatMap { String($0) == text ? $0 : nil }
@@ -104,7 +105,7 @@ public enum WebhookVerificationError: Error, Sendable, Hashable, CustomStringCon
     case unknownScheme
     /// No signature matches this id, time and body with one of the secrets or keys.
     case wrongSignature
-    /// The signature is valid, but the message is too old; the value is its age.
+    /// The signature is valid, but the message is too old. The value is its age.
     case tooOld(seconds: Int64)
     /// The signature is valid, but the time of the message is too far in the future.
     case tooNew(seconds: Int64)
@@ -150,7 +151,7 @@ public struct WebhookSigner: Sendable {
     ///     has the same signed bytes.
     ///   - timestamp: the time of this attempt, in seconds since 1970.
     ///   - body: the body exactly as it is sent.
-    /// - Throws: an error of the cryptography library if it has no randomness; never without a key.
+    /// - Throws: an error of the cryptography library if it gets no random bytes. Without a key, it does not throw.
     public func headers(id: String, timestamp: Int64, body: [UInt8]) throws -> [(name: String, value: String)] {
         precondition(!id.utf8.contains(UInt8(ascii: ".")), "an id with a dot would sign other messages, too")
         let message = SignedMessage(id: id, timestamp: timestamp, body: body)

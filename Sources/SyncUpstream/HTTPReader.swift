@@ -6,8 +6,8 @@ package import SyncModel
 
 /// Reads small documents of identity providers, and checks whether servers respond. It sends no credentials.
 ///
-/// Redirects are not followed. Otherwise an attacker who can make a provider redirect could choose the keys that the
-/// gateway trusts. The operator can configure the final URL instead.
+/// Redirects are not followed. Otherwise an attacker who can cause a provider to redirect could choose the keys that
+/// the gateway trusts. The operator can configure the final URL instead.
 package final class HTTPReader: Sendable {
     /// The time limit of a request.
     package static let timeout: Duration = .seconds(5)
@@ -36,7 +36,7 @@ package final class HTTPReader: Sendable {
         }
     }
 
-    /// Fetches a key set, unless its `ETag` is unchanged. Takes at most 5 seconds.
+    /// Fetches a key set, unless its `ETag` is unchanged. It takes at most 5 seconds.
     package func keySet(_ url: String, _ etag: String?) async -> KeySetAnswer {
         var headers = [("Accept", "application/jwk-set+json, application/json")]
         if let etag { headers.append(("If-None-Match", etag)) }

@@ -10,13 +10,14 @@ package import SyncModel
 
 /// Sends requests over HTTP/1.1, on persistent connections.
 ///
-/// Redirects are not followed. The underlying client sends each request at most once. It never repeats a request, not
-/// even if a persistent connection turns out to be closed, so each request that was sent has been counted as an
+/// Redirects are not followed. The underlying client sends each request at most once. It never sends a request again,
+/// not even if a persistent connection turns out to be closed. So each request that was sent has been counted as an
 /// attempt.
 ///
-/// It does not use HTTP/2, because with HTTP/2 a broken connection would leave the outcome of all its requests unknown.
+/// It does not use HTTP/2, because the outcome of all requests on a connection would be unknown if the connection
+/// ended.
 package final class HTTPUpstream: Upstream {
-    /// The token for `Authorization: Bearer` of a `signed` credential.
+    /// Creates the token for `Authorization: Bearer` of a `signed` credential.
     package typealias Sign = @Sendable (_ organization: UUID, _ user: UUID) async throws -> String
 
     /// One client for each event loop. ``ResponseCollector/isSent`` explains why.
@@ -110,10 +111,11 @@ package final class HTTPUpstream: Upstream {
         return response
     }
 
-    /// The reason why a host's name cannot be resolved now; nil if it can.
+    /// The reason why a host's name cannot be resolved now; nil if it can be resolved.
     ///
-    /// On each event loop, the underlying client resolves names in sequence. A name without an answer from the resolver
-    /// would delay the requests of all other organizations on that loop, so such names are not passed to the client.
+    /// On each event loop, the underlying client resolves names in sequence. If the resolver does not answer for a
+    /// name, the requests of all other organizations on that loop would be delayed. So such names are not passed to the
+    /// client.
     func problem(ofName host: String, of organization: UUID) async -> String? {
         switch await names.addresses(of: host, for: organization) {
         case .addresses: nil
@@ -122,7 +124,7 @@ package final class HTTPUpstream: Upstream {
         }
     }
 
-    /// The client for an organization. All its requests use the same client, so that they can reuse connections.
+    /// The client for an organization. All of its requests use the same client, so that they can reuse connections.
     func client(for organization: UUID) -> HTTPClient {
         clients[Int(organization.uuid.15) % clients.count]
     }
@@ -147,7 +149,7 @@ package final class HTTPUpstream: Upstream {
                 body: request.body.map { .byteBuffer(ByteBuffer(bytes: $0)) }
             )
         } catch {
-            throw RequestTarget.Unsendable.request("the URL that its path makes cannot be used")
+            throw RequestTarget.Unsendable.request("the URL with its path cannot be used")
         }
     }
 
@@ -247,7 +249,7 @@ extension HTTPUpstream: UpstreamReader {
         let headers = RequestHeaders(
             request,
             host: target.base.host,
-            // a token without a user
+            // the token is not for a user
             credential: try await credential(
                 upstream.credential,
                 of: request.organization,
@@ -264,7 +266,7 @@ extension HTTPUpstream: UpstreamReader {
                 body: request.body.map { .byteBuffer(ByteBuffer(bytes: $0)) }
             )
         } catch {
-            throw RequestTarget.Unsendable.request("the URL that its path makes cannot be used")
+            throw RequestTarget.Unsendable.request("the URL with its path cannot be used")
         }
     }
 }

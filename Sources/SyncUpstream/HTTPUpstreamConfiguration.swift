@@ -7,7 +7,7 @@ import NIOPosix
 package struct HTTPUpstreamConfiguration: Sendable {
     /// The program's version for `User-Agent`.
     package var version = "unknown"
-    /// The maximum time to connect, including TLS, or to wait for a free connection. It is shorter if the request has
+    /// The maximum time to connect (including TLS), or to wait for a free connection. It is shorter if the request has
     /// less time left.
     package var connectTimeout: Duration = .seconds(5)
     /// The time for which a connection without a request is kept.
@@ -34,19 +34,19 @@ package struct HTTPUpstreamConfiguration: Sendable {
         client.timeout.connect = TimeAmount(connectTimeout)
         client.connectionPool.idleTimeout = TimeAmount(idleTimeout)
         client.connectionPool.concurrentHTTP1ConnectionsPerHostSoftLimit = connectionsPerHost
-        // a refused connection is an answer: the dispatcher decides when to retry
+        // a refused connection is an answer; the dispatcher decides when to retry
         client.connectionPool.retryConnectionEstablishment = false
         client.httpVersion = .http1Only
-        // the gateway starts the spans of its requests itself; the client's would contain paths
+        // the gateway starts the spans of its requests itself, because the client's spans would contain paths
         client.tracing.tracer = nil
-        // the only way to get a connection's channel
+        // this is the only way to get a connection's channel
         client.http1_1ConnectionDebugInitializer = { channel in
             channel.eventLoop.makeCompletedFuture {
                 let pipeline = channel.pipeline.syncOperations
                 let decoder = try pipeline.handler(type: ByteToMessageHandler<HTTPResponseDecoder>.self)
                 try pipeline.addHandlers([StatusCheck(), UnsolicitedResponseGuard()], position: .after(decoder))
                 try pipeline.addHandler(SingleFlushHandler(), position: .first)
-                // large enough to read in one call what an upstream sent together
+                // the buffer is so large that data which an upstream sent together are read with one call
                 try channel.syncOptions?.setOption(
                     .recvAllocator,
                     value: AdaptiveRecvByteBufferAllocator(minimum: 16_384, initial: 16_384, maximum: 65_536)
@@ -58,11 +58,11 @@ package struct HTTPUpstreamConfiguration: Sendable {
 }
 
 extension HTTPClient {
-    /// Creates a client that does everything on one event loop.
+    /// Creates a client that uses only one event loop.
     ///
-    /// With different event loops for a request and its connection, one case ends the process (AsyncHTTPClient 1.37).
-    /// In this case, a response arrives before the whole request is sent, on a connection that is closed immediately.
-    /// The connection is returned to a pool that has already removed it.
+    /// With different event loops for a request and its connection, the process can crash (AsyncHTTPClient 1.37). This
+    /// happens if a response arrives before the whole request is sent, on a connection that is closed immediately. The
+    /// connection is then returned to a pool that has already removed it.
     package convenience init(
         _ configuration: Configuration,
         on loop: any EventLoop = MultiThreadedEventLoopGroup.singleton.next()

@@ -13,15 +13,15 @@ import Synchronization
 /// Resolves host names on separate threads, so that a slow name does not delay other names.
 ///
 /// The system's resolver blocks a thread until it has an answer, which takes half a minute if a name server does not
-/// respond. It cannot be cancelled. While a name is being resolved, it uses one thread for any number of callers, and
-/// organizations share the threads (``FairShares``).
+/// respond. It cannot be cancelled. A name uses one thread while it is being resolved, regardless of the number of
+/// callers. Organizations share the threads (``FairShares``).
 package final class HostNames: Sendable {
     package enum Answer: Sendable, Hashable {
         /// The addresses; empty if the name has no address.
         case addresses([IPAddress])
         /// The resolver has not answered in time.
         case late
-        /// Other names of the organization use all threads that the organization may have.
+        /// Other names of the organization already use all threads that it may use.
         case busy
     }
 
@@ -47,8 +47,8 @@ package final class HostNames: Sendable {
 
     /// - Parameters:
     ///   - threads: the number of names that are resolved concurrently.
-    ///   - timeout: how long a caller waits for the resolver.
-    ///   - lifetime: how long an answer is cached.
+    ///   - timeout: the time for which a caller waits for the resolver.
+    ///   - lifetime: the time for which an answer is cached.
     ///   - lookUp: blocks until the resolver has answered.
     package init(
         threads: Int = 64,
@@ -66,7 +66,7 @@ package final class HostNames: Sendable {
 
     deinit { threads.shutdownGracefully { _ in } }
 
-    /// The addresses of a name. If the text is an address, it is the result.
+    /// The addresses of a name. If the text is an address, this address is the result.
     package func addresses(of host: String, for organization: UUID) async -> Answer {
         if let address = IPAddress(host) { return .addresses([address]) }
         return await withCheckedContinuation { continuation in
@@ -112,7 +112,7 @@ package final class HostNames: Sendable {
 
     fileprivate struct Ticket {
         let number: Int
-        /// The holder of the thread that has to resolve the name; nil if another thread already resolves it.
+        /// The holder of the thread that must resolve the name; nil if another thread already resolves it.
         let holder: LaneKey?
     }
 }
@@ -137,7 +137,7 @@ extension HostNames.State {
             entries[host] = .pending(since: since, waiting)
             return (nil, HostNames.Ticket(number: lastTicket, holder: nil))
         case .found?, nil:
-            // each name counts as a separate user, because only organizations have shares
+            // each name counts as a separate user, because only the shares of organizations matter
             let holder = LaneKey(organization: organization, user: UUID())
             guard shares.mayTake(1, for: holder) else { return (.busy, nil) }
             shares.take(1, for: holder)
@@ -152,14 +152,14 @@ extension HostNames.State {
 
 /// Resolves host names with the system's resolver.
 package enum HostAddresses {
-    /// The names of webhooks and databases. The callers limit the number of these per organization.
+    /// Resolves the names of webhooks and databases. Callers limit the number of names for each organization.
     private static let names = HostNames(lifetime: .zero)
 
     /// Returns the addresses of a name, or the address in the text.
     ///
     /// Returns an empty array if there are no addresses, or if the system's resolver does not respond in time.
     package static func of(_ host: String) async -> [IPAddress] {
-        // each name gets its own share, like an organization, so a slow name uses only one thread
+        // each name counts as an organization with its own share, so a slow name uses only one thread
         let holder = UUID()
         guard case .addresses(let found) = await names.addresses(of: host, for: holder) else { return [] }
         return found
@@ -191,7 +191,7 @@ package enum HostAddresses {
             }
         case AF_INET6:
             return address.withMemoryRebound(to: sockaddr_in6.self, capacity: 1) { address in
-                // an address that is valid on only one link is not an address of the internet
+                // the scope is omitted: an address that is valid on only one link is not an address of the internet
                 withUnsafeBytes(of: address.pointee.sin6_addr) { IPAddress(bytes: Array($0)) }
             }
         default: return nil

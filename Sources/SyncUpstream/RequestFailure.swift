@@ -3,7 +3,7 @@ import NIOCore
 import NIOHTTP1
 import NIOPosix
 
-/// The reason why there was no answer. It does not contain the error's own text, which may quote headers.
+/// The reason why there was no answer. It does not contain the text of the error, which may quote headers.
 package enum RequestFailure: Equatable {
     case cancelled
     case timedOut

@@ -5,8 +5,8 @@ import SyncModel
 
 /// The headers of a request, without `Content-Length`, which the client adds.
 ///
-/// If several sources set the same header, ignoring case, the first of these sources takes precedence: the gateway, the
-/// credential, the operator, the mutation, the gateway's defaults.
+/// The order of precedence is the gateway, the credential, the operator, the mutation and the gateway's defaults. If
+/// several of these sources set the same header (ignoring case), the first one is used.
 struct RequestHeaders {
     private(set) var fields = HTTPHeaders()
 
@@ -32,7 +32,7 @@ struct RequestHeaders {
         for (name, value) in request.carriedHeaders { addUnlessPresent(name.string, value) }
         if request.body != nil { addUnlessPresent("Content-Type", "application/json") }
         addUnlessPresent("Accept", "application/json")
-        // without it a server may compress, which the gateway does not undo (RFC 9110, 12.5.3)
+        // without this header a server may compress its answer, and the gateway does not decompress (RFC 9110, 12.5.3)
         fields.add(name: "Accept-Encoding", value: "identity")
         addUnlessPresent("User-Agent", userAgent)
     }
@@ -60,7 +60,7 @@ struct RequestHeaders {
         }
         if request.body != nil { addUnlessPresent("Content-Type", "application/json") }
         addUnlessPresent("Accept", "application/json")
-        // without it a server may compress, which the gateway does not undo (RFC 9110, 12.5.3)
+        // without this header a server may compress its answer, and the gateway does not decompress (RFC 9110, 12.5.3)
         fields.add(name: "Accept-Encoding", value: "identity")
         addUnlessPresent("User-Agent", userAgent)
     }
@@ -76,7 +76,7 @@ struct RequestHeaders {
 extension Spans {
     /// Starts the span of an attempt, if the mutation's trace is recorded.
     ///
-    /// Path and query are left out, because they can have content of users.
+    /// Path and query are omitted, because they may contain content of users.
     static func attempt(_ request: UpstreamRequest, _ upstream: UpstreamSettings) -> GatewaySpan? {
         guard let span = child(request.method, .client, of: request.trace) else { return nil }
         span.set(.method, request.method)
@@ -87,7 +87,7 @@ extension Spans {
 }
 
 extension GatewaySpan {
-    /// Names the host of a request's URL, without its path.
+    /// Records the host and the port of a request's URL, without its path.
     package func set(target url: String) {
         guard let target = try? WebhookURL(url) else { return }
         set(.serverAddress, target.host)

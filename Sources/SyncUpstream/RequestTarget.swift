@@ -2,9 +2,9 @@ import SyncModel
 
 /// The URL of a request, which is always below an organization's base URL.
 ///
-/// Settings and endpoints are checked when they are received, and paths again after ids from upstreams were inserted.
-/// This type checks the same rules again for the final URL, because a mistake would send one organization's credential
-/// to another organization's server.
+/// Settings and endpoints are checked when they are received. Paths are checked again after ids from upstreams were
+/// inserted. This type checks the final URL by the same rules, because a mistake would send one organization's
+/// credential to another organization's server.
 struct RequestTarget: Sendable, Equatable {
     /// Scheme, authority, path and query, in ASCII.
     @Exact private(set) var url: String

@@ -5,11 +5,11 @@ package import NIOHTTP1
 import SyncModel
 import Synchronization
 
-/// Collects the response to one request, and records how far the request got.
+/// Collects the response to one request, and records the progress of the request.
 package final class ResponseCollector: HTTPClientResponseDelegate {
     package typealias Response = CollectedResponse
 
-    /// The error that ends the reading of a body that is too long.
+    /// The error that stops the reading of a body that is too long.
     private struct TooLong: Error {}
 
     private struct State {
@@ -19,7 +19,7 @@ package final class ResponseCollector: HTTPClientResponseDelegate {
     }
 
     private let maximumBytes: Int
-    /// The reservation of memory; nil if bodies are not counted.
+    /// The reservation of memory; nil if the memory of bodies is not counted.
     private let claim: ResponseMemoryBudget.Claim?
     private let state = Mutex(State())
 
@@ -30,17 +30,17 @@ package final class ResponseCollector: HTTPClientResponseDelegate {
 
     /// Whether the request's head was written to a connection, so that the request may take effect.
     ///
-    /// This is exact, because the client, its connections and this delegate run on one event loop. The client reports
-    /// the head before it does anything else, even before it fails the request.
+    /// This is exact, because the client, its connections and this delegate run on one event loop. After writing the
+    /// head, the client reports this before any other event, even before the failure of the request.
     package var isSent: Bool { state.withLock { $0.isSent } }
 
-    /// The answer, for a request that failed because reading was stopped; nil otherwise.
+    /// The answer, if the request failed because reading was stopped; otherwise nil.
     package var cutResponse: CollectedResponse? { state.withLock { $0.isCut ? $0.response : nil } }
 
     /// Returns the response of a request that failed after an upstream had begun to respond with a success.
     ///
-    /// Such a request has taken effect, even if the rest of the response is lost. Nil for other responses, because the
-    /// rest may matter, and it is safe to send the request again.
+    /// Such a request has taken effect, even if the rest of the response is lost. Nil for other responses: their rest
+    /// may matter, and the request can safely be sent again.
     package var brokenSuccess: CollectedResponse? {
         state.withLock { state in
             guard var response = state.response, (200...299).contains(response.head.status.code) else { return nil }
@@ -77,7 +77,7 @@ package final class ResponseCollector: HTTPClientResponseDelegate {
             let hasLength = state.response?.head.headers.contains(name: "Content-Length") ?? false
             return (state.isCut, hasLength ? 0 : length)
         }
-        // a body of unknown length that is not short may reach the limit
+        // a body of unknown length may reach the limit, unless it is short
         return proceed(unless: isTooLong, needing: length > ResponseMemoryBudget.firstPart / 2 ? maximumBytes : 0, task)
     }
 
@@ -86,7 +86,7 @@ package final class ResponseCollector: HTTPClientResponseDelegate {
         return response
     }
 
-    /// Continues to read when memory is reserved.
+    /// Continues to read after memory has been reserved.
     private func proceed(
         unless isTooLong: Bool,
         needing bytes: Int,
@@ -99,7 +99,7 @@ package final class ResponseCollector: HTTPClientResponseDelegate {
 
 package struct CollectedResponse: Sendable {
     package var head: HTTPResponseHead
-    /// The body; nil if it was longer than the limit, so that the rest was not read.
+    /// The body; nil if it was longer than the limit, so that it was not read completely.
     package var body: ByteBuffer?
     /// Whether the response was interrupted, or did not end in time. If so, the body is the part that arrived.
     package var isCutOff = false
@@ -116,7 +116,7 @@ extension UpstreamResponse {
         let isSuccess = (200...299).contains(status)
         let name = headers.contains(name: "Location") || !isSuccess ? "Location" : "Content-Location"
         let locations = headers[name]
-        // two different places name no entity
+        // two different locations do not identify an entity
         let hasSeveral = locations.dropFirst().contains { $0 != locations[0] }
         let location = hasSeveral ? nil : locations.first
         self.init(
@@ -149,7 +149,7 @@ extension UpstreamResponse {
             guard !bytes.isEmpty else { return }
             do throws(JSONParseError) {
                 let tree = try JSONTree(parsing: bytes)
-                // a part of an object is never JSON, but a part of a number may be
+                // an incomplete object is never valid JSON, but an incomplete number may be
                 if collected.isCutOff, bytes.first != UInt8(ascii: "{") { return }
                 if tree.root.hasDefects { unkeptJSON = bytes } else { json = bytes }
             } catch {

@@ -7,10 +7,10 @@ import Synchronization
 /// The memory for the bodies of upstreams' responses, shared by all organizations (``FairSemaphore``).
 ///
 /// A response claims memory before its body is read. While no memory is free, the gateway does not read from the
-/// connection, so TCP delays the upstream. The request's time limit is not extended.
+/// connection, so TCP's flow control delays the upstream. The request's time limit is not extended.
 package final class ResponseMemoryBudget: Sendable {
-    /// The number of bytes that a body of unknown length claims first. A body that exceeds half of it claims its full
-    /// limit.
+    /// The number of bytes that a body of unknown length claims first. If the body exceeds half of this number, it
+    /// claims the maximum size of a body.
     static let firstPart = 65_536
     /// The time-out of the queue. It is never reached, because a waiter leaves when its request ends.
     private static let timeout: Duration = .seconds(86_400)
@@ -40,7 +40,7 @@ package final class ResponseMemoryBudget: Sendable {
     /// The number of responses that wait for memory.
     package var waiting: Int { state.withLock { $0.semaphore.waiting } }
 
-    /// - Parameter deadline: the end of a wait for memory.
+    /// - Parameter deadline: the time at which a wait for memory ends.
     package func claim(for organization: UUID, user: UUID, until deadline: NIODeadline) -> Claim {
         Claim(self, LaneKey(organization: organization, user: user), until: deadline)
     }
@@ -73,11 +73,12 @@ package final class ResponseMemoryBudget: Sendable {
 
         /// Extends the claim to a number of bytes.
         ///
-        /// - Returns: a future that completes when memory is free; nil if it is free immediately.
+        /// - Returns: a future that completes when the memory is available; nil if it is available immediately.
         func extend(to bytes: Int, on loop: any EventLoop) -> EventLoopFuture<Void>? {
             let more = min(bytes, max(1, semaphore.whole / 4)) - self.bytes
             guard more > 0, let wait = semaphore.take(more, for: self, user, on: loop) else { return nil }
-            // the client does not end a request whose complete response has arrived but is not read yet
+            // the timer is needed because the client does not end a request whose complete response has arrived but is
+            // not read yet
             let timer = loop.scheduleTask(deadline: deadline) { self.stopWaiting() }
             wait.whenComplete { _ in timer.cancel() }
             return wait

@@ -1,13 +1,13 @@
 import NIOCore
 import NIOHTTP1
 
-/// Discards unsolicited responses, so that one organization never receives another's response.
+/// Discards unsolicited responses, so that no organization receives the response to another organization's request.
 ///
-/// When a response has ended, the client immediately gives the connection to the next request, while it still processes
-/// data that it has read. If there were data after the response, the client would take them for the next response. This
-/// handler ends a response only after all data that arrived with it have been checked. A connection with surplus data
-/// gets no further request and is closed. (HTTP/1.1 cannot distinguish data that arrive later, during the next request,
-/// from a response; see RFC 9112, 9.2 and 11.2.)
+/// When a response has ended, the client immediately uses the connection for the next request, although it may not have
+/// processed all data that it has read. If there were data after the response, the client would treat them as the
+/// response to the next request. This handler ends a response only after all data that arrived with it have been
+/// checked. A connection with surplus data gets no further request and is closed. (HTTP/1.1 cannot distinguish data
+/// that arrive later, during the next request, from a response; see RFC 9112, 9.2 and 11.2.)
 ///
 /// The handler is placed between the decoder of responses and the client's own handler.
 final class UnsolicitedResponseGuard: ChannelDuplexHandler {
@@ -16,7 +16,7 @@ final class UnsolicitedResponseGuard: ChannelDuplexHandler {
     typealias OutboundIn = HTTPClientRequestPart
     typealias OutboundOut = HTTPClientRequestPart
 
-    /// The end of a response that is not passed on yet.
+    /// The end of a response, which is not passed on yet.
     private var end: HTTPClientResponsePart?
     /// Whether the connection received more data than requested.
     private var isSpoilt = false
@@ -33,7 +33,7 @@ final class UnsolicitedResponseGuard: ChannelDuplexHandler {
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
-        // the decoder fails for data without a request
+        // the decoder throws an error for data without a request
         if end != nil { spoil(context) } else { context.fireErrorCaught(error) }
     }
 
@@ -68,9 +68,10 @@ final class UnsolicitedResponseGuard: ChannelDuplexHandler {
 
 /// Postpones flushing to the end of the event loop's present work.
 ///
-/// Without it, the client would flush a request's head, body and end separately, each with a system call and a packet.
+/// Without this handler, the client would flush a request's head, body and end separately, each with a system call and
+/// a packet.
 ///
-/// The client still reports a head as sent before it can be on the wire, as ``ResponseCollector/isSent`` requires.
+/// The client reports a head as sent before it flushes the head, as ``ResponseCollector/isSent`` requires.
 final class SingleFlushHandler: ChannelOutboundHandler {
     typealias OutboundIn = ByteBuffer
 
@@ -90,7 +91,7 @@ final class SingleFlushHandler: ChannelOutboundHandler {
         }
     }
 
-    /// Closes the connection after flushing earlier writes, which would also be flushed without this handler.
+    /// Closes the connection after flushing earlier writes, as the connection would do without this handler.
     func close(context: ChannelHandlerContext, mode: CloseMode, promise: EventLoopPromise<Void>?) {
         if isDue { context.flush() }
         context.close(mode: mode, promise: promise)

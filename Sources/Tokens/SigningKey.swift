@@ -13,7 +13,7 @@ struct SigningKey: Sendable {
     ///
     /// The names and values need no escaping.
     let publicMembers: [(name: String, value: String)]
-    /// JWTKit's implementation, with the key in it; see ``TokenKey/implementation``.
+    /// JWTKit's implementation, which contains the key; see ``TokenKey/implementation``.
     let implementation: any JWTAlgorithm
 
     /// Reads the only private key of a PEM file, in PKCS #8 or an older form.
@@ -49,7 +49,7 @@ struct SigningKey: Sendable {
         _ keys: JWTKeyCollection
     ) async throws {
         self.algorithm = algorithm
-        // exactly the members that the type requires, in alphabetical order
+        // the thumbprint covers exactly the members that the type requires, in alphabetical order
         let digest = SHA256.hash(data: Data(Self.json(members).utf8))
         id = Base64URL.encode(digest)
         publicMembers = members + [("alg", algorithm.rawValue), ("kid", id), ("use", "sig")]
@@ -88,14 +88,14 @@ struct SigningKey: Sendable {
 
 /// The accepted signature algorithms.
 ///
-/// Each key is for exactly one algorithm, which the type of the key determines. The token's header cannot change the
-/// algorithm, which prevents algorithm confusion.
+/// The type of a key determines its algorithm. The token's header cannot change the algorithm, which prevents algorithm
+/// confusion.
 enum TokenAlgorithm: String, Sendable {
     case hs256 = "HS256"
     case rs256 = "RS256"
     case es256 = "ES256"
     case eddsa = "EdDSA"
 
-    /// Whether the key that verifies cannot sign. Only keys of such algorithms are published.
+    /// Whether the verifying key cannot sign. Only keys of such algorithms are published.
     var isAsymmetric: Bool { self != .hs256 }
 }

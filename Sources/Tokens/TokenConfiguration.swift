@@ -2,24 +2,24 @@ import FoundationEssentials
 import JSONText
 package import SyncModel
 
-/// The tokens that are accepted.
+/// The settings that determine which tokens are accepted.
 package struct TokenConfiguration: Sendable, Equatable {
-    /// The issuer from the settings of a single issuer.
+    /// The issuer from the settings for a single issuer, which are not in the file of issuers.
     ///
     /// It is trusted for every organization, and is ignored if it has no key.
     package var own: TrustedIssuer
     /// The tolerated difference between the issuer's clock and the gateway's clock, in seconds, 0 to 600.
     ///
-    /// The validity of a token begins earlier and ends later by this time.
+    /// A token is valid this much earlier and this much longer than its claims state.
     package var leewaySeconds: Int64 = 0
-    /// The maximum number of verified tokens in the cache; 0 disables it.
+    /// The maximum number of verified tokens in the cache; 0 disables the cache.
     ///
     /// A cached token needs no signature check. It takes about 250 bytes, or 130 if user and organization are UUIDs.
     package var cacheCapacity: Int
     /// Issuers in addition to ``own``.
     package var otherIssuers: [TrustedIssuer]
 
-    /// An unchecked configuration; ``TokenVerifier`` checks it.
+    /// Creates a configuration without validation. ``TokenVerifier`` validates it.
     package init(
         secret: [UInt8]? = nil,
         keys: [TokenKeySource] = [],
@@ -48,18 +48,18 @@ package struct TokenConfiguration: Sendable, Equatable {
 }
 
 extension TokenConfiguration: CustomStringConvertible {
-    /// Only the issuers' names, because the members contain secrets.
+    /// The issuers' names only, because the members contain secrets.
     package var description: String { "TokenConfiguration(\(issuers))" }
 }
 
 extension TokenConfiguration {
-    /// Thrown if a token of the issuer can never name a user with this text.
+    /// Thrown if no token of the issuer can identify a user by this text.
     package struct UnusableSubject: Error {}
 
-    /// Returns the user for a text in an issuer's tokens, so that operators can admit users.
+    /// Returns the user whom an issuer's tokens identify by a text, so that operators can admit users.
     ///
-    /// It is the user to whom the issuer's tokens would be assigned. The text is interpreted as a subject if no setting
-    /// names the issuer yet, or if several issuers with the same name do not agree.
+    /// The text is interpreted as a subject if the settings do not contain the issuer yet, or if several issuers with
+    /// the same name interpret it differently.
     ///
     /// - Parameter issuer: the name under which the issuer is stored.
     package func user(called text: ByteExactString, by issuer: ByteExactString) throws(UnusableSubject)
@@ -93,7 +93,7 @@ package struct TokenConfigurationError: Error, Sendable, CustomStringConvertible
     }
 }
 
-/// The conditions on a payload; signatures are checked elsewhere.
+/// The conditions on a payload. ``TokenVerifier`` verifies the signature.
 struct TokenRules: Sendable {
     let issuer: ByteExactString?
     let audience: ByteExactString?
@@ -139,7 +139,7 @@ struct TokenRules: Sendable {
         if case .id(let id) = organization, !organizations.covers(id) { throw .organizationNotCovered }
         var granted: TokenChannels?
         if let channels {
-            // a token without a time of its creation: a later one expires later
+            // if a token has no time of its creation, its expiry is used, because a later token expires later
             granted = try payload.channels(channels, issuedAt: payload.seconds("iat") ?? expiresAt)
         }
         return TokenClaims(

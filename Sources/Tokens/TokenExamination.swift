@@ -2,7 +2,7 @@ package import JSONText
 package import SyncModel
 import Synchronization
 
-/// The facts about a token that a verifier finds before its verdict.
+/// The facts about a token that a verifier determines before its verdict.
 struct TokenFindings: Sendable {
     /// The token's parts; nil if the token is malformed.
     var text: TokenText?
@@ -18,7 +18,7 @@ package struct TokenExamination: Sendable {
     package struct Key: Sendable {
         package let id: String?
         package let algorithm: String
-        /// Whether the issuer publishes the key; otherwise it is configured.
+        /// Whether the issuer publishes the key. Otherwise it is configured.
         package let isPublished: Bool
     }
 
@@ -42,7 +42,7 @@ package struct TokenExamination: Sendable {
     package var keyID: String? { findings.text?.header.kid }
     /// The configured issuer that the token claims; nil if there is no such issuer.
     package var issuer: TrustedIssuer? { findings.entry?.issuer }
-    /// Ids of the issuer's cached keys, without keys that have no id.
+    /// The ids of the issuer's cached keys. Keys without an id are omitted.
     package var knownKeys: [String] { findings.entry?.keys.keys.compactMap(\.id?.string) ?? [] }
 
     /// The algorithms of the issuer's cached keys, without duplicates.
@@ -61,7 +61,7 @@ package struct TokenExamination: Sendable {
 extension TokenVerifier {
     /// Returns the verdict on a token, with the steps that decide it.
     ///
-    /// It fetches the keys of the token's issuer. Use it for verifiers without a ``JWKSRefresher``.
+    /// It fetches the keys of the token's issuer. Use it with verifiers that have no ``JWKSRefresher``.
     package func examine(
         _ token: Substring,
         now: Timestamp,
@@ -94,7 +94,7 @@ extension TokenVerifier {
 
 /// The reason why a token is refused.
 ///
-/// Every case means 401, except the two cases with another status.
+/// The response has the status 401, except for ``organizationNotCovered`` and ``keysUnavailable(retryAfter:)``.
 package enum TokenError: Error, Sendable, Hashable {
     case missing
     /// The token does not consist of three base64url parts with the required JSON.
@@ -103,9 +103,9 @@ package enum TokenError: Error, Sendable, Hashable {
     case tooLong
     /// An object of the token's header or payload repeats a name.
     ///
-    /// Some readers use the first value, other readers use the last.
+    /// Some readers use the first value, and others the last.
     case repeatedMember
-    /// A parameter of the header is invalid; the second text describes the required form.
+    /// A parameter of the header is invalid. The second text describes the required form.
     case malformedHeader(String, mustBe: String)
     /// The signature was not made by a key that may sign this token.
     case badSignature
@@ -119,9 +119,9 @@ package enum TokenError: Error, Sendable, Hashable {
     case wrongAudience(claim: String)
     /// A required claim is missing.
     case missingClaim(String)
-    /// A claim's value has the wrong type or form; the second text describes the required form.
+    /// A claim's value has the wrong type or form. The second text describes the required form.
     case malformedClaim(String, mustBe: String)
-    /// `kid` names a key that is not configured; a newer key set may have it.
+    /// `kid` names a key that is not known. A newer key set may have it.
     case unknownKey
     /// `alg` is not accepted, is `none`, or is not the key's algorithm.
     case algorithmNotAllowed
@@ -150,7 +150,7 @@ package enum TokenError: Error, Sendable, Hashable {
         case .notYetValid: "The token is not valid yet: claim `nbf` is in the future."
         case .wrongIssuer: "The token's issuer is not accepted: claim `iss` is a different issuer."
         case .wrongAudience(let name):
-            "The token is for another audience: claim `\(name)` does not contain this one."
+            "The token is for another audience: claim `\(name)` does not contain the gateway's."
         case .missingClaim(let name): "Claim `\(name)` of the token is missing."
         case .malformedClaim(let name, let form): "Claim `\(name)` of the token must be \(form)."
         case .algorithmNotAllowed: "The token's algorithm is not accepted."

@@ -13,7 +13,7 @@ package struct TokenIssuer: Sendable {
 
     /// Creates an issuer whose tokens a ``TokenVerifier`` of the same configuration accepts.
     ///
-    /// - Throws: ``TokenConfigurationError`` if there is no secret, or it is too short.
+    /// - Throws: ``TokenConfigurationError`` if there is no secret, or if the secret is too short.
     package init(configuration: TokenConfiguration) async throws {
         guard let secret = configuration.own.secret else {
             throw TokenConfigurationError("Tokens can only be issued with a JWT secret, and none is configured.")
@@ -22,7 +22,7 @@ package struct TokenIssuer: Sendable {
         self.key = try await TokenKeySet.keys(secret: secret, sources: [])[0]
     }
 
-    /// Creates a token for this user, with the configured issuer and audience.
+    /// Creates a token for a user, with the configured issuer and audience.
     ///
     /// - Parameters:
     ///   - ttlSeconds: the lifetime from `now`, in seconds; at least 1.
@@ -73,7 +73,8 @@ struct IssuedPayload: Encodable {
 
     /// Sets a value at a path, and creates missing objects on the path.
     ///
-    /// - Throws: ``TokenConfigurationError`` for a path through a list, and if another claim is in the way.
+    /// - Throws: ``TokenConfigurationError`` if the path leads into a list, or if a step of the path is already another
+    ///   claim's value.
     mutating func set(_ value: Value, at place: ClaimPlace) throws(TokenConfigurationError) {
         var names: [String] = []
         for step in place.query.steps {
@@ -108,7 +109,7 @@ struct IssuedPayload: Encodable {
     }
 }
 
-/// Creates the tokens that identify a request's user to upstreams.
+/// Creates the tokens that identify a request's user to an upstream.
 ///
 /// They are short-lived JWTs, signed with the gateway's own key. The public half of the key is published.
 package final class RequestSigner: Sendable {
@@ -116,7 +117,7 @@ package final class RequestSigner: Sendable {
     package static let issuer = "sluice"
     /// The lifetime of a token, in seconds.
     package static let lifetimeSeconds: Int64 = 300
-    /// The minimum remaining lifetime of a token that is used for another request, in seconds.
+    /// The minimum remaining lifetime of a cached token that is used for a request, in seconds.
     private static let reserveSeconds: Int64 = 60
     private static let rememberedTokens = 10_000
 
@@ -138,15 +139,16 @@ package final class RequestSigner: Sendable {
     private let userClaim: String
     private let organizationClaim: String
     private let now: TimeSource
-    /// Header and dot, which are the same for all tokens.
+    /// The token's header with a dot, which is the same for all tokens.
     private let prefix: String
     private let cache = Mutex(GenerationCache<Bearer, Token>(capacity: rememberedTokens))
 
     /// Creates a signer with the private key of a PEM file.
     ///
-    /// A key on P-256 signs with ES256, an Ed25519 key with EdDSA, and an RSA key of at least 2048 bits with RS256.
+    /// A P-256 key signs with ES256, an Ed25519 key with EdDSA, and an RSA key of at least 2048 bits with RS256.
     ///
-    /// - Throws: ``TokenConfigurationError`` for any other key, and if there is not exactly one key.
+    /// - Throws: ``TokenConfigurationError`` for any other key, and if the file does not contain exactly one private
+    ///   key.
     package init(
         pem: TokenKeySource,
         userClaim: String = "sub",
@@ -165,7 +167,7 @@ package final class RequestSigner: Sendable {
 
     /// Returns a token for requests on behalf of a user, valid for at least another minute.
     ///
-    /// For each user, a token is signed once in four minutes, unless tokens of too many other users evict the token
+    /// For each user, a token is signed once in four minutes, unless the tokens of many other users have evicted it
     /// from the cache.
     ///
     /// - Throws: the errors of JWTKit if it cannot sign. With an accepted key, it can always sign.

@@ -5,7 +5,7 @@ import SyncModel
 struct TokenKeySet: Sendable {
     /// The maximum number of keys of a set.
     ///
-    /// For a token without `kid`, every key of its algorithm is tried, so the number must be small.
+    /// A token without `kid` is verified with every key of its algorithm, so the number must be small.
     static let maximumKeys = 64
 
     let keys: [TokenKey]
@@ -38,8 +38,8 @@ struct TokenKeySet: Sendable {
 
     /// The keys that may have signed a token with this header.
     ///
-    /// A key with an id is a candidate only for tokens that name this id or no id. A key without an id (a secret, PEM)
-    /// is a candidate for all tokens of its algorithm, unless the token's id belongs to another key.
+    /// A key with an id is a candidate only for tokens with this id or without an id. A key without an id (a secret, or
+    /// a key in PEM) is a candidate for all tokens of its algorithm, unless the token has the id of another key.
     func candidates(algorithm: String, id: String?) throws(TokenError) -> [TokenKey] {
         guard let algorithm = TokenAlgorithm(rawValue: algorithm) else { throw .algorithmNotAllowed }
         let id = id.map { ByteExactString($0) }
@@ -48,7 +48,7 @@ struct TokenKeySet: Sendable {
         guard !eligible.isEmpty else { throw .unknownKey }
         let candidates = eligible.filter { $0.algorithm == algorithm }
         guard candidates.isEmpty else { return candidates }
-        // If the algorithm is in use, but with other ids, the key may be newer than this key set.
+        // If the algorithm is in use, but only with other ids, the key may be newer than this key set.
         throw named.isEmpty && keys.contains { $0.algorithm == algorithm } ? .unknownKey : .algorithmNotAllowed
     }
 

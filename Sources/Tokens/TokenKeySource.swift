@@ -2,9 +2,7 @@ import FoundationEssentials
 import JSONText
 import JWTKit
 
-/// A text with public keys: PEM blocks or a JWKS document.
-///
-/// Its first character distinguishes the two.
+/// A text with public keys: PEM blocks or a JWKS document, which the first character distinguishes.
 package struct TokenKeySource: Sendable, Equatable {
     /// The largest source, in bytes.
     package static let maximumBytes = 1_048_576
@@ -34,9 +32,9 @@ extension TokenKeySource {
         return text.first(where: { !$0.isWhitespace }) == "{" ? try await jwksKeys() : try await pemKeys()
     }
 
-    /// Checks a published document, for `sluice doctor`.
+    /// Examines a published document, for `sluice doctor`.
     ///
-    /// - Returns: the number of usable keys, and for each skipped key its position, counted from 1, and the reason.
+    /// - Returns: the number of usable keys, and for each skipped key its position (counted from 1) and the reason.
     /// - Throws: ``TokenConfigurationError`` if the source is not a JWKS document.
     package func examine() async throws -> (usable: Int, skipped: [String]) {
         try requireSize()
@@ -67,7 +65,7 @@ private struct JWKMember: Decodable {
     var d: String?
 }
 
-/// A member of any form; nil for forms that no key uses.
+/// A member of any form, which is nil for forms that no key has.
 private struct AnyMember: Decodable {
     let member: JWKMember?
 
@@ -85,7 +83,7 @@ struct SkippedKey: Sendable, Equatable {
     /// The position in the document, counted from 1.
     let position: Int
     let reason: String
-    /// Whether the key should not be published at all, because its holder can sign.
+    /// Whether the key must not be published, because everyone who has it can sign.
     let isSecret: Bool
 }
 
@@ -94,12 +92,12 @@ struct PublishedKeys: Sendable {
     var keys: [TokenKey] = []
     var skipped: [SkippedKey] = []
 
-    /// Whether the issuer has withdrawn the earlier keys.
+    /// Whether the issuer has withdrawn all earlier keys.
     ///
     /// This is the case if all keys of the document can be read, and no key is usable.
     ///
     /// Keys that are not usable may be keys for encryption, or secrets, which are never used. In both cases, the
-    /// earlier keys are no longer published. A key that cannot be read may be a usable key with a mistake, so a
+    /// document no longer contains the earlier keys. A key that cannot be read may be a usable key with a mistake, so a
     /// document with such a key does not withdraw the earlier keys.
     var withdrawsAll: Bool { keys.isEmpty && skipped.allSatisfy { $0.reason != TokenKeySource.unusable } }
 }
@@ -107,8 +105,8 @@ struct PublishedKeys: Sendable {
 extension TokenKeySource {
     /// The signature keys of a configured JWKS document.
     ///
-    /// Keys of other types, curves, algorithms and uses are skipped, as RFC 7517 requires. A private or broken key is
-    /// an error.
+    /// Keys of other types, curves, algorithms and uses are skipped, as RFC 7517 requires. A private or malformed key
+    /// is an error.
     func jwksKeys() async throws -> [TokenKey] {
         let published = try await publishedKeys()
         if let secret = published.skipped.first(where: \.isSecret), secret.reason != Self.symmetric {
@@ -217,7 +215,7 @@ extension TokenKeySource {
 
     /// All blocks, with their labels.
     ///
-    /// A block with an unknown label counts as text. Messages never contain such a label.
+    /// A block with an unknown label is treated as other text. Messages never contain such a label.
     func pemBlocks() throws -> [(label: String, text: String)] {
         var blocks: [(label: String, text: String)] = []
         var open: (label: String, lines: [String])?

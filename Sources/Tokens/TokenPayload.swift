@@ -4,7 +4,7 @@ package import SyncModel
 
 /// A payload's claims.
 ///
-/// Settings specify the places of user and organization, so the two claims are read by their places.
+/// The places of user and organization are settings, so these claims are read by their places.
 struct TokenPayload {
     let claims: JSONValue
 
@@ -30,7 +30,7 @@ struct TokenPayload {
         return text
     }
 
-    /// A text, or a list of texts.
+    /// The texts of a claim that is a text or a list of texts; nil without the claim.
     func texts(_ place: ClaimPlace) throws(TokenError) -> [String]? {
         guard let value = claims.value(at: place.query) else { return nil }
         if let text = value.string { return [text] }
@@ -48,7 +48,7 @@ extension TokenPayload {
     private static let keysForm =
         "an object, or a list of texts, with at most \(IdentityPlaces.maximumNames) names, each "
 
-    /// Reads the user that the token names.
+    /// Reads the user whom the token identifies.
     func user(_ place: ClaimPlace, _ form: IdentityPlaces.UserForm) throws(TokenError) -> TokenClaims.User {
         guard let value = claims.value(at: place.query) else { throw .missingClaim(place.description) }
         if form != .mapped, let id = value.uuid { return .id(id) }
@@ -74,8 +74,8 @@ extension TokenPayload {
 
     /// The names of an object's members, or the texts of a list.
     ///
-    /// They are never interpreted as ids, because customers of a provider choose them, and a customer could choose the
-    /// id of another organization.
+    /// They are never interpreted as ids. A provider's customers choose them, so a customer could choose the id of
+    /// another organization.
     private func keys(_ place: ClaimPlace) throws(TokenError) -> [ByteExactString] {
         guard let value = claims.value(at: place.query) else { throw .missingClaim(place.description) }
         let names: [String?]
@@ -98,9 +98,9 @@ extension TokenPayload {
         return found
     }
 
-    /// Reads the channels that the token grants: a text or a number, or a list of these.
+    /// Reads the channels that the token grants: a text or a number, or a list of texts and numbers.
     ///
-    /// A missing claim grants none.
+    /// A missing claim grants no channels.
     func channels(_ claim: ChannelClaim, issuedAt: Int64) throws(TokenError) -> TokenChannels {
         var names: [String] = []
         if let value = claims.value(at: claim.place.query), value.kind != .null {
@@ -129,21 +129,21 @@ extension TokenPayload {
 
 /// The claims of a verified token. Only a verifier creates claims from a token.
 package struct TokenClaims: Sendable, Hashable {
-    /// The bearer, as named by the issuer.
+    /// The user, as the issuer identifies the user.
     package enum User: Sendable, Hashable {
         /// A user's own id.
         case id(UUID)
-        /// The issuer's name of the user; 1 to 255 bytes, without control characters.
+        /// The issuer's name of the user, 1 to 255 bytes without control characters.
         case subject(ByteExactString)
     }
 
-    /// The organization for which the bearer acts, as named by the issuer.
+    /// The organization for which the user acts, as the issuer identifies it.
     package enum Organization: Sendable, Hashable {
         /// An organization's own id.
         case id(UUID)
-        /// The issuer's names of the organizations that the bearer may act for.
+        /// The issuer's names of the organizations for which the user may act.
         ///
-        /// 1 to ``IdentityPlaces/maximumNames`` names of 1 to 255 bytes, without duplicates.
+        /// There are 1 to ``IdentityPlaces/maximumNames`` names of 1 to 255 bytes, without duplicates.
         case names([ByteExactString])
     }
 
@@ -153,11 +153,11 @@ package struct TokenClaims: Sendable, Hashable {
     package let namespace: ByteExactString
     package let organization: Organization
     package let user: User
-    /// The organizations that names may refer to; ids have already been checked.
+    /// The organizations to which names may refer. Ids have already been checked.
     package let covered: TrustedIssuer.Organizations
     /// When the token expires, in seconds since 1970.
     ///
-    /// It is refused from this time plus the configured leeway.
+    /// The token is refused from this time plus the configured leeway on.
     package let expiresAt: Int64
     /// The channels that the token grants; nil if the issuer's tokens do not decide about channels.
     package var channels: TokenChannels?
@@ -165,8 +165,8 @@ package struct TokenClaims: Sendable, Hashable {
 
 /// A token's header or payload: a JSON object with only one interpretation.
 enum TokenObject {
-    /// - Throws: `repeatedMember` if a name occurs twice, because some readers use the first value and other readers
-    ///   the last (RFC 7519, section 4); `malformed` for other text.
+    /// - Throws: `repeatedMember` if a name occurs twice, because some readers use the first value and others the last
+    ///   (RFC 7519, section 4); `malformed` for any other invalid text.
     static func parsing(_ json: [UInt8]) throws(TokenError) -> JSONValue {
         guard let tree = try? JSONTree(parsing: json), tree.root.kind == .object else { throw .malformed }
         let defects = tree.defects
@@ -191,15 +191,15 @@ struct TokenText {
             if let kid = members["kid"], kid.kind != .string, !kid.isNull {
                 throw .malformedHeader("kid", mustBe: "a text")
             }
-            // extensions that the reader must support; this reader supports no extensions
+            // `crit` lists extensions that a reader must support, and this reader supports no extensions
             if let critical = members["crit"], !critical.isNull {
-                throw .malformedHeader("crit", mustBe: "absent: no extensions are understood")
+                throw .malformedHeader("crit", mustBe: "absent: extensions are not supported")
             }
         }
     }
 
     let header: Header
-    /// Header, dot and payload, as they were signed.
+    /// The header, a dot and the payload, as they were signed.
     let signed: ArraySlice<UInt8>
     let payload: [UInt8]
     let signature: [UInt8]

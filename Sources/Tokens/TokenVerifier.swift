@@ -3,15 +3,15 @@ package import FoundationEssentials
 package import SyncModel
 import Synchronization
 
-/// Finds the user of a bearer token.
+/// Verifies bearer tokens, and returns their claims.
 ///
-/// It accepts HS256 with the secret, and RS256, ES256 and EdDSA with public keys. Each key is only for its own
+/// It accepts HS256 with the secret, and RS256, ES256 and EdDSA with public keys. Each key is used only for its own
 /// algorithm and its own issuer. `exp` is required, `nbf` is honored, and `iss` and `aud` are checked if configured.
 ///
 /// A cached token costs a hash and a look-up (about a microsecond). A new token costs a signature check (tens of
 /// microseconds). A token whose key is unknown may wait for newer keys of its issuer. Refusals are not cached.
 package final class TokenVerifier: Sendable {
-    /// The maximum length of a token; longer tokens are refused unread.
+    /// The maximum length of a token, in bytes. Longer tokens are refused without being read.
     package static let maximumTokenBytes = 8_192
 
     struct State {
@@ -22,7 +22,7 @@ package final class TokenVerifier: Sendable {
         var cache: GenerationCache<TokenDigest, TokenClaims>
         /// A counter of key changes, so that a verdict with an old key set is not cached.
         var epoch = 0
-        /// Numbers of fetches by result.
+        /// The number of fetches, by result.
         var refreshes: [JWKSCacheState.Outcome: Int] = [:]
 
         mutating func forget() {
@@ -31,13 +31,14 @@ package final class TokenVerifier: Sendable {
         }
     }
 
-    /// The reason why a token is refused, and the published keys of the issuer if newer keys might change the verdict.
+    /// The reason why a token is refused. If newer keys might change the verdict, it has the cache of the issuer's
+    /// published keys.
     struct Refused: Error {
         let reason: TokenError
         var remote: JWKSCache?
     }
 
-    /// Wakes a ``JWKSRefresher`` to check for due fetches.
+    /// Wakes a ``JWKSRefresher``, which then checks for due fetches.
     let wakes: AsyncStream<Void>
     let wake: AsyncStream<Void>.Continuation
     private let leewaySeconds: Int64
@@ -45,7 +46,7 @@ package final class TokenVerifier: Sendable {
 
     /// Creates a verifier with the configured keys.
     ///
-    /// Published keys are fetched later; see ``JWKSRefresher``.
+    /// Published keys are fetched later (``JWKSRefresher``).
     ///
     /// - Throws: ``TokenConfigurationError`` if no key is configured, or if a key is unusable.
     package init(configuration: TokenConfiguration) async throws {
@@ -58,10 +59,10 @@ package final class TokenVerifier: Sendable {
 
     /// Replaces the issuers and keys in force, after files have changed.
     ///
-    /// Leeway and capacity do not change, and keys fetched from a URL that is still configured are kept. All cached
-    /// tokens are removed.
+    /// Leeway and capacity do not change. Keys are kept if they were fetched from a URL that is still configured. All
+    /// cached tokens are removed.
     ///
-    /// - Throws: ``TokenConfigurationError``; in this case, nothing changes.
+    /// - Throws: ``TokenConfigurationError``; in this case nothing changes.
     package func replace(_ configuration: TokenConfiguration) async throws {
         let known = state.withLock { $0.remotes }
         let (table, remotes) = try await IssuerTable.table(configuration, known: known, wake: wake)
@@ -78,10 +79,10 @@ package final class TokenVerifier: Sendable {
 
     // MARK: - Verifying
 
-    /// Returns the claims of a token, verified now or before.
+    /// Returns the claims of a token, which is verified now or was verified before.
     ///
-    /// A token that names an unknown key can wait for newer keys of its issuer, for at most 3 seconds; see
-    /// ``JWKSCacheState``.
+    /// If a token names an unknown key, the call may wait up to 3 seconds for newer keys of the issuer
+    /// (``JWKSCacheState``).
     ///
     /// - Parameter token: the text after `Bearer ` in the header.
     package func verifyOrFetch(_ token: Substring, now: Timestamp) async throws(TokenError) -> TokenClaims {
@@ -93,7 +94,7 @@ package final class TokenVerifier: Sendable {
         }
     }
 
-    /// Returns the claims of a token, verified now or before with the cached keys.
+    /// Returns the claims of a token, which is verified now with the cached keys or was verified before.
     package func verify(_ token: Substring, now: Timestamp) throws(TokenError) -> TokenClaims {
         do throws(Refused) {
             return try decide(token, now: now)
@@ -104,15 +105,15 @@ package final class TokenVerifier: Sendable {
 
     /// The claims of a token that was verified before and is still valid.
     ///
-    /// Nil for any other token, which may still be valid.
+    /// Nil does not mean that the token is invalid.
     package func knownClaims(_ token: Substring, now: Timestamp) -> TokenClaims? {
         cached(Self.digest(of: token), now: now.seconds)
     }
 
     /// Whether the issuer of verified claims is still trusted for an organization.
     ///
-    /// The issuer must also still be stored under the same name. This method checks only the settings. A request that
-    /// is still running after the settings have changed calls it again.
+    /// The issuer must also still be stored under the same name. This method checks only the settings. A request calls
+    /// it again if the settings may have changed while the request was running.
     package func stillSpeaks(
         for organization: UUID,
         _ issuer: ByteExactString?,
@@ -142,7 +143,7 @@ package final class TokenVerifier: Sendable {
 
     /// The claims of a cached token that is still valid.
     ///
-    /// Nil for any other token, which may still be valid.
+    /// Nil does not mean that the token is invalid.
     func cached(_ digest: TokenDigest, now: Int64) -> TokenClaims? {
         state.withLock { state in
             guard let claims = state.cache.find(digest) else { return nil }
@@ -160,11 +161,11 @@ package final class TokenVerifier: Sendable {
         return token.withUTF8 { TokenDigest(UnsafeRawBufferPointer($0)) }
     }
 
-    /// Verifies a token, its signature first.
+    /// Verifies a token. The signature is verified first.
     ///
     /// Before the signature is verified, only the header is used, and the issuer's name if there are several issuers.
     ///
-    /// - Parameter findings: receives the facts that are found before the verdict.
+    /// - Parameter findings: receives the facts that are determined before the verdict.
     static func decide(
         _ token: [UInt8],
         table: IssuerTable,
@@ -197,7 +198,7 @@ package final class TokenVerifier: Sendable {
 
     /// The reason why a token's signature is refused; nil if it is valid.
     ///
-    /// - Parameter key: the key that made the signature.
+    /// - Parameter key: receives the key that made the signature.
     private static func refusal(
         of text: TokenText,
         by issuer: IssuerEntry,
@@ -230,7 +231,7 @@ extension TokenVerifier {
     /// The caches of the URLs from which keys are fetched.
     var remotes: [JWKSCache] { state.withLock { Array($0.remotes.values) } }
 
-    /// Replaces the keys of a URL by the fetched keys.
+    /// Replaces the keys of a URL with the fetched keys.
     func takeKeys(of remote: JWKSCache) {
         state.withLock { state in
             state.table.takeKeys(of: remote)
@@ -254,13 +255,13 @@ extension TokenVerifier {
         ///
         /// The issuer has withdrawn all of its keys.
         package var empty: [String] = []
-        /// Whether no key is available at all, so that no token can be verified.
+        /// Whether no key is available, so that no token can be verified.
         package var isWithoutKeys = false
         /// The number of providers whose keys are fetched.
         package var providers = 0
         /// The time of the oldest fetched key set; nil without fetched key sets.
         package var oldest: Timestamp?
-        /// Numbers of fetches by result: `changed`, `unchanged`, `failed`.
+        /// The number of fetches by result: `changed`, `unchanged` or `failed`.
         package var refreshes: [(outcome: String, count: Int)] = []
     }
 
@@ -296,7 +297,7 @@ struct TokenDigest: Hashable, Sendable {
         left.words == right.words
     }
 
-    /// One word is sufficient, because it is already uniformly distributed, and only verified tokens are cached.
+    /// One word is sufficient, because it is uniformly distributed, and only verified tokens are cached.
     func hash(into hasher: inout Hasher) {
         hasher.combine(words.0)
     }

@@ -6,8 +6,8 @@ package import Tracing
 
 /// Writes spans as an OTLP request in JSON.
 ///
-/// OTLP/JSON is Protobuf's JSON, with two exceptions: ids are hexadecimal instead of base64, and enumerations are
-/// numbers. 64-bit numbers are strings, as in Protobuf's JSON.
+/// OTLP/JSON is Protobuf's JSON with two exceptions: ids are hexadecimal instead of base64, and enumerations are
+/// numbers. As in Protobuf's JSON, 64-bit numbers are strings.
 package struct OTLPEncoder: Sendable {
     /// The maximum length of a text, in bytes. Longer texts are cut.
     static let maximumBytes = 256
@@ -17,7 +17,7 @@ package struct OTLPEncoder: Sendable {
     private let version: String
     private let showsOrganizations: Bool
 
-    /// - Parameter showsOrganizations: whether spans name organizations, by id.
+    /// - Parameter showsOrganizations: whether spans contain the ids of organizations.
     package init(resource: [(key: String, value: String)], version: String, showsOrganizations: Bool = false) {
         self.resource = resource
         self.version = version
@@ -108,14 +108,14 @@ package struct OTLPEncoder: Sendable {
         case .int64(let number): writer.member("intValue", "\(number)")
         case .int32(let number): writer.member("intValue", "\(number)")
         case .bool(let value): writer.member("boolValue", value)
-        // the gateway has no attributes of other types; those of libraries are shown as text
+        // the gateway has no attributes of other types; libraries' attributes of other types are written as text
         default: writer.member("stringValue", cut("\(value)"))
         }
         writer.endObject()
         writer.endObject()
     }
 
-    /// The text, or its beginning that ends between two characters.
+    /// Returns the text or, if it is too long, its beginning without a cut character.
     private func cut(_ text: String) -> String {
         guard text.utf8.count > Self.maximumBytes else { return text }
         var end = text.utf8.index(text.startIndex, offsetBy: Self.maximumBytes)
@@ -123,8 +123,9 @@ package struct OTLPEncoder: Sendable {
         return String(text[..<end])
     }
 
-    /// The flags of `trace_flags`, and whether the parent is of another process, which only a request's parent is known
-    /// to be.
+    /// The flags of a span: its `trace_flags`, and whether its parent is in another process.
+    ///
+    /// The latter is known only for the span of a request.
     private func flags(of span: SpanRecord) -> Int {
         let isKnown = 0x100
         let isRemote = 0x200
@@ -175,13 +176,13 @@ package struct SpanRecord: Sendable {
 
 /// A span of ``OTLPTracer``. It only has a record if its trace is recorded.
 package struct ExportedSpan: Span {
-    /// The maximum number of links of a span; a group has at most as many jobs.
+    /// The maximum number of links of a span.
     static let maximumLinks = 128
 
     package let context: InstrumentationContext
     private let recording: Recording?
 
-    /// - Parameter queue: receives the record at the end; nil for a span that is not recorded.
+    /// - Parameter queue: receives the record when the span ends; nil for a span that is not recorded.
     init(_ record: SpanRecord, context: InstrumentationContext, to queue: SpanQueue?) {
         self.context = context
         recording = queue.map { Recording(record, to: $0) }
@@ -209,10 +210,10 @@ package struct ExportedSpan: Span {
         }
     }
 
-    /// Events are not exported: the log has them, with the trace id.
+    /// Does nothing. Events are not exported, because the log has them with the trace id.
     package func addEvent(_ event: SpanEvent) {}
 
-    /// Records the type of the error. Its text could contain user content.
+    /// Records the type of the error. Its text is omitted, because it could contain user content.
     package func recordError<Instant: TracerInstant>(
         _ error: any Error,
         attributes: SpanAttributes,

@@ -31,9 +31,10 @@ package final class OTLPSender: Sendable {
         configuration.timeout.connect = .seconds(3)
         configuration.connectionPool.retryConnectionEstablishment = false
         configuration.httpVersion = .http1Only
-        // exports are not traced: each would cause the next
+        // exports are not traced, because each would cause another export
         configuration.tracing.tracer = nil
-        // one loop for requests and connections, for the reason at the initializer of HTTPUpstream's clients
+        // requests and connections use one event loop, for the reason that is given at the initializer of
+        // HTTPUpstream's clients
         let loop = MultiThreadedEventLoopGroup.singleton.next()
         client = HTTPClient(eventLoopGroupProvider: .shared(loop), configuration: configuration)
     }
@@ -89,7 +90,8 @@ package final class OTLPSender: Sendable {
         }
     }
 
-    /// The number of spans that the receiver rejects. 64-bit numbers are strings, and some receivers send numbers.
+    /// The number of spans that the receiver rejects. It is a 64-bit number, which should be a string, but some
+    /// receivers send a number.
     private static func rejected(_ body: [UInt8]) -> Int {
         guard let value = (try? JSONTree(parsing: body))?.root["partialSuccess"]?["rejectedSpans"] else { return 0 }
         let text = value.kind == .number ? String(decoding: value.raw, as: UTF8.self) : value.string
@@ -97,9 +99,9 @@ package final class OTLPSender: Sendable {
     }
 }
 
-/// Ended spans that wait for the exporter. It is bounded: if the receiver is too slow, new spans are dropped.
+/// Ended spans that wait for the exporter. If the receiver is too slow and the queue is full, new spans are dropped.
 ///
-/// Adding never waits.
+/// Adding a span never waits.
 package final class SpanQueue: Sendable {
     /// The maximum number of waiting spans: about 4 MB.
     package static let capacity = 4_096

@@ -5,7 +5,7 @@ import SyncModel
 package enum ExportAnswer: Sendable {
     /// Accepted, except for a number of spans.
     case accepted(rejected: Int)
-    /// The receiver cannot process the request, and could not later either.
+    /// The receiver cannot process the request, and could not process it later.
     case refused(String)
     /// The receiver is unavailable or overloaded.
     case failed(String, retryAfter: Duration? = nil)
@@ -45,13 +45,13 @@ struct SpanExport {
         self.send = send
     }
 
-    /// Sends what waits, unless it is too early after a failure.
+    /// Sends the waiting spans, unless it is too early after a failure.
     mutating func run() async {
         guard backoff.permits(at: now()) else { return }
         while await sendNext(within: Self.timeout) {}
     }
 
-    /// Sends what waits a last time, and drops what could not be sent within the time.
+    /// Sends the waiting spans a last time, and drops spans that could not be sent within the time.
     mutating func flush(within limit: Duration) async {
         let end = now() + limit
         while case let rest = end - now(), rest > .zero, await sendNext(within: min(rest, Self.timeout)) {}
@@ -62,7 +62,7 @@ struct SpanExport {
         } while !batch.isEmpty
     }
 
-    /// - Returns: whether there may be more to send now.
+    /// - Returns: whether more spans may be sent now.
     private mutating func sendNext(within timeout: Duration) async -> Bool {
         if batch.isEmpty { batch = queue.takeBatch() }
         guard !batch.isEmpty else { return false }
@@ -103,14 +103,14 @@ struct ExportBackoff {
     private var failures = 0
     private var retryAt: ContinuousClock.Instant?
 
-    /// Whether an export may be tried.
+    /// Whether an export may be attempted.
     func permits(at now: ContinuousClock.Instant) -> Bool { retryAt.map { $0 <= now } ?? true }
 
     /// Records a failure.
     ///
     /// - Parameters:
-    ///   - pause: the pause that the receiver asks for; at most ``cap`` counts.
-    ///   - jitter: 0 to 1; the pause is between half and all of the back-off.
+    ///   - pause: the pause that the receiver requests, which is limited to ``cap``.
+    ///   - jitter: a number from 0 to 1. The pause is between half of the back-off and the whole back-off.
     /// - Returns: whether this is the first failure of an outage.
     mutating func fail(at now: ContinuousClock.Instant, atLeast pause: Duration? = nil, jitter: Double) -> Bool {
         let backoff = min(Self.cap, Self.base * (1 << min(failures, 10)))

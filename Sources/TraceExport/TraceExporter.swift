@@ -4,12 +4,12 @@ import Spans
 package import SyncModel
 package import Tracing
 
-/// Exports spans in the background, until graceful shutdown. It has to start before, and end after, all services that
-/// record spans.
+/// Exports spans in the background, until graceful shutdown. It must start before all services that record spans, and
+/// end after them.
 package final class TraceExporter: Service {
-    /// The interval at which spans are sent, unless a batch is full earlier.
+    /// The interval at which spans are sent. A full batch is sent earlier.
     private static let interval: Duration = .seconds(1)
-    /// The time for the last spans at shutdown.
+    /// The time limit for sending the last spans at shutdown.
     private static let grace: Duration = .seconds(2)
 
     package let queue: SpanQueue
@@ -26,7 +26,7 @@ package final class TraceExporter: Service {
         queue = SpanQueue(metrics: metrics)
     }
 
-    /// Makes the process record spans, and this exporter send them. To be called once, before the first span.
+    /// Makes the process record spans, which this exporter sends. Call it once, before the first span.
     package func bootstrap(_ sampler: TraceSampler) {
         InstrumentationSystem.bootstrap(OTLPTracer(sampler, to: queue))
     }
@@ -53,7 +53,7 @@ package final class TraceExporter: Service {
     }
 }
 
-/// The tracer of the process: decides what is recorded, and passes ended spans to the exporter's queue.
+/// The tracer of the process. It decides which spans are recorded, and adds ended spans to the exporter's queue.
 package struct OTLPTracer: Tracer {
     private let sampler: TraceSampler
     private let queue: SpanQueue
@@ -76,7 +76,7 @@ package struct OTLPTracer: Tracer {
         let parent = context.trace
         let trace = parent ?? TraceContext()
         let isRecorded = sampler.records(trace.traceID, under: parent)
-        // an unrecorded trace without a parent needs no other id, and most traces are like that
+        // an unrecorded trace without a parent, as most traces are, needs no other span id
         let position = isRecorded || parent != nil ? trace.child(sampled: isRecorded) : trace
         context.trace = position
         let record = SpanRecord(
@@ -107,22 +107,22 @@ package struct OTLPTracer: Tracer {
         injector.inject(trace.traceparent, forKey: "traceparent", into: &carrier)
     }
 
-    /// Does nothing: the exporter sends the last spans at shutdown.
+    /// Does nothing, because the exporter sends the last spans at shutdown.
     package func forceFlush() {}
 }
 
 /// Decides whether a trace is recorded, by the samplers of OpenTelemetry.
 ///
-/// The decision by ratio depends on the trace id alone. So gateways, and other programs that use the same rule, record
-/// the same traces.
+/// A decision by ratio depends only on the trace id. So all gateways, and other programs with the same rule, record the
+/// same traces.
 package struct TraceSampler: Sendable, Equatable {
     /// The random part of a trace id (W3C Trace Context, level 2).
     private static let randomBits = 56
     private static let mask: UInt64 = 1 << randomBits - 1
 
-    /// Whether a span follows the decision of its parent, if it has one.
+    /// Whether a span with a parent follows the decision of its parent.
     private let followsParents: Bool
-    /// The smallest random part of a trace id that is recorded. Above ``mask``, no trace is.
+    /// The smallest random part with which a trace id is recorded. If it is above ``mask``, no trace is recorded.
     private let threshold: UInt64
 
     /// - Parameters:

@@ -67,7 +67,7 @@ struct TokenTextTests {
     func `Critical extensions are refused, because the gateway supports no extension`() async throws {
         let token = try key.token(claims(), header: ["crit": ["b64"], "b64": false])
         let refusal = try await verifier().refusal(token)
-        #expect(refusal == .malformedHeader("crit", mustBe: "absent: no extensions are understood"))
+        #expect(refusal == .malformedHeader("crit", mustBe: "absent: extensions are not supported"))
     }
 
     @Test

@@ -3,10 +3,14 @@ import JSONText
 import SyncModel
 import Tokens
 
-/// The file of issuers: `{"issuers": [{"issuer", "jwks_url" | "keys_file" | "secret_file", "audience"?, "user_claim"?,
+/// The file of issuers.
+///
+/// It has the form `{"issuers": [{"issuer", "jwks_url" | "keys_file" | "secret_file", "audience"?, "user_claim"?,
 /// "organization_claim" | "organization_keys" | "organization"?, "user_ids"?, "organization_ids"?, "audience_claim"?,
-/// "channel_claim"?, "channel_prefix"?, "channel_role"?, "namespace"?, "exclusive_keys"?, "organizations": [UUID…] | "any"}]}`. Each mistake is reported with its
-/// place, and without the value, which may be a secret that got into the wrong line.
+/// "channel_claim"?, "channel_prefix"?, "channel_role"?, "namespace"?, "exclusive_keys"?, "organizations": [UUID…] |
+/// "any"}]}`.
+///
+/// Each mistake is reported with its place, and without the value, which may be a secret in the wrong line.
 struct IssuersFile {
     static let maximumIssuers = 100
     static let maximumOrganizations = 10_000
@@ -24,10 +28,10 @@ struct IssuersFile {
     let path: String
     /// Values for members that an issuer omits.
     let defaults: TrustedIssuer
-    /// Whether public keys sign for this gateway alone, by default for issuers that do not specify it.
+    /// Whether the public keys of issuers that do not specify it sign for this gateway only.
     let hasExclusiveKeys: Bool
 
-    /// - Parameter own: the name of the issuer from other settings; it may not come again.
+    /// - Parameter own: the name of the issuer that other settings configure. The file must not contain it again.
     func issuers(beside own: String?) throws(ConfigurationError) -> [TrustedIssuer] {
         let root = try root()
         try requireNames(of: root, ["issuers"], at: "")
@@ -117,7 +121,7 @@ struct IssuersFile {
         return flag
     }
 
-    /// Returns the claims with a token's user and organization; other settings supply the ones that the file omits.
+    /// Returns the claims with a token's user and organization. If the file omits a claim, the settings supply it.
     private func places(of value: JSONValue, at place: String) throws(ConfigurationError) -> IdentityPlaces {
         var places = defaults.places
         if let user = try claim("user_claim", of: value, at: place) { places.user = user }
@@ -141,7 +145,7 @@ struct IssuersFile {
         return places
     }
 
-    /// Returns the claim with the channels of a token's user; an issuer without `channel_claim` has that of the settings.
+    /// Returns the claim with the channels of a token's user; without `channel_claim`, the settings' claim is used.
     private func channels(of value: JSONValue, at place: String) throws(ConfigurationError) -> ChannelClaim? {
         let claim = try claim("channel_claim", of: value, at: place)
         let prefix = try text("channel_prefix", of: value, at: place, most: ChannelName.maximumBytes)
@@ -181,7 +185,7 @@ struct IssuersFile {
         at place: String
     ) throws(ConfigurationError) -> TrustedIssuer.Organizations {
         guard case .fixed(let id) = organization else { return try organizations(value, at: place) }
-        // all of its tokens are for this one, so there is nothing else to list
+        // all tokens of the issuer are for this organization, so it need not be listed
         guard value["organizations"] != nil else { return .only([id]) }
         guard try organizations(value, at: place).covers(id) else {
             throw problem(place + "/organization", "is not among its organizations")
@@ -271,7 +275,7 @@ struct IssuersFile {
         return text
     }
 
-    /// Relative to the folder of this file.
+    /// Resolves a path relative to the folder of this file.
     private func resolved(_ file: String) -> String {
         if file.hasPrefix("/") { return file }
         return URL(filePath: path).deletingLastPathComponent().appending(path: file).path
@@ -284,12 +288,12 @@ struct IssuersFile {
     }
 }
 
-/// A file that has to contain a JSON object.
+/// A file that must contain a JSON object.
 enum JSONFile {
     /// - Parameters:
-    ///   - name: how an error begins: `The configuration file /etc/sluice.json`.
+    ///   - name: the beginning of an error, such as `The configuration file /etc/sluice.json`.
     ///   - verb: the word between the name and the defect.
-    /// - Throws: the defect, with line and column if the file is not JSON.
+    /// - Throws: the error, with line and column if the file is not JSON.
     static func object(
         _ data: Data,
         _ name: String,
@@ -308,7 +312,7 @@ enum JSONFile {
     }
 }
 
-/// Files that operators write, as editors and shells of other systems save them.
+/// Checks the form of files that operators write, as editors and shells of other systems save them.
 enum FileForm {
     private static let utf8Mark: [UInt8] = [0xef, 0xbb, 0xbf]
 
@@ -317,7 +321,8 @@ enum FileForm {
         data.starts(with: utf8Mark) ? data.dropFirst(utf8Mark.count) : data
     }
 
-    /// Returns the defect of a file's form, to continue "names FILE, which"; nil for one that can be UTF-8.
+    /// Returns the defect of a file's form; nil for a file that may be UTF-8. The text continues a sentence that begins
+    /// with "names FILE, which".
     static func defect(_ data: Data) -> String? {
         if data.starts(with: [0xff, 0xfe]) || data.starts(with: [0xfe, 0xff]) {
             return "is UTF-16 with a byte order mark; save it as UTF-8"
@@ -325,7 +330,8 @@ enum FileForm {
         return nil
     }
 
-    /// Why a file cannot hold a secret, whose every byte counts; nil if nothing is wrong with its form.
+    /// The reason why a file's form is not suitable for a secret, in which every byte matters; nil if the form is
+    /// suitable.
     static func defect(ofSecret data: Data) -> String? {
         if data.starts(with: utf8Mark) {
             return "begins with a byte order mark (EF BB BF), which would be a part of the secret; "

@@ -272,7 +272,7 @@ extension Setting {
         maxAnswerBytesInFlight, maxDevicesPerUser,
     ]
 
-    /// The name of the variable that names a configuration file.
+    /// The name of the setting that contains the path of a configuration file.
     package static let configFile = "config_file"
 
     /// All known names.

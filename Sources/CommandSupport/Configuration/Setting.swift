@@ -9,7 +9,8 @@ import Tokens
 
 /// One setting: its name, its possible values and its meaning.
 ///
-/// The table of all of them (``all``) drives reading, validation, the help text and the warnings about unknown names.
+/// The table of all settings (``all``) is used to read and validate them, and for the help text and the warnings about
+/// unknown names.
 package struct Setting: Sendable {
     /// The form of a value.
     package enum Form: Sendable {
@@ -37,23 +38,23 @@ package struct Setting: Sendable {
         case networks
         /// A private key that signs webhooks.
         case webhookKey
-        /// `http://` or `https://`, of a program of the operator.
+        /// The `http://` or `https://` URL of one of the operator's programs.
         case receiverURL
         /// `name=value`, separated by commas, as in W3C Baggage.
         case headers
     }
 
-    /// The key in a configuration file; the variable is the same in capitals after `SLUICE_`, or without it for the
-    /// names of OpenTelemetry.
+    /// The key in a configuration file. The variable is this key in capitals, after `SLUICE_` unless OpenTelemetry
+    /// defines the name.
     package let name: String
     package let form: Form
     /// The default, as text; nil if there is no default.
     package let fallback: String?
-    /// Replaces `fallback` in the help text, if it needs an explanation.
+    /// The text that replaces `fallback` in the help text, if the default needs an explanation.
     let fallbackHint: String?
-    /// For the help text.
+    /// The explanation in the help text.
     private(set) var meaning = ""
-    /// Never shown, and readable from a file that `…_FILE` names.
+    /// Whether the value is never shown, and can be read from the file that `…_FILE` names.
     let isSecret: Bool
 
     init(_ name: String, _ form: Form, _ fallback: String? = nil, hint: String? = nil, isSecret: Bool = false) {
@@ -72,7 +73,7 @@ package struct Setting: Sendable {
 
     package var variable: String { Self.variable(for: name) }
 
-    /// The key of the file that contains the value; nil if the setting is no secret.
+    /// The key of the file that contains the value; nil if the setting is not a secret.
     package var fileName: String? { isSecret ? name + "_file" : nil }
 
     package static let prefix = "SLUICE_"
@@ -86,7 +87,7 @@ package struct Setting: Sendable {
 }
 
 extension Setting.Form {
-    /// The allowed values, as text after "must be".
+    /// The allowed values. The text continues a sentence that ends with "must be".
     package var allowed: String {
         switch self {
         case .text: "a non-empty text without control characters"
@@ -166,7 +167,7 @@ extension Setting.Form {
         }
     }
 
-    /// Digits, and perhaps a point and more of them.
+    /// Reads digits, optionally followed by a point and further digits.
     static func decimal(_ text: String) -> Double? {
         let parts = text.split(separator: ".", omittingEmptySubsequences: false)
         guard (1...2).contains(parts.count), parts.allSatisfy({ wholeNumber(String($0)) != nil }) else { return nil }
@@ -177,7 +178,7 @@ extension Setting.Form {
         number == number.rounded() ? "\(Int(number))" : "\(number)"
     }
 
-    /// Digits only: no sign, no space, no exponent.
+    /// Reads digits only, without sign, space and exponent.
     static func wholeNumber(_ text: String) -> Int? {
         text.utf8.allSatisfy { (48...57).contains($0) } ? Int(text) : nil
     }

@@ -2,10 +2,10 @@ package import FoundationEssentials
 package import Tokens
 
 extension Settings {
-    /// The accepted tokens. Reads every file of keys, secrets and issuers, which may have changed.
+    /// Returns the accepted tokens. Reads every file of keys, secrets and issuers, because the files may have changed.
     ///
-    /// - Throws: if no key is configured, if a file cannot be read, or if public keys may sign for other services and
-    ///   neither issuer nor audience distinguishes their tokens.
+    /// - Throws: an error if no key is configured, if a file cannot be read, or if issuer or audience is missing
+    ///   although the issuer may also sign for other services with the same keys.
     package func tokenConfiguration() throws(ConfigurationError) -> TokenConfiguration {
         let hasOwnKeys = jwtSecret != nil || jwtKeysFile != nil || jwtJWKSURL != nil
         guard hasOwnKeys || jwtIssuersFile != nil else {
@@ -48,9 +48,10 @@ extension Settings {
         return configuration
     }
 
-    /// What verifies tokens, and signs them for upstreams.
+    /// Returns the verifier of clients' tokens, and the signer of tokens for upstreams. Without a signing key, the
+    /// signer is nil.
     ///
-    /// - Throws: the defect of any of the keys.
+    /// - Throws: the errors of all keys.
     package func keys() async throws(ConfigurationError) -> (verifier: TokenVerifier, signer: RequestSigner?) {
         var problems = ConfigurationProblems()
         let verifier = await problems.gather { () async throws(ConfigurationError) in try await tokenVerifier() }
@@ -60,8 +61,10 @@ extension Settings {
         return (verifier, signer)
     }
 
-    /// As a rule, the holder of a private key signs for others with it, too: providers sign the tokens of all their
-    /// customers alike. Without issuer and audience, a token issued for another service would be good here.
+    /// Requires issuer and audience for public keys, unless the keys sign for this gateway only.
+    ///
+    /// Identity providers usually sign the tokens of all their customers with the same keys. Without issuer and
+    /// audience, a token that was issued for another service would be accepted.
     private func requireNames() throws(ConfigurationError) {
         let keys = [(jwtJWKSURL, Setting.jwtJWKSURL), (jwtKeysFile, .jwtKeysFile)].first { $0.0 != nil }?.1
         guard let keys, !hasExclusiveKeys else { return }
@@ -77,14 +80,14 @@ extension Settings {
         throw ConfigurationError([problem] + unknownNames)
     }
 
-    /// Signs tokens for upstreams; nil if there is no key for it.
+    /// Returns the signer of tokens for upstreams; nil without a signing key.
     ///
-    /// - Throws: if the key's file cannot be read, or used.
+    /// - Throws: an error if the key's file cannot be read or used.
     package func requestSigner() async throws(ConfigurationError) -> RequestSigner? {
         guard let signingKeyFile else { return nil }
         let pem = try Self.keys(in: signingKeyFile, .signingKeyFile)
         do {
-            // a path into the provider's own objects is no name for a claim of ours
+            // a path into a nested object cannot be the name of a claim, so the default name is used in that case
             return try await RequestSigner(
                 pem: pem,
                 userClaim: identityPlaces.user.plainName ?? "sub",
@@ -96,9 +99,10 @@ extension Settings {
         }
     }
 
-    /// Makes the tokens of `signed` credentials for an organization and a user; nil if there is no key for it.
+    /// Returns a function that creates the tokens of `signed` credentials for an organization and a user; nil without a
+    /// signing key.
     ///
-    /// - Throws: if the key's file cannot be read, or used.
+    /// - Throws: an error if the key's file cannot be read or used.
     package func upstreamSigning() async throws(ConfigurationError)
         -> (@Sendable (_ organization: UUID, _ user: UUID) async throws -> String)?
     {

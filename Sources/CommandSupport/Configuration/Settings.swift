@@ -10,25 +10,25 @@ package import SyncStore
 package import Telemetry
 package import Tokens
 
-/// Every setting with its checked value.
+/// All settings with their checked values.
 package struct Settings: Sendable {
-    /// The values in force, by the setting's name; settings without a value are left out.
+    /// The values in force, by the setting's name. Settings without a value are omitted.
     private var values: [String: String] = [:]
 
     /// The configured master keys; nil if nothing is sealed.
     package var masterKeys: MasterKeys?
     /// Problems of the configuration that do not prevent the start.
     package var warnings: [String]
-    /// Unknown names, each with the known one that may have been intended.
+    /// Unknown names, each with the known name that may have been intended.
     ///
     /// They are part of the warnings, and may explain a missing setting.
     package private(set) var unknownNames: [String] = []
-    /// Whether no database was set, so that the default is tried.
+    /// Whether no database was set, so that the default is used.
     private(set) var isDatabaseUnset = false
-    /// Each setting in the form to be shown: secrets are "set" or "not set".
+    /// Each setting as it is shown. Secrets are "set" or "not set".
     package var inForce: [(name: String, value: String)]
 
-    /// Reads the environment and, where `configFile` or the environment names one, a file.
+    /// Reads the environment and, if `configFile` or the environment names a file, this file.
     package static func load(
         configFile: String?,
         environment: [String: String]
@@ -48,8 +48,9 @@ package struct Settings: Sendable {
         return settings
     }
 
-    /// A hint that is appended to the database's error if no database was set: the default that is tried, and unknown
-    /// names that were set. Otherwise empty.
+    /// A hint that is appended to the database's error if no database was set; otherwise empty.
+    ///
+    /// It contains the default that was used, and the unknown names that were set.
     package var databaseHint: String {
         guard isDatabaseUnset, let fallback = Setting.databaseURL.fallback else { return "" }
         let tried = "\(Setting.databaseURL.variable) is not set, so the default \(fallback) is used"
@@ -57,7 +58,7 @@ package struct Settings: Sendable {
         return "; " + tried + ", with libpq's default host and user (PGHOST, PGUSER, …)" + names
     }
 
-    /// Reads all settings, so that all problems are reported together; a value with a problem is never used.
+    /// Reads all settings, so that all problems are reported together. A value with a problem is never used.
     private init(_ reader: inout SettingsReader) {
         for setting in Setting.all { values[setting.name] = reader.text(setting) }
         warnings = []
@@ -126,8 +127,8 @@ extension Settings {
     package var directCommits: Bool { self[.directCommits] == "yes" }
     package var databasePoolSize: Int { number(.databasePoolSize) }
     package var committers: Int { number(.committers) }
-    /// Connections of all committers: ``committers`` for pushes, as many for lanes, and one each for heavy pushes, for
-    /// events and for large batches of events.
+    /// The number of connections of all committers: ``committers`` for pushes, the same number for lanes, and one each
+    /// for heavy pushes, for events and for large batches of events.
     package var committerConnections: Int { 2 * committers + 3 }
     package var databaseTimeouts: DatabaseTimeouts { DatabaseTimeouts(statement: .seconds(decimal(.statementSeconds))) }
 
@@ -160,7 +161,7 @@ extension Settings {
             self[.jwtOrganizationIDs].flatMap(IdentityPlaces.OrganizationForm.init(rawValue:)) ?? .either
         return places
     }
-    /// The claim of a token with the channels of its user; nil if tokens grant none.
+    /// The claim of a token with the channels of its user; nil if tokens grant no channels.
     var channelClaim: ChannelClaim? {
         place(.jwtChannelClaim).map {
             let role = self[.jwtChannelRole].flatMap(ChannelRole.init(rawValue:)) ?? .read
@@ -181,7 +182,7 @@ extension Settings {
             ? DispatchConfiguration.maximumRequests(lanes: maxLanes) : number(.maxUpstreamRequests)
     }
 
-    /// Where webhooks may be sent.
+    /// The addresses to which webhooks may be sent.
     package var webhookAddresses: AddressPolicy {
         AddressPolicy(allowed: self[.webhookAllowedNetworks].flatMap(IPNetwork.list) ?? [])
     }

@@ -2,18 +2,21 @@ import FoundationEssentials
 import JSONText
 import SyncModel
 
-/// Looks settings up, the environment before a file before the default, and collects their problems.
+/// Looks up settings and collects their problems.
+///
+/// The environment takes precedence over a file, and a file over the default.
 struct SettingsReader {
     private let sources: [SettingsSource]
     private(set) var problems: [String] = []
-    /// Each setting read, in the form to be shown.
+    /// Each setting that was read, as it is shown.
     private(set) var inForce: [(name: String, value: String)] = []
 
     init(sources: [SettingsSource]) {
         self.sources = sources
     }
 
-    /// Returns the checked value in force; nil if there is no value, or an invalid one, which is reported as a problem.
+    /// Returns the checked value in force; nil if there is no value. An invalid value is reported as a problem, and is
+    /// nil, too.
     mutating func text(_ setting: Setting) -> String? {
         var value = setting.fallback
         do throws(ConfigurationError) {
@@ -27,13 +30,13 @@ struct SettingsReader {
             problems += error.problems
             value = nil
         }
-        // a default is no secret
+        // a default is not a secret
         let isDefault = value != nil && value == setting.fallback
         inForce.append((setting.name, isDefault ? value ?? "" : Self.shown(value, setting)))
         return value
     }
 
-    /// Whether a source has a value for it, valid or not.
+    /// Whether a source has a value for the setting, valid or not.
     func isSet(_ setting: Setting) -> Bool {
         do throws(ConfigurationError) {
             return try lookUp(setting) != nil
@@ -42,13 +45,13 @@ struct SettingsReader {
         }
     }
 
-    /// Notes a problem of several settings together.
+    /// Reports a problem of a combination of settings, unless the condition is true.
     mutating func require(_ condition: Bool, _ problem: String) {
-        // If single settings are wrong, a problem with their combination is not reported.
+        // If single settings are invalid, problems of their combinations are not reported.
         if !condition, problems.isEmpty { problems.append(problem) }
     }
 
-    /// Adds a problem of a file or address that a setting names.
+    /// Adds a problem of the file or address in a setting.
     mutating func record(_ problem: String) { problems.append(problem) }
 
     private func lookUp(_ setting: Setting) throws(ConfigurationError) -> (String, label: String)? {
@@ -104,8 +107,9 @@ struct SettingsSource: Sendable {
     /// The file's path; nil for the environment.
     private let path: String?
 
-    /// The variables that begin with `SLUICE_` and are in capitals, and those of OpenTelemetry that are settings. An
-    /// empty one counts as absent.
+    /// The variables in capitals that begin with `SLUICE_`, and the variables of OpenTelemetry that are settings.
+    ///
+    /// An empty variable counts as absent.
     static func environment(_ variables: [String: String]) -> SettingsSource {
         var values: [String: String?] = [:]
         for name in Setting.knownNames where name.hasPrefix(Setting.sharedPrefix) {
@@ -118,7 +122,7 @@ struct SettingsSource: Sendable {
         return SettingsSource(values: values, path: nil)
     }
 
-    /// A JSON object whose members are the settings' names in lower case, without `SLUICE_`.
+    /// A JSON file whose members are the settings' names in lower case, without `SLUICE_`.
     static func file(_ path: String) throws(ConfigurationError) -> SettingsSource {
         guard let data = FileManager.default.contents(atPath: path) else {
             throw ConfigurationError("The configuration file \(path) cannot be read.")
@@ -143,13 +147,13 @@ struct SettingsSource: Sendable {
         return value
     }
 
-    /// A setting's name here.
+    /// A setting's name in this source, for messages.
     func label(_ name: String) -> String {
         if let path { return "\"\(name)\" in \(path)" }
         return Setting.variable(for: name)
     }
 
-    /// Warnings about unknown names, each with the known one that may have been meant.
+    /// Warnings about unknown names, each with the known name that may have been intended.
     var unknownNames: [String] {
         values.keys.sorted().filter { !Setting.knownNames.contains($0) }.map { name in
             let nearest = NearestName.of(name, among: Setting.knownNames)
@@ -181,7 +185,7 @@ package struct ConfigurationError: Error, Sendable, CustomStringConvertible {
 struct ConfigurationProblems {
     private var problems: [String] = []
 
-    /// What `body` makes; nil if it cannot, and its problems are noted.
+    /// Returns the result of `body`; nil if it throws, in which case its problems are collected.
     mutating func gather<Value>(_ body: () throws(ConfigurationError) -> Value) -> Value? {
         do throws(ConfigurationError) {
             return try body()
@@ -191,7 +195,7 @@ struct ConfigurationProblems {
         }
     }
 
-    /// The same for asynchronous reads.
+    /// Like the synchronous ``gather(_:)``, for asynchronous reads.
     mutating func gather<Value>(_ body: () async throws(ConfigurationError) -> Value) async -> Value? {
         do throws(ConfigurationError) {
             return try await body()
@@ -201,7 +205,7 @@ struct ConfigurationProblems {
         }
     }
 
-    /// - Throws: all that was noted, if anything was.
+    /// - Throws: all collected problems, if there are any.
     func check() throws(ConfigurationError) {
         if !problems.isEmpty { throw ConfigurationError(problems) }
     }
@@ -211,7 +215,7 @@ struct ConfigurationProblems {
 struct HeaderList {
     private(set) var headers: [(name: String, value: String)] = []
 
-    /// Reads a text, in which values can have percent-encoded characters. Nil if a part of it is not a header.
+    /// Reads a text, in which values may have percent-encoded characters. Nil if a part of the text is not a header.
     init?(_ text: String) {
         for part in text.utf8.split(separator: UInt8(ascii: ",")) {
             let pair = part.split(separator: UInt8(ascii: "="), maxSplits: 1, omittingEmptySubsequences: false)

@@ -4,9 +4,9 @@ import SyncModel
 
 /// Explains to an operator why no connection to the database can be made.
 package struct ConnectionFailure: Sendable, Equatable {
-    /// The finding; continues "the database …".
+    /// The finding. The text continues a sentence that begins with "the database".
     package let finding: String
-    /// What to do; no full stop at the end.
+    /// The remedy, without a full stop at the end.
     package let cure: String
 
     /// - Parameter error: the error of an attempt to connect, or of a lost connection.
@@ -17,7 +17,7 @@ package struct ConnectionFailure: Sendable, Equatable {
         cure = Self.cure(error.connectFailure, reason)
     }
 
-    /// Both, as one sentence.
+    /// The finding and the remedy, as one sentence.
     package var userMessage: String { "the database \(finding); \(cure)" }
 
     private static func cure(_ failure: ConnectFailure?, _ reason: String) -> String {
@@ -65,7 +65,7 @@ package struct ConnectionFailure: Sendable, Equatable {
         }
     }
 
-    /// Returns the name in double quotes after a word; quoted for a shell if necessary.
+    /// Returns the name in double quotes that follows a word, quoted for a shell if necessary.
     private static func quoted(in text: String, behind word: String) -> String? {
         guard let start = text.range(of: word + "\"")?.upperBound,
             let end = text[start...].firstIndex(of: "\"")
@@ -79,12 +79,12 @@ package struct ConnectionFailure: Sendable, Equatable {
 }
 
 extension PostgresError {
-    /// Whether this is no failure of a statement, but of the database as a whole.
+    /// Whether the database as a whole failed, not a statement.
     package var isOfConnection: Bool { isUnavailable || kind == .timedOut }
 }
 
 extension Error {
-    /// For people: the message, without the error's type.
+    /// The message for people, without the error's type.
     package var userMessage: String {
         switch self {
         case let error as PostgresError: error.userMessage
@@ -95,7 +95,8 @@ extension Error {
 }
 
 extension Problem {
-    /// The errors, each with its place in the input, made safe for a terminal; empty if no place is known.
+    /// The errors, each with its JSON Pointer in the input, made safe for a terminal. Empty if the problem lists no
+    /// errors.
     package var shownErrors: [String] {
         errors.map { ($0.pointer.isEmpty ? "" : TerminalText.of($0.pointer) + ": ") + TerminalText.of($0.detail) }
     }

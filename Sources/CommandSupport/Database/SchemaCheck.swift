@@ -7,13 +7,13 @@ import Telemetry
 package enum SchemaCheck {
     package enum Finding: Sendable {
         case ready(Pooling)
-        /// A pooler hands sessions from client to client, which the gateway cannot work with.
+        /// A pooler shares sessions between clients, which the gateway does not support.
         case shared
         /// No migration was applied yet.
         case empty
-        /// Migrations that have to be applied first.
+        /// There are migrations that must be applied first.
         case behind([String])
-        /// The database exists but is unsuitable; a later attempt would fail, too.
+        /// The database exists but is unsuitable. A later attempt would fail, too.
         case unfit(String)
         /// No connection can be made now.
         case unreachable(ConnectionFailure)
@@ -53,8 +53,9 @@ package enum SchemaCheck {
         }
     }
 
-    /// Throws if the obstacle to migrating also prevents a gateway from using the database. A gateway's own role need
-    /// not be allowed to migrate.
+    /// Throws an obstacle to a migration if it also prevents a gateway from using the database.
+    ///
+    /// A gateway's own role need not be allowed to migrate.
     private static func require(_ obstacle: SchemaObstacle) throws {
         switch obstacle {
         case .encoding, .noSchema, .taken: throw obstacle
@@ -62,7 +63,7 @@ package enum SchemaCheck {
         }
     }
 
-    /// Names of migrations; only the first and the last if there are more than four.
+    /// The names of migrations, or only the first and the last if there are more than four.
     package static func list(_ migrations: [String]) -> String {
         guard migrations.count > 4, let first = migrations.first, let last = migrations.last else {
             return migrations.joined(separator: ", ")
@@ -70,9 +71,9 @@ package enum SchemaCheck {
         return "\(migrations.count) migrations, \(first) to \(last)"
     }
 
-    /// Opens a connection for `body` alone.
+    /// Opens a connection that only `body` uses.
     ///
-    /// - Parameter server: another server of the URL's cluster.
+    /// - Parameter server: another server of the cluster in the URL.
     package static func withConnection<Value: Sendable>(
         to databaseURL: String,
         at server: ServerAddress? = nil,
@@ -94,7 +95,7 @@ package enum SchemaCheck {
 }
 
 extension SchemaObstacle {
-    /// The defect, with an instruction.
+    /// The obstacle, with an instruction.
     package var userMessage: String {
         switch self {
         case .encoding(let encoding, let database):
@@ -118,7 +119,7 @@ extension SchemaObstacle {
 
 /// Messages about a pooler between the gateway and its database.
 package enum PoolerAdvice {
-    /// Why a pooler that shares sessions is refused.
+    /// The kind of pooler that is refused.
     package static let refusal =
         "a pooler that shares sessions between clients (PgBouncer in transaction or statement mode)"
     package static let reason =
@@ -128,7 +129,7 @@ package enum PoolerAdvice {
         + "(PgBouncer: pool_mode=session for this database)."
     /// The refusal with its reason and remedy, for commands.
     package static let sentence = "the database is behind \(refusal): \(reason). \(remedy)"
-    /// About a pooler that leaves each client its session.
+    /// The text about a pooler that leaves each client its session.
     package static let notice =
         "a pooler in session mode, which adds latency and must allow all connections of each gateway"
 

@@ -5,7 +5,7 @@ package import SyncStore
 import Telemetry
 
 extension Settings {
-    /// A store on the database of these settings, with the rows and tables of all features.
+    /// A store for the database of these settings, with the rows and tables of all features.
     package func store(logger: Logger) -> Store {
         var configuration = StoreConfiguration(
             databaseURL: databaseURL,
@@ -24,7 +24,7 @@ extension Settings {
         return Store(configuration, now: SystemClock.now, logger: logger)
     }
 
-    /// A store of a command, with a single connection in its pool.
+    /// A store for a command, with a single connection in its pool.
     package func commandStore() -> Store {
         var settings = self
         settings[.databasePoolSize] = "1"
@@ -37,7 +37,7 @@ extension Settings {
 }
 
 extension Logger {
-    /// A logger for commands that print results: warnings and errors only, to standard error.
+    /// A logger for commands that print results. It logs only warnings and errors, to standard error.
     package static func ofCommands() -> Logger {
         Logger(label: "sluice") { LineLogHandler($0, .text, level: .warning, writer: .standardError) }
     }

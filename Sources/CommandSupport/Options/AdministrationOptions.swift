@@ -28,7 +28,7 @@ package struct AdministrationOptions: ParsableArguments {
         throw ValidationError("--reason must be 1 to \(AuditReason.maximumBytes) bytes without control characters.")
     }
 
-    /// Ends the command if there is no master key to wrap data keys.
+    /// Ends the command if no master key wraps data keys.
     package func requireMasterKey() async throws {
         let settings = try await options.load()
         guard settings.masterKeys?.wrapping == nil else { return }
@@ -40,14 +40,15 @@ package struct AdministrationOptions: ParsableArguments {
         throw Terminal.failure(reason, Terminal.badConfiguration)
     }
 
-    /// Runs a read-only action on the database and closes it; prints a problem, and ends the command.
+    /// Runs a read-only action on the database, and closes the store. Prints a problem and ends the command if the
+    /// action fails.
     package func run<Value: Sendable>(
         _ body: (Administration) async throws(Problem) -> Value
     ) async throws -> Value {
         try await withStore { store, _ throws(Problem) -> Value in try await body(store.administration) }
     }
 
-    /// Runs an act on the database, without the settings; otherwise like the function with both.
+    /// Runs an act on the database. Like ``withStore(_:orElse:result:recording:_:)``, but without the settings.
     package func run<Value: Sendable>(
         _ act: CommandAct,
         orElse nothing: CommandFailure,
@@ -62,15 +63,15 @@ package struct AdministrationOptions: ParsableArguments {
         }
     }
 
-    /// Runs an act on the database with the settings, and closes it; prints a problem, and ends the command.
+    /// Runs an act on the database with the settings, and closes the store. Prints a problem and ends the command if
+    /// the act fails.
     ///
-    /// Each act specifies what it means if nothing was done, so that the audit log records it in addition to the
-    /// terminal.
+    /// If `body` returns nil, the audit log and the terminal get the failure `nothing`.
     ///
     /// - Parameters:
     ///   - act: the act as recorded in the audit log; nil if nothing changes.
-    ///   - nothing: why `body` returned nil: the object of the act does not exist.
-    ///   - result: how far the act went.
+    ///   - nothing: the failure if `body` returns nil, because the object of the act does not exist.
+    ///   - result: returns how completely the act was done.
     ///   - recording: adds further results to the audit record.
     package func withStore<Value: Sendable>(
         _ act: CommandAct?,
@@ -93,8 +94,8 @@ package struct AdministrationOptions: ParsableArguments {
         return value
     }
 
-    /// Runs a read-only action on the database with the settings, and closes it; prints a problem, and ends the
-    /// command.
+    /// Runs a read-only action on the database with the settings, and closes the store. Prints a problem and ends the
+    /// command if the action fails.
     package func withStore<Value: Sendable>(
         _ body: (Store, Settings) async throws(Problem) -> Value
     ) async throws -> Value {
@@ -139,7 +140,7 @@ package struct AdministrationOptions: ParsableArguments {
         }
     }
 
-    /// Explains to the operator why the database cannot be used, before a statement fails with an SQL error.
+    /// Prints the reason if the database cannot be used, before a statement fails with an SQL error.
     private func requireSchema(_ settings: Settings) async throws {
         let finding = await SchemaCheck.check(at: settings.databaseURL)
         switch finding {
@@ -151,7 +152,7 @@ package struct AdministrationOptions: ParsableArguments {
         }
     }
 
-    /// Asks for an id as the confirmation of a deletion; without a terminal or with `--json`, ends the command.
+    /// Asks for an id as the confirmation of a deletion. Without a terminal or with `--json`, ends the command.
     package func requireConfirmation(_ consequence: String, of id: UUID) throws {
         guard !json, isatty(STDIN_FILENO) == 1 else { throw Terminal.failure("\(consequence); confirm with --yes") }
         Terminal.printError(consequence)

@@ -6,7 +6,7 @@ package import SyncModel
 
 /// A command's action, as recorded in the audit log under the system's user.
 package struct CommandAct: Sendable {
-    /// The name of the API operation that does the same; commands without one have their own name.
+    /// The name of the API operation with the same effect. Commands without such an operation have their own name.
     package let action: String
     package var organization: UUID?
     package var user: UUID?
@@ -35,7 +35,7 @@ package struct CommandAct: Sendable {
         return act
     }
 
-    /// The user at the terminal, also behind sudo.
+    /// The user at the terminal, even if the command runs under sudo.
     private static var systemUser: String {
         let account = getpwuid(geteuid()).map { String(cString: $0.pointee.pw_name) }
         let names = [ProcessInfo.processInfo.environment["SUDO_USER"], account].compactMap(\.self)
@@ -47,7 +47,7 @@ package struct CommandAct: Sendable {
 /// How far a command's act was completed, for the audit log.
 package enum ActResult {
     case whole
-    /// All was done but that many things, which the command named; it ends with 1.
+    /// The act was done except for this number of objects, which the command listed. The command exits with 1.
     case partial(left: Int)
     /// Nothing was done.
     case failed(ProblemCode)
@@ -67,7 +67,7 @@ package enum ActResult {
     }
 }
 
-/// Why a command's act did nothing: a code for the audit log, a text for the operator.
+/// The reason why a command's act did nothing: a code for the audit log, and a text for the operator.
 package struct CommandFailure: Sendable {
     package let code: ProblemCode
     package let userMessage: String
@@ -90,6 +90,6 @@ package struct CommandFailure: Sendable {
         notFound("organization \(organization.lowercased) has no user \(user)")
     }
 
-    /// Complains, and ends the command.
+    /// Prints the message, and returns the error that ends the command.
     package func failure() -> any Error { Terminal.failure(userMessage, status) }
 }

@@ -19,14 +19,14 @@ package struct ConfigurationOptions: ParsableArguments {
 
     package init() {}
 
-    /// The settings; prints their problems, and ends the command.
+    /// Loads the settings. If they have problems, prints these and ends the command.
     package func load() async throws -> Settings {
         try await Self.explained { () async throws(ConfigurationError) in
             try Settings.load(configFile: configFile, environment: ProcessInfo.processInfo.environment)
         }
     }
 
-    /// Prints the problems of a wrong configuration, and ends the command.
+    /// Runs `body`. If it throws problems of the configuration, prints these and ends the command.
     package static func explained<Value>(_ body: () async throws(ConfigurationError) -> Value) async throws -> Value {
         do throws(ConfigurationError) {
             return try await body()
@@ -44,7 +44,7 @@ extension ArgumentHelp {
     package static let user = ArgumentHelp("The user's UUID.", valueName: "user")
 }
 
-/// Reads a UUID off the command line, in either case.
+/// Reads a UUID from the command line, in upper or lower case.
 package func uuidArgument(_ text: String) throws -> UUID {
     guard let id = UUID(parsing: text) else {
         throw ValidationError("\"\(text)\" is not a UUID such as 0192f0c1-2345-7abc-8def-0123456789ab.")
@@ -52,7 +52,7 @@ package func uuidArgument(_ text: String) throws -> UUID {
     return id
 }
 
-/// Reads a moment off the command line: an RFC 3339 date-time, or a date, which begins in UTC.
+/// Reads a time from the command line: an RFC 3339 date-time, or a date, which means its beginning in UTC.
 package func momentArgument(_ text: String) throws -> Timestamp {
     guard let moment = Timestamp(rfc3339: text) ?? Timestamp(rfc3339: text + "T00:00:00Z") else {
         throw ValidationError("\"\(text)\" is neither a date-time such as 2026-11-20T07:00:00Z nor a date.")
@@ -60,7 +60,7 @@ package func momentArgument(_ text: String) throws -> Timestamp {
     return moment
 }
 
-/// Whose words a name is.
+/// The issuer of an external name.
 package struct IssuerOption: ParsableArguments {
     @Option(
         help: ArgumentHelp(
@@ -79,7 +79,8 @@ package struct IssuerOption: ParsableArguments {
         }
     }
 
-    /// Returns the selected issuer; warns if the settings have no issuer of that name, which may be a typing error.
+    /// Returns the selected issuer. Warns if the settings have no issuer of that name, because the name may be
+    /// mistyped.
     package func resolve(_ options: ConfigurationOptions) async throws -> ByteExactString {
         let settings = try await options.load()
         let known = (try? settings.tokenConfiguration().issuers.map(\.rememberedAs)) ?? []
@@ -99,7 +100,7 @@ package struct IssuerOption: ParsableArguments {
     }
 }
 
-/// Parses the name that an issuer gives a user.
+/// Parses an issuer's name of a user.
 package func externalName(_ text: String) throws -> ByteExactString {
     guard ExternalName.isValid(text) else {
         throw ValidationError("A name has 1 to \(ExternalName.maximumBytes) bytes without control characters.")

@@ -4,16 +4,16 @@ import JSONText
 package struct Diagnosis: Sendable {
     package enum Status: String, Sendable {
         case ok
-        /// It works, but the operator should check it.
+        /// The object works, but the operator should check it.
         case warning
-        /// It does not work.
+        /// The object does not work.
         case failed
     }
 
     package let subject: String
     package let status: Status
     package let finding: String
-    /// What to do about it; nil if no action is needed.
+    /// The remedy; nil if no action is needed.
     package let advice: String?
 
     package static func ok(_ subject: String, _ finding: String) -> Diagnosis {
@@ -30,7 +30,7 @@ package struct Diagnosis: Sendable {
 }
 
 extension Diagnosis {
-    /// For a person: a line, and one more with the advice.
+    /// The text for a person: a line, and a second line with the advice.
     package var text: String {
         let padding = String(repeating: " ", count: max(1, 9 - status.rawValue.count))
         let line = "\(status.rawValue)\(padding)\(subject): \(finding)"

@@ -1,18 +1,18 @@
 import FoundationEssentials
 import Glibc
 
-/// Layout and recurring parts of help texts.
+/// Lays out help texts, and has their recurring parts.
 ///
-/// ArgumentParser would break long lines without indentation, even commands that are meant for pasting. The program
-/// therefore lets it render lines of any length, and wraps them itself.
+/// ArgumentParser would break long lines without indentation, even commands that are meant for pasting. So the program
+/// lets ArgumentParser render lines of any length, and wraps them itself.
 package enum HelpText {
     /// The width for rendering without line breaks.
     package static let unlimited = 1_000_000
 
-    /// The section of exit codes at the end of a discussion.
+    /// Returns the section of exit codes at the end of a discussion.
     ///
     /// - Parameters:
-    ///   - meanings: replace the usual meanings, and add codes.
+    ///   - meanings: meanings that replace the usual ones or add codes.
     ///   - usesDatabase: whether the command exits with 69 without a database, and with 78 for wrong settings.
     package static func exitCodes(_ meanings: KeyValuePairs<Int, String>, usesDatabase: Bool = true) -> String {
         var codes = [0: "Success.", 1: "Failure; standard error has the reason.", 64: "Wrong usage."]
@@ -35,7 +35,7 @@ package enum HelpText {
         return min(max(Int(size.ws_col), 40), 100)
     }
 
-    /// Wraps the help text in a message of ArgumentParser at the terminal's width; leaves other messages as they are.
+    /// Wraps the help text in a message of ArgumentParser at the terminal's width; other messages are not changed.
     package static func wrapped(from message: String) -> String {
         guard let start = message.range(of: "OVERVIEW: ")?.lowerBound else { return message }
         return message[..<start] + wrapped(String(message[start...]), columns: columns)
@@ -43,8 +43,8 @@ package enum HelpText {
 
     /// Wraps a help text, except for its examples, which stay on one line.
     ///
-    /// Following lines are indented like the text of the first: after a label, such as an option, and a gap of two
-    /// spaces or more, or after the hyphen of a list.
+    /// Further lines are indented like the text of the first line. This text follows a label, such as an option, with a
+    /// gap of at least two spaces, or the hyphen of a list.
     package static func wrapped(_ help: String, columns: Int) -> String {
         var isExample = false
         return help.split(separator: "\n", omittingEmptySubsequences: false)

@@ -1,7 +1,7 @@
 import FoundationEssentials
 import Glibc
 
-/// A file, or standard input, that a command reads.
+/// A file that a command reads, or standard input.
 package struct InputFile {
     package static let standardInput = InputFile("-")
 
@@ -10,9 +10,9 @@ package struct InputFile {
     /// - Parameter path: the path of the file; `-` for standard input.
     package init(_ path: String) { self.path = path }
 
-    /// Returns the first bytes of the file, at most as many as given.
+    /// Returns the first bytes of the file, up to the given number.
     ///
-    /// It stops there, since a device or a pipe can be endless.
+    /// Later bytes are not read, because a device or a pipe can be endless.
     ///
     /// - Throws: a failure of the command with the path and the system's reason.
     package func bytes(upTo maximum: Int) throws -> [UInt8] {

@@ -2,7 +2,7 @@ import Glibc
 package import SyncModel
 
 package enum SystemClock {
-    /// To the microsecond.
+    /// The present time, to the microsecond.
     @Sendable
     package static func now() -> Timestamp {
         var time = timespec()

@@ -5,12 +5,12 @@ import Synchronization
 
 /// Output and exit codes of commands.
 package enum Terminal {
-    /// The configuration is wrong (sysexits.h, EX_CONFIG).
+    /// The configuration is invalid (sysexits.h, EX_CONFIG).
     package static let badConfiguration = ExitCode(78)
     /// The database cannot be reached (sysexits.h, EX_UNAVAILABLE).
     package static let unavailable = ExitCode(69)
 
-    /// Another process is at it just now (sysexits.h, EX_TEMPFAIL).
+    /// Another process is doing the same at the moment (sysexits.h, EX_TEMPFAIL).
     package static let tryAgain = ExitCode(75)
 
     /// The system's error code if a text did not reach standard output.
@@ -22,8 +22,9 @@ package enum Terminal {
         lostOutput.withLock { $0 = $0 ?? code }
     }
 
-    /// Ends a command that completed its task but could not print all of its output: a secret that is shown once may be
-    /// lost.
+    /// Ends a command that completed its task but could not print all of its output.
+    ///
+    /// A secret that is shown only once may be lost.
     package static func requireOutput() throws {
         guard let code = lostOutput.withLock(\.self) else { return }
         throw failure("standard output could not be written: \(String(cString: strerror(code)))")
@@ -34,18 +35,18 @@ package enum Terminal {
         put(program + TerminalText.harmless(text) + "\n", to: STDERR_FILENO)
     }
 
-    /// Something on standard error as it is, for a terminal there.
+    /// Writes a text unchanged to standard error, which is a terminal.
     package static func draw(_ text: String) {
         put(text, to: STDERR_FILENO)
     }
 
-    /// Complains, and ends the command.
+    /// Prints the message, and returns the error that ends the command.
     package static func failure(_ text: String, _ code: ExitCode = .failure) -> any Error {
         printError(text)
         return code
     }
 
-    /// - Returns: the error's number where not all was written.
+    /// - Returns: the system's error code; nil if the whole text was written.
     @discardableResult
     private static func put(_ text: String, to descriptor: Int32) -> Int32? {
         var bytes = Array(text.utf8)[...]
@@ -66,10 +67,10 @@ package enum Terminal {
 
 /// Makes untrusted text, such as a token's claims, safe for a terminal.
 package enum TerminalText {
-    /// Characters of a text that are shown at most.
+    /// The maximum number of characters of a text that are shown.
     package static let maximum = 300
 
-    /// Returns the text with escaped control characters, as `\u{…}`, cut if it is long.
+    /// Returns the text with control characters escaped as `\u{…}`, truncated if it is long.
     ///
     /// Characters that reverse or hide their neighbors are escaped, too.
     package static func of(_ text: some StringProtocol, upTo maximum: Int = maximum) -> String {
@@ -88,8 +89,8 @@ package enum TerminalText {
 
     /// Returns a whole output, such as lines or JSON, without characters that would control a terminal.
     ///
-    /// It escapes control characters except line ends and tabs, and characters that reverse a line. JSON stays the same
-    /// JSON: there these characters occur only within strings, except for carriage returns, which are white space.
+    /// It escapes control characters except line ends and tabs, and characters that reverse a line. JSON keeps its
+    /// meaning: these characters occur only within its strings, except for carriage returns, which are white space.
     static func harmless(_ output: String) -> String {
         if output.utf8.allSatisfy({ (0x20..<0x7f).contains($0) || $0 == 0x0a || $0 == 0x09 }) { return output }
         var shown = ""

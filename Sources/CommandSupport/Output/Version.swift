@@ -1,8 +1,8 @@
 import CBuild
 
-/// The version of the program, and the sources and compiler of which it was built.
+/// The version of the program, with the sources and the compiler from which it was built.
 package enum Version {
-    /// Semantic versioning; before 1.0, a minor version may change the contract.
+    /// The semantic version. Before 1.0, a minor version may change the contract.
     package static let current = "0.1.0"
     /// The commit of the sources, or `unknown`.
     package static let commit = String(cString: build_commit())

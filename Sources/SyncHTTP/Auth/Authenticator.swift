@@ -30,8 +30,9 @@ package struct Authenticator: Sendable {
         return Caller(organization: organization, user: user, expiresAt: claims.expiresAt, tokenContext: tokenContext)
     }
 
-    /// Returns the caller of a request with a valid token of an active organization without quotas, if the cache has
-    /// all of this; nil if it is unknown.
+    /// Returns the caller of a request from the cache; nil if the cache does not have all data about the caller.
+    ///
+    /// The token must be valid, and the organization must be active and have no quotas.
     package func cachedCaller(_ headers: HTTPFields) -> Caller? {
         guard let token = try? BearerToken.of(headers),
             let claims = verifier.knownClaims(token, now: now()),
@@ -54,7 +55,7 @@ package struct Authenticator: Sendable {
 
     /// Whether the settings still accept the issuer of a caller's token for the organization.
     ///
-    /// What operators write is in the database.
+    /// This reads only the gateway's settings, not the data that operators write to the database.
     package func isStillAuthorized(_ caller: Caller) -> Bool {
         guard let tokenContext = caller.tokenContext else { return true }
         return verifier.stillSpeaks(
@@ -64,7 +65,7 @@ package struct Authenticator: Sendable {
         )
     }
 
-    /// Returns an active organization. All requests together cost one query in five seconds.
+    /// Returns an active organization. All requests together cause one query in five seconds.
     ///
     /// - Throws: the reason why the organization is not served.
     @discardableResult
@@ -77,7 +78,7 @@ package struct Authenticator: Sendable {
         }
     }
 
-    /// Returns the owner of a user's requests: for a joined user, this is the target.
+    /// Returns the user to whom a user's requests belong: for a joined user, the target of the join.
     ///
     /// - Throws: `user_unknown` if an operator provisions users, and has not provisioned this user.
     package func owner(of user: UUID, in organization: Organization) async throws(Problem) -> UUID {
@@ -91,11 +92,11 @@ package struct Authenticator: Sendable {
     /// Checks at intervals whether a waiting request's caller is still served.
     ///
     /// The issuer of the token must still be accepted for the organization. The organization must be active and still
-    /// have the name in the token. The user must be provisioned, and must neither be joined into another user nor be
-    /// about to be joined.
+    /// have the name in the token. The user must be provisioned. The user must not have been joined into another user,
+    /// and no such join may be in progress.
     ///
-    /// - Throws: the reason why the caller is not served; a ``WaitEnded`` while the user is being joined, and
-    ///   afterwards. Another 503 means that this is currently unknown.
+    /// - Throws: the reason why the caller is not served. It is ``WaitEnded`` while the user is being joined, and
+    ///   afterwards. Another 503 means that the state is unknown at the moment.
     private func checkServed(_ caller: Caller) async throws {
         guard isStillAuthorized(caller) else { throw Problem.unknownOrganization }
         if let name = caller.tokenContext?.name, try await identities.organization(name) != caller.organization.id {
@@ -166,7 +167,7 @@ package struct Authenticator: Sendable {
 
 /// Resolves the organization and the user of a token.
 extension Authenticator {
-    /// Returns the organization of a request, and the name by which it was found, if it was found by name.
+    /// Returns the organization of a request, and the name by which it was found, if the token contains a name.
     ///
     /// - Throws: `organization_unknown`.
     package func organization(
@@ -194,17 +195,17 @@ extension Authenticator {
         }
     }
 
-    /// The bearer of a token.
+    /// The user or subject of a token.
     package enum Bearer {
         case user(UUID)
-        /// A subject without a user: the request that requires the user creates one.
+        /// A subject without a user. A request that requires the user creates the user.
         case newcomer(Subject)
     }
 
     /// Returns the bearer of a token, and changes nothing.
     ///
-    /// - Throws: `user_unknown` for a reserved id, and for an id that was created here for a subject. Such an id
-    ///   belongs to the user with that subject; a token of another issuer that contains it is refused. Errors of
+    /// - Throws: `user_unknown` for a reserved id, and for an id that Sluice created for a subject. Such an id belongs
+    ///   to the user with that subject, so a token that contains the id itself is refused. Also errors of
     ///   ``Identities/user(_:in:)``.
     package func bearer(of claims: TokenClaims, in organization: Organization) async throws(Problem) -> Bearer {
         switch claims.user {

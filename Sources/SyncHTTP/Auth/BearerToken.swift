@@ -1,11 +1,11 @@
 package import HTTPTypes
 import SyncModel
 
-/// `Authorization: Bearer …` (RFC 6750).
+/// Reads and refuses tokens in `Authorization: Bearer …` (RFC 6750).
 package enum BearerToken {
     /// Returns the token of a request.
     ///
-    /// - Throws: 401 with a challenge, which has an error unless the request has no token (RFC 6750, 3.1).
+    /// - Throws: 401 with a challenge. The challenge has an error code if the request has a token (RFC 6750, 3.1).
     package static func of(_ headers: HTTPFields) throws(Refusal) -> Substring {
         guard let value = headers[.authorization] else {
             throw Refusal(Problem(.unauthorized, "A bearer token is required."), headers: [.wwwAuthenticate: "Bearer"])
@@ -20,7 +20,7 @@ package enum BearerToken {
         return token
     }
 
-    /// Returns the text after the scheme, which can be in any case; nil if it is not a single token.
+    /// Returns the text after the scheme; nil if it is not a single token. The scheme may be in upper or lower case.
     ///
     /// Several header fields are joined by commas, which a token cannot contain.
     package static func parse(_ value: String) -> Substring? {
@@ -30,7 +30,7 @@ package enum BearerToken {
         return isToken(token) ? token : nil
     }
 
-    /// Whether the scheme is right but no token follows, for example because a shell variable was not set.
+    /// Whether the scheme is `Bearer` but no token follows, for example because a shell variable was not set.
     package static func isEmpty(_ value: String) -> Bool {
         value.lowercased().before(" ") == "bearer"
             && value.utf8.dropFirst("bearer".utf8.count).allSatisfy { $0 == UInt8(ascii: " ") }
@@ -50,7 +50,8 @@ package enum BearerToken {
 
     /// Returns text that is valid in a header between quotes (RFC 6750, 3): ASCII without `"` and `\`.
     ///
-    /// In a path that a setting names, either kind of quotes means the same.
+    /// So quotes in a description are replaced by the other kind. In a path of the settings, both kinds have the same
+    /// meaning.
     private static func plain(_ description: String) -> String {
         String(
             description.unicodeScalars.map { character in
@@ -63,7 +64,7 @@ package enum BearerToken {
         )
     }
 
-    /// `b64token`: letters, digits and `-._~+/=`.
+    /// Whether a byte can be part of a `b64token`: letters, digits and `-._~+/=`.
     private static func isTokenByte(_ byte: UInt8) -> Bool {
         switch byte {
         case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"): true

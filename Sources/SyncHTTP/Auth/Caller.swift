@@ -8,7 +8,9 @@ package import Tokens
 
 /// The authenticated sender of a request.
 package struct Caller: Sendable {
-    /// The origin of a caller's organization. Settings and operators can revoke it while a request lasts.
+    /// How the caller's token identified the organization.
+    ///
+    /// Settings and operators can revoke this access while a request lasts.
     package struct TokenContext: Sendable {
         /// The name of the issuer in the settings; nil for the issuer without a name.
         package let issuer: ByteExactString?
@@ -27,7 +29,7 @@ package struct Caller: Sendable {
     package let user: UUID
     /// The time at which the token expires, in seconds since 1970.
     package let expiresAt: Int64
-    /// The origin; nil for a source of events, which has a token of this gateway.
+    /// The token's context; nil for a source of events, which has a token of this gateway.
     package var tokenContext: TokenContext?
 
     package init(organization: Organization, user: UUID, expiresAt: Int64, tokenContext: TokenContext? = nil) {
@@ -38,12 +40,13 @@ package struct Caller: Sendable {
     }
 }
 
-/// Determines the response to a request with a verified token, by the same steps. It changes nothing.
+/// Determines the response to a request with a verified token, by the steps that a real request takes. It changes
+/// nothing.
 package struct AuthorizationDryRun: Sendable {
     package enum Verdict: Sendable {
         /// The request belongs to this user.
         case user(UUID)
-        /// The subject is new; its first request creates a user.
+        /// The subject is new. Its first request would create a user.
         case newcomer
         case refused(Problem)
     }
@@ -86,8 +89,10 @@ package struct AuthorizationDryRun: Sendable {
     }
 }
 
-/// The organization of a request: the token's, or, if the token names several, the organization that
-/// `X-Sluice-Organization` selects. The header never adds an organization.
+/// The organization of a request.
+///
+/// It is the token's organization. If the token contains several organizations, `X-Sluice-Organization` selects one of
+/// them. The header never adds an organization.
 package enum OrganizationChoice: Equatable {
     case id(UUID)
     /// The issuer's name for the organization.
@@ -95,7 +100,7 @@ package enum OrganizationChoice: Equatable {
 
     /// - Parameter chosen: the header: a name from the token, percent-encoded if it is not ASCII or has a `%`, or the
     ///   organization's id if the token contains ids.
-    /// - Throws: `organization_unknown`, with the same text for everything that the token does not name.
+    /// - Throws: `organization_unknown`, with the same text for every organization that is not in the token.
     package init(of organization: TokenClaims.Organization, chosen: String?) throws(Problem) {
         switch organization {
         case .id(let id):
@@ -120,8 +125,8 @@ package enum OrganizationChoice: Equatable {
 }
 
 extension Problem {
-    /// The problem is the same if there is no such organization, if the token's issuer is not accepted for it, or if it
-    /// is being purged.
+    /// The problem of an organization that does not exist or is being purged, or for which the token's issuer is not
+    /// accepted. All three have the same text.
     package static var unknownOrganization: Problem {
         Problem(.organizationUnknown, "The organization of this token is unknown.")
     }

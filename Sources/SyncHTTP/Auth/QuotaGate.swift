@@ -6,8 +6,9 @@ package import SyncModel
 package import SyncStore
 import Telemetry
 
-/// Applies organizations' quotas, and reports their state to callers: `RateLimit-Policy` and `RateLimit`
-/// (draft-ietf-httpapi-ratelimit-headers) on every response.
+/// Applies organizations' quotas, and reports their state to callers.
+///
+/// Every response has the fields `RateLimit-Policy` and `RateLimit` (draft-ietf-httpapi-ratelimit-headers).
 package struct QuotaGate: Sendable {
     private let quotas: RequestQuotas
     private let logger: Logger
@@ -55,7 +56,7 @@ package struct QuotaGate: Sendable {
     }
 }
 
-/// The two header fields. Both are structured fields (RFC 9651): a list of strings with parameters.
+/// The header fields about quotas. Both are structured fields (RFC 9651): lists of strings with parameters.
 package struct RateLimitFields {
     private let policy: String
     private let standing: String
@@ -71,13 +72,13 @@ package struct RateLimitFields {
         if !standing.isEmpty { fields[.rateLimit] = standing }
     }
 
-    /// Returns `q` units in `w` seconds; `qu` names the unit if it is not requests.
+    /// Returns a quota: `q` units in `w` seconds. `qu` is the unit if it is not requests.
     private static func item(_ quota: Quota) -> String {
         let text = "\"\(quota.kind.rawValue)\";q=\(quota.limit);w=\(quota.kind.seconds)"
         return quota.kind == .requests ? text : text + ";qu=\"mutations\""
     }
 
-    /// Returns `r` remaining units and the `t` seconds until the quota is full again.
+    /// Returns the state of a quota: `r` remaining units, and `t` seconds until the quota is full again.
     private static func item(_ standing: QuotaStatus) -> String {
         "\"\(standing.quota.kind.rawValue)\";r=\(standing.left);t=\(standing.seconds)"
     }

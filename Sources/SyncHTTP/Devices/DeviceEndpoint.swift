@@ -28,7 +28,7 @@ struct DeviceEndpoint: Sendable {
     }
 }
 
-/// The body of a registration: `{}`, or none.
+/// The body of a registration: `{}`, or nothing.
 struct DeviceRegistration: Sendable {
     /// - Throws: `invalid_json`, or `invalid_request` with a pointer to the defect.
     init(body: [UInt8], limit: Int) throws(Problem) {
@@ -57,7 +57,8 @@ extension DeviceRow: AnswerBody {
 }
 
 extension JSONWriter {
-    /// Writes `next_local_ids`: by entity type, the next number that a device assigns; null if no number is left.
+    /// Writes `next_local_ids`: for each entity type, the next number that the device assigns; null if no number is
+    /// left.
     mutating func nextLocalIDs(_ counters: [(type: String, next: Int64?)]) {
         member("next_local_ids") { writer in
             for (type, next) in counters {
@@ -68,7 +69,7 @@ extension JSONWriter {
     }
 }
 
-/// `POST /v1/devices/{device_id}/pull`: the feed in a device's local ids.
+/// `POST /v1/devices/{device_id}/pull`: the feed, with a device's own ids.
 struct PullEndpoint: Sendable {
     /// The largest body, in bytes.
     private static let bodyBytes = 65_536

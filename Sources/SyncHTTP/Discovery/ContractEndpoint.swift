@@ -3,7 +3,7 @@ import Crypto
 import HTTPTypes
 import NIOCore
 
-/// `GET /openapi.json`: the API's description, for client generators. Needs no token.
+/// `GET /openapi.json`: the API's description, for client generators. It requires no token.
 struct ContractEndpoint: Sendable {
     private let document: ByteBuffer
     private let tag: EntityTag
@@ -23,13 +23,13 @@ struct ContractEndpoint: Sendable {
     }
 }
 
-/// `GET /.well-known/jwks.json`: the keys by which upstreams verify the gateway's signatures. Needs no token.
+/// `GET /.well-known/jwks.json`: the keys by which upstreams verify the gateway's signatures. It requires no token.
 struct KeySetEndpoint: Sendable {
     let jwks: [UInt8]
 
     func read(_ exchange: Exchange) async throws -> Answer {
         var answer = Answer(.ok, json: jwks)
-        // upstreams learn of a new key within this time
+        // the time within which upstreams get a new key
         answer.headers[.cacheControl] = "public, max-age=300"
         return answer
     }

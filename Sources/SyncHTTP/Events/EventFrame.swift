@@ -5,15 +5,16 @@ package import SyncStore
 
 /// Frames of an event stream (WHATWG HTML, 9.2.5).
 package enum EventFrame {
-    /// The time for which a client has to wait before it reconnects, in milliseconds.
+    /// The time for which a client must wait before it reconnects, in milliseconds.
     package static let retry = 2_000
 
-    /// The first frame: a cursor from which to resume, even if no event follows. Without data it is not an event.
+    /// The first frame. It has a cursor from which the client can resume, even if no event follows. Without data it is
+    /// not an event.
     package static func opening(_ cursor: EventCursor) -> [UInt8] {
         Array("retry: \(retry)\nid: \(cursor.text)\n\n".utf8)
     }
 
-    /// A comment, so that neither the client, the gateway nor a proxy considers the connection dead.
+    /// A comment, which shows the client, the gateway and proxies that the connection still works.
     package static let keepAlive = Array(": keep-alive\n\n".utf8)
 
     package static func event(_ event: EventReader.Event) -> [UInt8] {
@@ -23,7 +24,7 @@ package enum EventFrame {
         }
     }
 
-    /// Returns the members of a result, and some members of the mutation.
+    /// Returns the JSON of an event about a mutation: the members of a result, and some members of the mutation.
     private static func data(_ record: MutationRecord) -> [UInt8] {
         JSONWriter.object(capacity: 768) { writer in
             var contents = AnswerContents(room: .max)
@@ -36,7 +37,7 @@ package enum EventFrame {
         }
     }
 
-    /// The feed has changed up to a position, in a part that the caller may see.
+    /// The event that the feed has changes up to a position that the caller may see.
     ///
     /// - Parameter user: the user of the cursor.
     package static func changes(_ cursor: EventCursor, of user: UUID) -> [UInt8] {
@@ -45,7 +46,7 @@ package enum EventFrame {
         return frame("changes", cursor, Array(#"{"feed":"\#(feed.text)"}"#.utf8))
     }
 
-    /// Documents are returned as written, line breaks included: each line is a separate field.
+    /// Writes one frame. Documents are written unchanged, including line breaks; each line is a separate `data` field.
     private static func frame(_ name: StaticString, _ cursor: EventCursor, _ data: [UInt8]) -> [UInt8] {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(data.count + 128)
@@ -53,7 +54,7 @@ package enum EventFrame {
         for byte in data {
             switch byte {
             case UInt8(ascii: "\n"): bytes += "\ndata: ".utf8
-            // white space between JSON tokens, which would otherwise end a line
+            // a carriage return can only be white space between JSON tokens, and would otherwise end the line
             case UInt8(ascii: "\r"): bytes.append(UInt8(ascii: " "))
             default: bytes.append(byte)
             }
@@ -71,7 +72,7 @@ struct EventStreamBatch {
     let store: Store
     let authenticator: Authenticator
 
-    /// Does the work; afterwards `work` contains the remaining part.
+    /// Does the work. Afterwards, `work` contains the remaining part.
     ///
     /// - Returns: whether all work is done.
     /// - Throws: ``AccessRevoked``, `EventSubscriber.BudgetExhausted`, or the store's problems.

@@ -11,8 +11,8 @@ import Synchronization
 
 /// All listeners to events.
 ///
-/// Listeners without events cost no work. A few workers serve them, a page at a time, so that thousands of listeners to
-/// one push occupy neither the memory nor the database.
+/// Listeners without events cause no work. A few workers serve the others, a page at a time. So thousands of listeners
+/// to one push do not use up the memory or the database.
 final class EventHub: Service {
     /// The number of listeners that are served at the same time: half of the default size of the connection pool.
     static let workers = 4
@@ -53,7 +53,7 @@ final class EventHub: Service {
         listening.withLock { $0.registry.hasRoom(for: organization, limit: configuration.maximumListeners) }
     }
 
-    /// Adopts a listener to which no data have been written yet.
+    /// Adds a listener to whose socket no data have been written yet.
     func adopt(_ socket: SocketHandover, _ caller: Caller, from cursor: EventCursor) async throws {
         let now = ContinuousClock.now
         let state = SubscriberState(cursor: cursor, now: now, end: now + longest(caller))
@@ -91,7 +91,8 @@ final class EventHub: Service {
         }
     }
 
-    /// Works until graceful shutdown, which closes all subscriptions: clients reconnect to another replica.
+    /// Serves listeners until graceful shutdown. The shutdown closes all subscriptions, so that clients reconnect to
+    /// another replica.
     func run() async throws {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { try? await gracefulShutdown() }
@@ -162,7 +163,7 @@ final class EventHub: Service {
     // MARK: - Checks of callers
 
     private func runCheckLoop() async {
-        // at least as often as keep-alives are sent
+        // callers are checked at least as often as keep-alives are sent
         let interval = min(configuration.streamCheckInterval, configuration.keepAlive)
         while (try? await Task.sleep(for: interval)) != nil {
             // the state is unknown at the moment; the next check reads it
@@ -213,7 +214,7 @@ final class EventHub: Service {
             )
             subscriber.finish(left: isAllDone ? nil : work)
         } catch let problem as Problem where problem.code == .storeUnavailable || problem.code == .overloaded {
-            // the work is done when the database is available again; until then the client can stay connected
+            // the work is done after the database is available again; until then, the client can stay connected
             if work.keepsAlive { try? subscriber.write(EventFrame.keepAlive) }
             work.keepsAlive = false
             subscriber.finish(left: work, isLater: true)
@@ -227,10 +228,10 @@ final class EventHub: Service {
     }
 }
 
-/// The listeners of each organization in the order of arrival. This type decides which listener is closed at the
-/// maximum.
+/// The listeners of each organization, in the order of arrival. This type decides which listener is closed if there are
+/// too many.
 ///
-/// A closed listener reconnects to this or another replica and misses nothing. So no capacity needs to be reserved: an
+/// The client of a closed listener reconnects to a replica, and misses no event. So no capacity is reserved: an
 /// organization can use all of it until other organizations have listeners.
 struct ListenerRegistry {
     private var listeners: [UUID: Deque<ObjectIdentifier>] = [:]
@@ -248,7 +249,7 @@ struct ListenerRegistry {
         count -= 1
     }
 
-    /// Whether an organization may have one more listener. This is the case below the maximum, or if another
+    /// Whether an organization may have one more listener. It may if the maximum is not reached, or if another
     /// organization has more listeners than this organization would have.
     func hasRoom(for organization: UUID, limit: Int) -> Bool {
         guard count >= limit else { return true }

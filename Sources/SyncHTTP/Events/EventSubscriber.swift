@@ -7,9 +7,9 @@ import SyncModel
 import SyncStore
 import Synchronization
 
-/// One listener to events: a bare socket, a cursor, and pending changes.
+/// One listener to events: a socket without an HTTP connection, a cursor, and pending changes.
 ///
-/// It costs some kilobytes while nothing happens; unsent bytes are only in the channel.
+/// It needs some kilobytes while there are no events. Unsent bytes are only in the channel.
 final class EventSubscriber: ChannelInboundHandler, ChangeObserver {
     typealias InboundIn = ByteBuffer
 
@@ -50,7 +50,7 @@ final class EventSubscriber: ChannelInboundHandler, ChangeObserver {
 
     // MARK: - Work
 
-    /// Begins the work; nil if there is no work now.
+    /// Begins the work, and returns it; nil if there is no work now.
     func begin() -> SubscriberState.Work? { state.withLock { $0.begin() } }
 
     /// Ends the work.
@@ -69,12 +69,12 @@ final class EventSubscriber: ChannelInboundHandler, ChangeObserver {
 
     var isOver: Bool { state.withLock { $0.isOver } }
 
-    /// Writes, and records the listener's cursor. The bytes count toward the memory budget until the system has
+    /// Writes bytes, and records the listener's cursor. The bytes count toward the memory budget until the system has
     /// accepted them.
     ///
-    /// - Parameter cursor: nil if these bytes do not advance it.
-    /// - Throws: ``BudgetExhausted`` when other listeners hold too much; a listener that holds bytes itself is not
-    ///   written to at all.
+    /// - Parameter cursor: the cursor after these bytes; nil if they do not advance it.
+    /// - Throws: ``BudgetExhausted`` if other listeners hold too much of the budget. A listener whose channel is not
+    ///   writable gets no work, so nothing is written to it.
     func write(_ bytes: [UInt8], upTo cursor: EventCursor? = nil) throws(BudgetExhausted) {
         if bytes.count < Self.shortBytes || budget.held == 0 {
             budget.count(bytes.count, for: lane)
@@ -96,7 +96,7 @@ final class EventSubscriber: ChannelInboundHandler, ChangeObserver {
         }
     }
 
-    /// Closes the stream; if it is called several times, the first reason applies.
+    /// Closes the stream. If it is called several times, the first reason applies.
     func close(_ end: EventStreamEnd) {
         guard state.withLock({ $0.close() }) else { return }
         onEnd(self, end)
@@ -116,7 +116,7 @@ final class EventSubscriber: ChannelInboundHandler, ChangeObserver {
     // MARK: - The socket
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-        // the client can send no further request on this connection
+        // the client must not send a further request on this connection
         close(.closed)
     }
 
@@ -137,17 +137,17 @@ final class EventSubscriber: ChannelInboundHandler, ChangeObserver {
 
 /// A listener's pending work and deadlines. It makes the decisions that ``EventSubscriber`` executes.
 struct SubscriberState {
-    /// The complete pending work of a listener.
+    /// All pending work of a listener.
     struct Work {
         var cursor: EventCursor
         var changes: PendingChanges
-        /// Whether it is still unknown if the feed has changes after the cursor.
+        /// True until the gateway has determined whether the feed has changes after the cursor.
         var isFirst: Bool
         /// Whether to send a keep-alive.
         var keepsAlive: Bool
     }
 
-    /// The action on a tick.
+    /// The action at a tick of the clock.
     enum TickAction: Equatable {
         case nothing
         case work
@@ -189,7 +189,7 @@ struct SubscriberState {
         return queues()
     }
 
-    /// Begins the work; nil if there is no work now.
+    /// Begins the work, and returns it; nil if there is no work now.
     mutating func begin() -> Work? {
         guard hasWork else {
             isInHand = false

@@ -8,7 +8,7 @@ struct EventsEndpoint: Sendable {
     let store: Store
     let hub: EventHub
 
-    /// Refuses invalid requests, and passes the others to the hub.
+    /// Refuses invalid requests, and passes valid requests to the hub.
     func listen(_ exchange: Exchange, _ caller: Caller) async throws -> Answer {
         _ = try URLQuery(of: exchange)
         let lane = LaneKey(organization: caller.organization.id, user: caller.user)
@@ -19,7 +19,8 @@ struct EventsEndpoint: Sendable {
         answer.headers[.cacheControl] = "no-store"
         // nginx would otherwise delay events until a buffer is full
         answer.headers[.xAccelBuffering] = "no"
-        // a stream has no length, so a head alone ends its connection as a stream does
+        // the response to a HEAD has no Content-Length, because a stream has no length; so its end is the end of the
+        // connection
         if exchange.request.method == .head {
             answer.successor = { socket in try await socket.close() }
         } else {

@@ -8,7 +8,7 @@ package import Telemetry
 package import Tokens
 
 /// A part of the gateway around the engine: its additions to the listeners, the metrics, the engine's transactions and
-/// the services. The engine works without any feature, and no feature uses another.
+/// the services. The engine works without any feature, and no feature uses another feature.
 package protocol Feature: Sendable {
     /// Adds the feature's rows to the engine's transactions.
     static var participants: [any CommitParticipant] { get }
@@ -18,7 +18,7 @@ package protocol Feature: Sendable {
 
     /// Describes the metrics that the feature's code counts.
     ///
-    /// Called before that code creates them, because a metric keeps the description with which it was created.
+    /// Called before that code creates the metrics, because a metric keeps the description with which it was created.
     static func describeMetrics(in registry: PrometheusRegistry)
 
     /// Creates the feature's parts, and starts nothing.
@@ -33,10 +33,10 @@ package protocol Feature: Sendable {
     /// Adds routes to the operations listener, each with the operator scope that it requires.
     func addRoutes(to routes: inout OperatorRoutes, _ context: OperatorContext)
 
-    /// Services that start after the engine's and end before them.
+    /// Services that start after the engine's services and end before them.
     var services: [any Service] { get }
 
-    /// Services that run as long as the operations listener: they end the streams that this listener serves.
+    /// Services that run as long as the operations listener, and end the streams that this listener serves.
     var operatorServices: [any Service] { get }
 
     /// Called once for each upstream that becomes unavailable, or available again.
@@ -61,7 +61,8 @@ package struct GatewayContext: Sendable {
     package let configuration: HTTPConfiguration
     package let registry: PrometheusRegistry
     package let logger: Logger
-    /// Resolves the user whom an issuer's token identifies. If it is nil, every subject gets a separate user.
+    /// The verifier, which resolves the user whom an issuer's token identifies. If it is nil, every subject gets a
+    /// separate user.
     package var verifier: TokenVerifier?
     /// Returns the open circuit breakers of this process, up to a maximum number.
     package var circuits: @Sendable (Int) -> [CircuitReport] = { _ in [] }

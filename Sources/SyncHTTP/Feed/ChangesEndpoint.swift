@@ -5,13 +5,13 @@ package import SyncStore
 
 /// `GET /v1/changes`: the feed that other devices pull.
 struct ChangesEndpoint: Sendable {
-    /// Changes on a page by default.
+    /// The default number of changes on a page.
     static let defaultLimit = 500
 
     let store: Store
     let longestWait: Duration
 
-    /// Responds with a page; with `wait` an empty one is held until there is a change or the time is over.
+    /// Responds with a page. With `wait`, an empty page is delayed until there is a change or the time is over.
     func page(_ exchange: Exchange, _ caller: Caller) async throws -> Answer {
         let names: Set = ["since", "limit", "entity_type", "channel", "others", "wait"]
         let query = try URLQuery(of: exchange, allowing: names)

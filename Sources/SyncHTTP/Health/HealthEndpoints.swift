@@ -7,10 +7,11 @@ struct HealthEndpoints: Sendable {
     let version: String
     /// Returns the reasons why requests cannot be served; empty if they can be served.
     let reasons: @Sendable () async -> [String]
-    /// Returns notices for operators while requests can be served.
+    /// Returns notices for operators that do not prevent requests from being served.
     let notices: @Sendable () -> [String]
 
-    /// Responds that the process runs. It does not check the database: a restart would not make the database available.
+    /// Responds that the process runs. It does not check the database, because a restart of the gateway would not make
+    /// the database available.
     func live(_ exchange: Exchange) async throws -> Answer {
         Answer(.ok) { writer in
             writer.member("status", "ok" as StaticString)

@@ -18,10 +18,10 @@ package struct BodyReader: Sendable {
 
     /// Passes a request's JSON text to `use`. Only its media type and size are checked.
     ///
-    /// The text counts toward the memory budget until `use` returns. `use` must keep no part of it.
+    /// The text counts toward the memory budget until `use` returns. `use` must not keep a part of it.
     ///
-    /// - Parameter isOptional: whether the body can be absent. Without a body, `use` gets no bytes, and no media type
-    ///   is required.
+    /// - Parameter isOptional: whether the body may be absent. If it is, `use` gets no bytes, and no media type is
+    ///   required.
     package func withBody<Result>(
         of exchange: Exchange,
         isOptional: Bool = false,
@@ -43,7 +43,7 @@ package struct BodyReader: Sendable {
 
     /// Passes a body whose sender is not authenticated yet to `use`, within a separate budget.
     ///
-    /// It does not use ``budget``.
+    /// The body does not count toward ``budget``.
     package func withUnverifiedBody<Result>(
         of exchange: Exchange,
         addressedTo source: UUID,
@@ -71,7 +71,7 @@ package struct BodyReader: Sendable {
     /// Returns `Content-Length`; refuses a body that is too large before reading it.
     private func announcedLength(_ headers: HTTPFields) throws(Problem) -> Int? {
         guard let text = headers[.contentLength] else { return nil }
-        // digits that do not fit an Int are a length beyond every limit; the parser has refused anything else
+        // digits that do not fit into an Int are a length beyond every limit; the parser has refused all other texts
         guard let length = Int(text), length <= limit else { throw tooLarge }
         return length
     }
@@ -97,7 +97,7 @@ package struct BodyReader: Sendable {
         } catch is BodyTimedOut {
             throw Problem(.requestTimeout, "The body did not arrive in time.")
         } catch {
-            // the client disconnected or violated the framing, and will probably not read this
+            // the client disconnected or violated the framing, and will probably not read this error
             throw Problem(.invalidRequest, "The body is incomplete.")
         }
         if let announced, bytes.count < announced {
@@ -106,8 +106,8 @@ package struct BodyReader: Sendable {
         return bytes
     }
 
-    /// A body in one part is copied once. A longer body uses memory only as it arrives, regardless of the announced
-    /// length.
+    /// The initial capacity for a body. A body in one part is copied once. A longer body uses memory only as it
+    /// arrives, regardless of the announced length.
     private func firstCapacity(_ arrived: Int, _ announced: Int?) -> Int {
         max(arrived, min(announced ?? 0, 65_536))
     }
@@ -122,7 +122,7 @@ package struct BodyReader: Sendable {
     }
 }
 
-/// Checks whether a body is uncompressed JSON, as endpoints require.
+/// Checks that a body is uncompressed JSON, as endpoints require.
 package enum MediaType {
     /// - Throws: `unsupported_media_type`.
     package static func requireJSON(_ headers: HTTPFields) throws(Problem) {
@@ -142,8 +142,8 @@ package enum MediaType {
         return type.trimmed.lowercased == "application/json" && isOne(value)
     }
 
-    /// Whether a value comes from a single header field. The values of repeated fields are joined by commas, and a
-    /// single value can contain a comma only within quotes.
+    /// Whether a value comes from a single header field. The values of repeated fields are joined by commas, whereas a
+    /// single value contains a comma only within quotes.
     private static func isOne(_ value: String) -> Bool {
         var isQuoted = false
         var isEscaped = false

@@ -1,7 +1,8 @@
 import JSONText
 package import SyncModel
 
-/// An issuer, and its name for an organization or a user: `{"issuer", "external_id"}`, `{"issuer", "subject"}`.
+/// An issuer, and the issuer's name for an organization or a user: `{"issuer", "external_id"}` or `{"issuer",
+/// "subject"}`.
 package struct IssuedName: Sendable {
     package private(set) var issuer: ByteExactString = ""
     package private(set) var name: ByteExactString = ""
@@ -10,7 +11,7 @@ package struct IssuedName: Sendable {
 
     /// - Parameters:
     ///   - what: the object, for errors.
-    ///   - member: the member with the name.
+    ///   - member: the name of the member that contains the organization or the user.
     package static func table(_ what: String, _ member: String) -> MemberTable<Self, Never> {
         let issuer = "must be a text of up to \(ExternalName.maximumIssuerBytes) bytes without control characters"
         let name = "must be a text of 1 to \(ExternalName.maximumBytes) bytes without control characters"

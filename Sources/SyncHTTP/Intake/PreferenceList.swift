@@ -15,7 +15,7 @@ package struct PreferenceList: Sequence, IteratorProtocol {
             guard !rest.isEmpty else { return nil }
             let name = token()
             let value = valueAfterEquals()
-            // parameters and everything else before the next comma are ignored
+            // skips parameters and all other text before the next comma
             skipToComma()
             if !name.isEmpty { return (name.lowercased(), value) }
         }

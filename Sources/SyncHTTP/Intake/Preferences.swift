@@ -5,7 +5,8 @@ import SyncModel
 ///
 /// Unknown and invalid preferences are ignored. If a preference is repeated, the first one applies.
 package struct Preferences: Sendable, Equatable {
-    /// `handling`: whether all mutations or none are accepted, instead of each one separately. Nil if not requested.
+    /// `handling`: whether either all mutations are accepted or no mutation is. Nil if not requested; then each is
+    /// accepted or rejected separately.
     private(set) var isStrict: Bool?
     /// `wait`: the time for which the response may be delayed.
     private(set) var wait: Duration?
@@ -14,7 +15,7 @@ package struct Preferences: Sendable, Equatable {
         self.init(headers[.prefer] ?? "", longestWait: longestWait)
     }
 
-    /// Reads the value; several fields are one list, joined by commas.
+    /// Reads the value of the field. Several fields are one list, joined by commas.
     package init(_ text: String, longestWait: Duration) {
         var seen: Set<ByteExactString> = []
         for preference in PreferenceList(text) where seen.insert(preference.name).inserted {
@@ -33,7 +34,7 @@ package struct Preferences: Sendable, Equatable {
         }
     }
 
-    /// The value of `Preference-Applied`: the honoured preferences, with the values applied.
+    /// The value of `Preference-Applied`: the honored preferences, with the applied values.
     package var applied: String? {
         var honoured: [String] = []
         if let isStrict { honoured.append(isStrict ? "handling=strict" : "handling=lenient") }
@@ -41,7 +42,7 @@ package struct Preferences: Sendable, Equatable {
         return honoured.isEmpty ? nil : honoured.joined(separator: ", ")
     }
 
-    /// The preferences of a response that is not delayed: `wait` is not honoured.
+    /// The preferences of a response that is not delayed, so that `wait` is not honored.
     package var withoutWait: Preferences {
         var preferences = self
         preferences.wait = nil

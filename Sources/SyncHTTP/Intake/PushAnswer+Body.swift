@@ -30,7 +30,7 @@ extension PushAnswer {
         return WorkCost.answer(entries: verdicts.count, mappings: mappings.count) + long
     }
 
-    /// The bytes of its large parts, some of which the response may leave out.
+    /// The number of bytes of the response's large parts, some of which it may omit.
     package var contentBytes: Int { verdicts.reduce(0) { $0 + ($1.record?.contentBytes ?? 0) } }
 }
 

@@ -8,7 +8,7 @@ import Telemetry
 
 /// `POST /v1/mutations`: accepts a batch, and returns each mutation's result.
 ///
-/// `POST /v1/mutations/preview`: returns the results that the batch would have. Both read bodies within one budget.
+/// `POST /v1/mutations/preview`: returns the results that the batch would have. The bodies of both share one budget.
 package struct PushEndpoint: Sendable {
     package let store: Store
     package let bodies: BodyReader
@@ -41,8 +41,8 @@ package struct PushEndpoint: Sendable {
                     try await commit($0, exchange, caller, preferences)
                 }
                 guard waits(for: answer, preferences) else { return await answer.fitting(exchange.hold) }
-                // a committed push no longer needs its body, and needs no memory reservation while its response is
-                // small
+                // a committed push no longer needs its body, and a small response needs no memory reservation while it
+                // waits
                 guard answer.isLarge else {
                     exchange.hold.release()
                     return answer.withoutBody()
@@ -117,9 +117,9 @@ package struct PushEndpoint: Sendable {
         (preferences.wait ?? .zero) > .zero && !answer.unsettled.isEmpty
     }
 
-    /// Waits if the caller requested it.
+    /// Delays the response if the caller requested it.
     ///
-    /// The push stays accepted. So a wait that ends early, or for which there is no capacity, is not a failure.
+    /// The push stays accepted. So it is not a failure if the wait ends early, or if there is no capacity for it.
     private func settle(
         _ answer: PushAnswer,
         _ exchange: Exchange,
@@ -163,7 +163,8 @@ package struct PushEndpoint: Sendable {
         return reply
     }
 
-    /// A strict push that is refused was handled strictly, and the response's header states that.
+    /// Returns the error of a refused push. If the push was strict, the response's header states that it was handled
+    /// strictly.
     private func refusal(_ error: any Error, _ preferences: Preferences) -> any Error {
         guard let problem = error as? Problem, problem.code == .validationFailed, preferences.isStrict == true else {
             return error
@@ -183,17 +184,17 @@ extension PushAnswer {
         return hold.tryAcquire(answer.leastBytes) ? answer : nil
     }
 
-    /// Returns the response with as much of its contents as there is room for, once there is room for the rest.
+    /// Returns the response with as much of its contents as the memory permits, after memory for the rest is available.
     ///
-    /// The push is accepted, so the response is sent even if the memory is not available in time. It then counts as
-    /// reserved, and the organization's next requests wait for its release.
+    /// The push is accepted, so the response is sent even if the memory is not available in time. The memory then
+    /// counts as reserved, and the organization's next requests wait for its release.
     package func fitting(_ hold: ResponseMemoryLease) async -> PushAnswer {
         if let answer = fittingAtOnce(hold) { return answer }
         try? await hold.extend(to: leastBytes)
         return withoutLarge
     }
 
-    /// Whether the response has contents, or more id mappings than a response without a reservation may have.
+    /// Whether the response has contents, or more id mappings than are allowed without a reservation.
     fileprivate var isLarge: Bool {
         contentBytes > 0 || mappings.count * ResponseMemoryLease.mapping > ResponseMemoryLease.small
     }
@@ -206,10 +207,10 @@ extension PushAnswer {
 }
 
 extension PushEndpoint {
-    /// Begins a push whose response requires only the commit.
+    /// Begins a push whose response does not require more than the commit.
     ///
-    /// Leaves all other pushes to ``push(_:_:)``, including pushes to be refused: they are rare, and are refused in one
-    /// place.
+    /// All other pushes are left to ``push(_:_:)``. These include pushes that must be refused, which are rare, so that
+    /// they are refused in only one place.
     ///
     /// - Returns: whether the push has begun; if not, nothing has happened.
     package func pushDirectly(_ exchange: DirectExchange, _ caller: Caller) -> Bool {
@@ -275,7 +276,7 @@ private struct PushReservation: Sendable {
     private let bodies: FairBudget
     private let gate: AdmissionController
 
-    /// Reserves memory; nil if a part of the reservation would require waiting or would be refused.
+    /// Reserves memory; nil if a part of the reservation must wait or is refused.
     package init?(_ bytes: Int, of user: LaneKey, _ bodies: BodyReader, _ gate: AdmissionController) {
         self.bytes = bytes
         self.user = user

@@ -58,7 +58,7 @@ struct MappingEndpoint: Sendable {
 
 /// The body of a look-up: `{"client_ids":[…],"entity_type"?,"device_id"?}`.
 ///
-/// Local ids are numbers; they require the device's id and a type.
+/// Local ids are numbers, for which the device's id and a type are required.
 struct MappingLookup: Sendable {
     /// The maximum number of ids in one look-up.
     static let maximumIDs = 1_000

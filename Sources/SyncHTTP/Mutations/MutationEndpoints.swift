@@ -3,7 +3,7 @@ package import JSONText
 package import SyncModel
 package import SyncStore
 
-/// Reading mutations: `GET /v1/mutations/{id}` and `GET /v1/mutations`.
+/// Reads mutations: `GET /v1/mutations/{id}` and `GET /v1/mutations`.
 package struct MutationEndpoints: Sendable {
     package let store: Store
     package let longestWait: Duration
@@ -43,7 +43,7 @@ extension MutationDetail: AnswerBody {
         writeMembers(&contents, at: "", to: &writer)
     }
 
-    /// - Parameter place: the mutation's place in the response (RFC 6901).
+    /// - Parameter place: the JSON Pointer to the mutation in the response.
     package func writeMembers(
         _ contents: inout AnswerContents,
         at place: @autoclosure () -> String,
@@ -74,7 +74,7 @@ extension MutationDetail: AnswerBody {
 
 extension MutationPage: AnswerBody {
     package func writeMembers(to writer: inout JSONWriter) {
-        // the page already ends at its maximum of bytes
+        // the page already ends at the maximum size, so nothing is omitted
         var contents = AnswerContents(room: .max)
         writer.member("mutations", mutations.enumerated()) { writer, mutation in
             writer.object {
@@ -100,7 +100,7 @@ extension URLQuery {
         )
     }
 
-    /// Statuses of stored mutations, repeated or separated by commas: `rejected` occurs only in responses and is never
+    /// Statuses of stored mutations, repeated or separated by commas. `rejected` is not allowed, because it is never
     /// stored.
     package func statuses(_ name: String) throws(Problem) -> [MutationStatus] {
         let known = MutationStatus.allCases.filter { $0 != .rejected }

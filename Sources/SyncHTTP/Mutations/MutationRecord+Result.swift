@@ -6,9 +6,9 @@ extension MutationRecord {
     /// Writes the members of a result into an open object.
     ///
     /// - Parameters:
-    ///   - replayed: nil leaves the member out.
-    ///   - contents: decides which contents the response contains.
-    ///   - place: the result's place in the response (RFC 6901).
+    ///   - replayed: the value of the member; nil omits the member.
+    ///   - contents: the state that decides which contents the response has.
+    ///   - place: the JSON Pointer to the result in the response.
     package func writeResultMembers(
         replayed: Bool?,
         _ contents: inout AnswerContents,
@@ -53,8 +53,8 @@ extension MutationRecord {
         writer.unreadable(parts.gaps.unreadable)
     }
 
-    /// Writes the upstream's response; the response of the built-in store is an empty object, because its entities are
-    /// in the feed.
+    /// Writes the upstream's response. For the built-in store it is an empty object, because the entities are in the
+    /// feed.
     private func writeResponse(showsBody: Bool, to writer: inout JSONWriter) {
         let (response, gaps) = (parts.response, parts.gaps)
         guard let status = response.responseStatus else { return writer.null() }
@@ -105,8 +105,8 @@ extension PushVerdict {
     ///
     /// - Parameters:
     ///   - entry: evaluated only if there is no record.
-    ///   - contents: decides which contents the response contains.
-    ///   - index: the result's place in the response.
+    ///   - contents: the state that decides which contents the response has.
+    ///   - index: the index of the result in the response.
     package func writeResultMembers(
         of entry: @autoclosure () -> EntryName,
         _ contents: inout AnswerContents,
@@ -171,34 +171,34 @@ extension JSONWriter {
 
 // MARK: - AnswerContents
 
-/// Decides which entities, bodies of upstreams and lists of blockers one response contains.
-///
-/// This bounds the size of the response.
+/// Decides which entities, bodies of upstreams and lists of blockers one response contains. This bounds the size of the
+/// response.
 ///
 /// A response contains an entity's `current` once. A later error about the same state has a pointer to it
-/// (`current_at`). An error about another state, or without room left in the response, has a mark (`current_omitted`).
+/// (`current_at`). An error about another state, or for which the response has no room left, has a mark
+/// (`current_omitted`).
 package struct AnswerContents {
     /// The part of an error that a result contains.
     package enum Shown {
         case whole
         case cut([UInt8])
-        /// Not even the error itself fits.
+        /// There is no room for the error.
         case nothing
     }
 
-    /// The remaining bytes of contents in the response.
+    /// The number of bytes of contents that the response may still contain.
     private var room: Int
-    /// The place of an entity in the response, and the state at that place.
+    /// The JSON Pointer to each entity in the response, and the entity's state at that place.
     private var places: [EntityKey: (place: String, state: [UInt8])] = [:]
 
-    /// - Parameter room: bytes of contents that are larger than ``WorkBounds/small``.
+    /// - Parameter room: the maximum number of bytes of contents. Contents up to ``WorkBounds/small`` do not count.
     package init(room: Int = WorkBounds.answer) {
         self.room = room
     }
 
-    /// Decides about an error, a problem object as JSON.
+    /// Decides about an error, which is a problem object as JSON.
     ///
-    /// - Parameter pointer: the error's place in the response (RFC 6901).
+    /// - Parameter pointer: the JSON Pointer to the error in the response.
     package mutating func show(error: [UInt8], at pointer: @autoclosure () -> String) -> Shown {
         guard let outline = CurrentOutline(error) else { return takes(error.count) ? .whole : .nothing }
         if let first = places[outline.key] {

@@ -5,7 +5,7 @@ package import SyncModel
 package import SyncStore
 import Synchronization
 
-/// Records the act, or the access, of one request of an operator.
+/// Records the act or the access of one request by an operator.
 package struct OperatorAudit: Sendable {
     package let log: AuditLog
     package let token: OperatorToken
@@ -21,7 +21,7 @@ package struct OperatorAudit: Sendable {
         reason = try Self.reason(exchange.headers)
     }
 
-    /// Runs an act between its row and its outcome.
+    /// Runs an act. Its row is written before, and its outcome afterwards.
     ///
     /// - Parameters:
     ///   - action: the `operationId` of the act.
@@ -51,7 +51,7 @@ package struct OperatorAudit: Sendable {
 
     /// Records an access to user content, before the response.
     ///
-    /// - Parameter target: the names of the kinds of content, and which content; users are recorded separately.
+    /// - Parameter target: the kinds of content and their ids. Users are recorded separately.
     /// - Throws: an error if the access cannot be recorded. In this case the content must not be returned.
     package func recordingRead(
         _ action: String,
@@ -82,7 +82,7 @@ package struct OperatorAudit: Sendable {
 
     private static func reason(_ headers: HTTPFields) throws(Problem) -> String? {
         guard let field = headers[.sluiceReason], !field.isEmpty else { return nil }
-        // text other than ASCII must be percent-encoded: the encoding of other bytes is unknown
+        // text other than ASCII must be percent-encoded, because the encoding of other bytes is unknown
         guard field.utf8.allSatisfy({ (0x20..<0x7f).contains($0) }),
             let reason = URLQuery.decode(field.utf8).flatMap(AuditReason.reading)
         else {
@@ -118,12 +118,12 @@ package final class AuditRecorder: Sendable {
         outcome.withLock { $0.record(name, value) }
     }
 
-    /// Records a text that is already JSON: ids and filters, never user content.
+    /// Records a value that is given as JSON, such as ids and filters. It must not contain user content.
     package func record(_ name: StaticString, raw value: [UInt8]) {
         outcome.withLock { $0.record(name, raw: value) }
     }
 
-    /// Records the user that the act is about, and the target if the user is joined.
+    /// Records the user whom the act concerns and, for a join, the target user.
     package func record(user: UUID? = nil, into: UUID? = nil) {
         outcome.withLock { outcome in
             outcome.user = user ?? outcome.user
@@ -131,7 +131,7 @@ package final class AuditRecorder: Sendable {
         }
     }
 
-    /// Records the reason; if it is too long for the act's own reason, it is recorded among the results.
+    /// Records the reason. If it is too long for the act's own reason, it is recorded among the results.
     package func record(reason: String) {
         guard reason.utf8.count <= AuditReason.maximumBytes else { return record("reason", reason) }
         outcome.withLock { $0.reason = reason }
@@ -171,12 +171,13 @@ package final class AuditRecorder: Sendable {
     }
 }
 
-/// The target of an act as far as the request's query specifies it; the path is recorded in any case.
+/// The part of an act's target that the request's query specifies. The path is recorded in any case.
 package struct AuditTarget: Sendable {
-    /// Reads the target before the act, for the act's row; throws for an invalid query, which the endpoint refuses.
+    /// Reads the target before the act, for the act's row. Throws an error if the query is invalid; the endpoint then
+    /// refuses the request.
     package typealias Reading = @Sendable (Exchange) throws -> AuditTarget
 
-    /// The user, separate from the names because an erasure searches for the user.
+    /// The user. It is separate from the names, because an erasure searches for the user.
     package var user: UUID?
     package var names: [(name: String, value: String)] = []
 
@@ -188,13 +189,13 @@ package struct AuditTarget: Sendable {
 
 // MARK: - RequestOrigin
 
-/// The origin of a request as reported by the browser.
+/// The origin of a request, as the browser reports it.
 ///
-/// A browser also sends the cookie with requests of other pages. It sets these two fields itself, and no page can
-/// change them.
+/// A browser also sends the cookie with requests that other pages cause. It sets `Sec-Fetch-Site` and `Origin` itself,
+/// and no page can change them.
 package struct RequestOrigin {
     package let method: HTTPRequest.Method
-    /// `Sec-Fetch-Site` (W3C Fetch Metadata); browsers leave it out if they do not trust the connection.
+    /// `Sec-Fetch-Site` (W3C Fetch Metadata); browsers omit it if they do not trust the connection.
     package let site: String?
     /// `Origin` (RFC 6454).
     package let origin: String?
@@ -219,7 +220,7 @@ package struct RequestOrigin {
         return isOfHost(origin)
     }
 
-    /// Whether a sign-in is allowed. Programs other than browsers send no origin.
+    /// Whether a sign-in is allowed. Programs other than browsers do not send an origin.
     package var maySignIn: Bool {
         if let site { return site == "same-origin" }
         return origin.map(isOfHost) ?? true

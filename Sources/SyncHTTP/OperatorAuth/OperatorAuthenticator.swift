@@ -17,7 +17,7 @@ package struct OperatorAuthenticator: Sendable {
 
     /// Returns the token of a request.
     ///
-    /// - Throws: 401, or 403 if a request made by another page carries a cookie.
+    /// - Throws: 401, or 403 if another page caused a request with the cookie.
     package func identity(of request: HTTPRequest) async throws(Refusal) -> Identity {
         if request.headerFields[.authorization] == nil, let cookie = SessionCookie.value(request.headerFields) {
             guard let session = OperatorSession.token(of: cookie, among: tokens, at: now()) else {
@@ -56,7 +56,7 @@ package struct OperatorAuthenticator: Sendable {
     }
 }
 
-/// A secret for `/admin`: its owner and its scope. Only a digest of the secret is stored.
+/// A secret for `/admin`, with its owner and its scope. Only a digest of the secret is stored.
 package struct OperatorToken: Sendable, Equatable {
     /// The name of an operator whose token has no name.
     package static let usualName = "operator"
@@ -68,8 +68,10 @@ package struct OperatorToken: Sendable, Equatable {
     /// SHA-256 of the secret.
     package let digest: [UInt8]
 
-    /// Reads `[name@][scope:]secret`, the secret in plain text or as ``OperatorTokens/hash(of:)`` returns it; nil if it
-    /// is invalid. A bearer token contains only letters, digits and `-._~+/=` (RFC 6750, 2.1), so neither `@` nor `:`.
+    /// Reads `[name@][scope:]secret`; nil if the text is invalid.
+    ///
+    /// The secret is in plain text, or in the form of ``OperatorTokens/hash(of:)``. A bearer token contains only
+    /// letters, digits and `-._~+/=` (RFC 6750, 2.1), so it has neither `@` nor `:`.
     package init?(parsing word: Substring) {
         var rest = word
         var name = Self.usualName
@@ -115,10 +117,10 @@ package struct OperatorToken: Sendable, Equatable {
     }
 }
 
-/// The secrets for `/admin`, stored as digests.
+/// The tokens for `/admin`, stored as digests.
 ///
-/// There can be several, so that a token can be replaced without interruption, and each operator can have a separate
-/// token.
+/// There can be several tokens, so that a token can be replaced without interruption, and each operator can have a
+/// separate token.
 package struct OperatorTokens: Sendable, Equatable {
     /// The maximum number of configured tokens.
     package static let maximum = 16
@@ -127,8 +129,7 @@ package struct OperatorTokens: Sendable, Equatable {
 
     package let all: [OperatorToken]
 
-    /// Reads tokens with white space between them, each as ``OperatorToken/init(parsing:)`` accepts it; nil unless all
-    /// are valid.
+    /// Reads tokens with white space between them (``OperatorToken/init(parsing:)``); nil unless all of them are valid.
     package init?(parsing text: String) {
         let words = text.split(whereSeparator: \.isWhitespace)
         let tokens = words.compactMap(OperatorToken.init(parsing:))
@@ -136,7 +137,7 @@ package struct OperatorTokens: Sendable, Equatable {
         all = tokens
     }
 
-    /// Two names under which one token is configured; nil if each token has one name.
+    /// Two names under which the same token is configured; nil if each token has one name.
     ///
     /// It would be undefined which of these names the audit log contains.
     package var conflictingNames: (String, String)? {
@@ -157,8 +158,8 @@ package struct OperatorTokens: Sendable, Equatable {
 
     /// Returns the token that a text contains.
     ///
-    /// The search takes the same time for every text, because it compares all bytes of all digests. Of two entries for
-    /// the same token, the first counts.
+    /// The search takes the same time for every text, because it compares all bytes of all digests. If two entries have
+    /// the same token, the first is used.
     package func token(_ text: some StringProtocol) -> OperatorToken? {
         let digest = OperatorToken.digest(of: text)
         var found: OperatorToken?

@@ -4,8 +4,8 @@ package import SyncStore
 
 /// The routes of `/admin`.
 ///
-/// Each has the scope that its token requires, its entry in the audit log, and the organization whose change other
-/// operators' views receive.
+/// Each route has the scope that its token requires, and its entry in the audit log. After a change, other operators'
+/// views of the organization are notified.
 package struct OperatorRoutes {
     /// The common beginning of the paths of one organization.
     private static let organization = "/admin/organizations/{id}"
@@ -32,9 +32,9 @@ package struct OperatorRoutes {
     /// Adds a route that only reads.
     ///
     /// - Parameters:
-    ///   - name: its `operationId` in the contract if it shows user content: then it is recorded in the audit log. Nil:
-    ///     it shows no such content, or records the access itself.
-    ///   - auditTarget: the part of its query that is recorded in the audit log.
+    ///   - name: the `operationId` in the contract if the route shows user content, so that the access is recorded in
+    ///     the audit log. Nil if the route shows no user content, or records the access itself.
+    ///   - auditTarget: the part of the query that is recorded in the audit log.
     package mutating func read(
         at path: String,
         needs scope: OperatorScope = .read,
@@ -50,7 +50,7 @@ package struct OperatorRoutes {
     ///
     /// - Parameters:
     ///   - name: the `operationId` in the contract, which is the act's name in the audit log.
-    ///   - auditTarget: the part of its query that is recorded in the audit log.
+    ///   - auditTarget: the part of the query that is recorded in the audit log.
     package mutating func write(
         _ name: String,
         _ method: HTTPRequest.Method,
@@ -61,7 +61,7 @@ package struct OperatorRoutes {
     ) {
         let isOfOne = path.hasPrefix(Self.organization)
         add(method, path, scope, name, auditTarget, "application/json") { [notifier] exchange in
-            // a refusal is thrown; a completed act is answered even if its notification fails
+            // a refused act throws here; a completed act is answered even if its notification fails
             let answer = try await endpoint(exchange)
             if isOfOne, exchange.act?.mayHaveChanged == true, let organization = try? exchange.uuid(at: 0) {
                 notifier.changed(organization)

@@ -3,9 +3,10 @@ package import FoundationEssentials
 package import HTTPTypes
 package import SyncModel
 
-/// The content of a signed-in operator's cookie: its token, its end, and a proof of both.
+/// The content of a signed-in operator's cookie: the token's identification, the end of the session, and a proof of
+/// both.
 ///
-/// Only a program that has the token's digest can make the proof. Every gateway accepts the cookie until it expires,
+/// Only a program that has the token's digest can create the proof. Every gateway accepts the cookie until it expires,
 /// its token is removed from the setting, or the operator signs out (``EndedSessions``).
 package enum OperatorSession {
     /// The duration of a session, in seconds.
@@ -22,7 +23,7 @@ package enum OperatorSession {
 
     /// Returns the token that a cookie represents, and the end of the session.
     ///
-    /// Returns nil for a cookie that no gateway made, that has expired, or whose token is no longer configured.
+    /// Returns nil if no gateway created the cookie, if it has expired, or if its token is no longer configured.
     package static func token(
         of text: some StringProtocol,
         among tokens: OperatorTokens,
@@ -35,7 +36,7 @@ package enum OperatorSession {
             let proof = bytes(parts[3])
         else { return nil }
         let claim = "\(version).\(parts[1]).\(parts[2])"
-        // compares in constant time
+        // the comparison takes constant time
         let isOurs = HMAC<SHA256>.isValidAuthenticationCode(
             proof,
             authenticating: Data(claim.utf8),
@@ -69,7 +70,7 @@ package enum OperatorSession {
 
 /// The cookie of the console (RFC 6265).
 ///
-/// Over TLS, which a proxy in front of the gateway reports, its name has the prefix that prevents other hosts from
+/// If a proxy in front of the gateway reports TLS, the cookie's name has the prefix that prevents other hosts from
 /// setting it.
 package enum SessionCookie {
     private static let name = "sluice_session"
@@ -89,7 +90,7 @@ package enum SessionCookie {
         return found
     }
 
-    /// The `Set-Cookie` field; an age of 0 removes it.
+    /// Returns the `Set-Cookie` field. A duration of 0 seconds removes the cookie.
     package static func field(_ value: String, seconds: Int64, over headers: HTTPFields) -> String {
         let isSecure = headers[.xForwardedProto]?.lowercased() == "https"
         let end = "; HttpOnly; SameSite=Strict; Path=/; Max-Age=\(seconds)"

@@ -1,7 +1,7 @@
 package import SyncModel
 import SyncStore
 
-/// The settings of both servers. They limit everything that clients can cause to grow.
+/// The settings of both servers. They limit every resource that clients can use up.
 package struct HTTPConfiguration: Sendable {
     /// The address of `/v1`; `SLUICE_PUBLIC_ADDRESS`.
     package var publicAddress = ListenAddress(host: "127.0.0.1", port: 8080)
@@ -23,23 +23,23 @@ package struct HTTPConfiguration: Sendable {
     package var limits = IntakeLimits()
     /// The largest body for `/admin`, in bytes.
     package var adminBodyBytes = 65_536
-    /// The maximum bytes of all request bodies in memory.
+    /// The maximum number of bytes of all request bodies in memory.
     ///
     /// An organization that uses its whole share receives 503 `overloaded`. A body counts from its first byte until its
-    /// request is done; the body of a push counts until the commit. `SLUICE_MAX_BODY_BYTES_IN_FLIGHT`.
+    /// request is done. The body of a push counts until the commit. `SLUICE_MAX_BODY_BYTES_IN_FLIGHT`.
     package var heldBodyBytes = 67_108_864
     /// The limits of bodies whose senders are not authenticated yet: messages for sources, and sign-ins of operators.
     package var unverifiedBodies = UnverifiedBodyLimits()
-    /// The maximum bytes of bodies that are being decoded, or that are decoded and wait for their commit. This is
-    /// enough for a hundred pushes of fifty mutations, or for thousands of small pushes. A request waits for memory,
-    /// and receives 503 `overloaded` if none is available in time.
+    /// The maximum number of bytes of bodies that are being decoded, or that are decoded and wait for their commit.
+    /// This is enough for a hundred pushes of fifty mutations, or for thousands of small pushes. A request waits for
+    /// memory, and receives 503 `overloaded` if the memory is not available in time.
     package var decodedBodyBytes = 2_097_152
-    /// The maximum bytes of all responses in memory.
+    /// The maximum number of bytes of all responses in memory.
     ///
-    /// A request for a page waits for memory, and receives 503 `overloaded` if none is available in time. A response
-    /// counts until the system has accepted it for the client. `SLUICE_MAX_ANSWER_BYTES_IN_FLIGHT`.
+    /// A request for a page waits for memory, and receives 503 `overloaded` if the memory is not available in time. A
+    /// response counts until the system has accepted it for the client. `SLUICE_MAX_ANSWER_BYTES_IN_FLIGHT`.
     package var heldAnswerBytes = 67_108_864
-    /// The number of pages that are read from the database concurrently; further requests wait for a turn.
+    /// The number of pages that are read from the database concurrently. Further requests wait.
     ///
     /// The other database connections are left for short work.
     package var concurrentPages = 4
@@ -49,29 +49,30 @@ package struct HTTPConfiguration: Sendable {
     /// The maximum number of open connections of the operations server.
     package var maximumOperationsConnections = 256
 
-    /// The time limit for the arrival of a body, from the end of the head; after it, the response is 408.
+    /// The time limit for the arrival of a body after its head. If it is exceeded, the response is 408.
     package var bodyTimeout: Duration = .seconds(30)
-    /// The time limit for a complete request head, whether a connection is silent or slow.
+    /// The time limit for the arrival of a complete request head, during which the connection may be silent or slow.
     package var idleTimeout: Duration = .seconds(75)
     /// The time limit for a client to accept the bytes in the connection's send buffer.
     ///
-    /// A client must read ``leastProgress`` bytes of a large response in each such period.
+    /// In each such period, a client must read ``leastProgress`` bytes of a large response.
     package var writeTimeout: Duration = .seconds(60)
-    /// A client that reads fewer bytes within ``writeTimeout`` is disconnected.
+    /// The number of bytes that a client must read within ``writeTimeout``. Otherwise it is disconnected.
     package var leastProgress = 65_536
-    /// The limit of the timeouts above once the server shuts down.
+    /// The upper limit of the time limits above while the server shuts down.
     package var shutdownTimeout: Duration = .seconds(5)
-    /// The longest `wait` that is granted; a longer `wait` is shortened to this.
+    /// The longest `wait` that is granted. A longer `wait` is shortened to it.
     package var maximumWait: Duration = .seconds(60)
 
     /// Notifies upstreams of erased users while the request to erase a user waits. If it is nil, the service that
     /// continues erasures notifies them.
     package var upstream: (any Upstream)?
-    /// Sends operators' probes to upstreams; nil: probes are not sent.
+    /// Sends operators' probes to upstreams. If it is nil, probes are not sent.
     package var probes: (any UpstreamReader)?
     /// The time for which a request to join or erase users waits until no worker has their lanes.
     package var joinTimeout: Duration = .seconds(30)
-    /// The seconds before a join for which neither of the two users is served, so that every gateway has read that.
+    /// The seconds before a join during which neither of the two users is served. Within this time, every gateway has
+    /// read that the users are being joined.
     package var joinSettling = Catalog.settlingSeconds
 
     /// The interval at which the caller of a waiting request is checked.
@@ -81,19 +82,19 @@ package struct HTTPConfiguration: Sendable {
     package var checkInterval: Duration = .seconds(Catalog.waitSeconds)
     /// The interval at which a stream of events sends a keep-alive.
     package var keepAlive: Duration = .seconds(15)
-    /// The interval at which callers of streams are checked for whether they are still served. Otherwise a stream ends
-    /// within five seconds.
+    /// The interval at which callers of streams are checked. If a caller is no longer served, the stream ends within
+    /// five seconds.
     package var streamCheckInterval: Duration = .seconds(4)
-    /// The maximum duration of a stream of events; clients then reconnect, possibly to another replica.
+    /// The maximum duration of a stream of events. Clients then reconnect, possibly to another replica.
     package var maximumStream: Duration = .seconds(3_600)
-    /// The maximum number of event listeners, in addition to the connections.
+    /// The maximum number of event listeners, which do not count as connections.
     ///
     /// Beyond it, a new listener ends the oldest listener of the organization with the most listeners. If that is the
     /// new listener's organization, the new listener receives 503 instead.
     package var maximumListeners = 10_000
-    /// The maximum number of listeners of one user; a further listener ends the oldest.
+    /// The maximum number of listeners of one user. A further listener ends the oldest.
     package var listenersPerUser = 100
-    /// The maximum bytes of events that wait for all slow listeners; further events wait for memory.
+    /// The maximum number of bytes of events that are buffered for all slow listeners. Further events wait for memory.
     package var heldEventBytes = 33_554_432
 
     /// The public half of the key that signs requests to upstreams: a JWKS document, served without authentication.
@@ -118,7 +119,7 @@ package struct HTTPConfiguration: Sendable {
 package struct ListenAddress: Sendable, Hashable {
     /// A name or an IP address; an IPv6 address has no brackets.
     package var host: String
-    /// The port; with 0 the system chooses one.
+    /// The port; if it is 0, the system chooses a port.
     package var port: Int
 
     package init(host: String, port: Int) {
@@ -129,7 +130,7 @@ package struct ListenAddress: Sendable, Hashable {
     /// Reads `host:port`, with an IPv6 address in brackets: `127.0.0.1:8080`, `[::1]:8080`. Nil for any other text.
     package init?(parsing text: String) {
         guard let colon = text.lastIndex(of: ":"),
-            // only digits: `UInt16` would also accept a plus sign
+            // only digits are accepted; `UInt16` would also accept a plus sign
             text[text.index(after: colon)...].utf8.allSatisfy({ (48...57).contains($0) }),
             let port = UInt16(text[text.index(after: colon)...])
         else { return nil }

@@ -61,7 +61,7 @@ package enum HTTPMetrics {
         (waits, "Waiting requests (long polls)."),
     ]
 
-    /// Describes the metrics to the registry. Call it before a server is created.
+    /// Describes the metrics in the registry. Call it before a server is created.
     package static func describe(in registry: PrometheusRegistry) {
         for (name, help) in counters { registry.describe(name, kind: .counter, help: help) }
         for (name, help) in gauges { registry.describe(name, kind: .gauge, help: help) }
@@ -70,7 +70,7 @@ package enum HTTPMetrics {
             kind: .histogram,
             help:
                 "Time from a request's head to its response, by route and method, including requested waits.",
-            // up to the longest `wait`
+            // the buckets reach up to the longest `wait`
             buckets: MetricBuckets.seconds + [30, 60]
         )
         registry.describe(
@@ -84,7 +84,7 @@ package enum HTTPMetrics {
 
 /// The metrics of one route, created once.
 ///
-/// The labels have few values: the route's template, its method and the class of the status.
+/// The labels, which have few values, are the route's template, its method and the class of the status.
 package struct RouteMeters: Sendable {
     let route: String
     private let succeeded: Counter
@@ -119,8 +119,8 @@ package struct RouteMeters: Sendable {
     }
 }
 
-/// The log line of a request. In addition to the ids of all of the request's lines, it has the route's template, never
-/// the path.
+/// The log line of a request. It has the same ids as the request's other lines. It also has the route's template, but
+/// never the path.
 struct LogLine {
     let route: Route?
     let answer: Answer
@@ -137,7 +137,7 @@ struct LogLine {
         if let failure {
             let refusal = Refusal(of: failure)
             metadata[LogKeys.code] = .string(refusal.problem.code.rawValue)
-            // a problem's detail may repeat what the client wrote; only unexpected errors are logged in full
+            // a problem's detail may contain texts of the client, so only unexpected errors are logged in full
             if refusal.problem.code == .internalError {
                 metadata[LogKeys.error] = .string(String(reflecting: refusal.cause ?? failure))
             }

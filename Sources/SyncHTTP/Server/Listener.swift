@@ -31,12 +31,12 @@ struct Listener: Service {
                     do {
                         try await writer.write(response: response.head, body: response.body)
                     } catch {
-                        // otherwise the parser's error would cause a second response
+                        // without this error, the parser's error would cause a second response
                         throw ResponseNotWritten()
                     }
                 case .handover(let head, let successor):
                     try await successor(SocketHandover(of: channel, head: head))
-                    // this closes the rest of the connection; the socket stays open
+                    // this error closes the other parts of the connection; the socket stays open
                     throw HandedOver()
                 }
             },
@@ -67,7 +67,8 @@ struct Listener: Service {
         }
     }
 
-    /// The server's own message about listening is dropped, because the caller logs the address with its purpose.
+    /// The logger of the server. It drops the server's own message about listening, because the caller logs the address
+    /// with its purpose.
     private var serverLogger: Logger {
         var logger = responder.logger
         if logger.logLevel == .info { logger.logLevel = .notice }
@@ -81,8 +82,8 @@ struct Listener: Service {
     }
 }
 
-/// Signals that another owner continues with the connection's socket.
+/// Signals that another owner uses the connection's socket from now on.
 private struct HandedOver: Error {}
 
-/// Signals that the connection broke while a response was written.
+/// Signals that the connection ended while a response was being written.
 private struct ResponseNotWritten: Error {}

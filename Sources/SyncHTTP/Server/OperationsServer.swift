@@ -9,14 +9,15 @@ package struct OperationsServer: Service {
     /// Services that end streams at shutdown; empty without operators.
     private let companions: [any Service]
 
-    /// Opens no connection. It creates metrics, so `MetricsSystem` must be bootstrapped before.
+    /// Creates the server without opening a connection. It creates metrics, so `MetricsSystem` must be bootstrapped
+    /// before.
     ///
     /// - Parameters:
     ///   - gateway: the engine's parts.
     ///   - features: the features, which add routes for operators.
-    ///   - readiness: returns the reasons, in addition to the store's, why requests cannot be served; empty if they can
-    ///     be served.
-    ///   - notices: returns notices for operators while requests can be served.
+    ///   - readiness: returns the reasons why requests cannot be served, in addition to the store's reasons; empty if
+    ///     they can be served.
+    ///   - notices: returns notices for operators that do not prevent requests from being served.
     ///   - onRunning: called once when the server listens, with its address; for port 0, the system chooses the port.
     package init(
         _ gateway: GatewayContext,
@@ -35,7 +36,7 @@ package struct OperationsServer: Service {
         routes.add(.get, "/livez", answers: nil, health.live)
         routes.add(.get, "/readyz", answers: nil, health.ready)
         routes.add(.get, "/metrics", answers: nil, MetricsEndpoint(registry: gateway.registry, reasons: reasons).scrape)
-        // operators share separate budgets
+        // all operators share one set of budgets, which is separate from the public server's
         budgets = Budgets(configuration)
         if let tokens = configuration.operatorTokens {
             let authenticator = OperatorAuthenticator(

@@ -12,7 +12,8 @@ package struct PublicServer: Service {
     private let events: EventHub
     private let budgets: Budgets
 
-    /// Opens no connection. It creates metrics, so `MetricsSystem` must be bootstrapped before.
+    /// Creates the server without opening a connection. It creates metrics, so `MetricsSystem` must be bootstrapped
+    /// before.
     ///
     /// - Parameters:
     ///   - gateway: the engine's parts.

@@ -12,14 +12,14 @@ struct Responder: Sendable {
     let budgets: Budgets
     let logger: Logger
     let now: TimeSource
-    /// The number of requests in progress; nil counts none.
+    /// The number of requests in progress; nil if they are not counted.
     var inFlight: Meter?
     /// Permits requests of web pages; if it is nil, responses have no CORS headers.
     var crossOrigin: CrossOrigin?
     /// Whether responses have ``BrowserRules``.
     let isForOperators: Bool
 
-    /// The end of the sentence about a path that does not exist, which names the right place.
+    /// The end of the message about an unknown path. It names the right path.
     let signpost: String
 
     private let unmatched = RouteMeters(route: "unmatched", method: "any")
@@ -142,8 +142,8 @@ struct Responder: Sendable {
 
     /// The level of a response's log line.
     ///
-    /// The gateway's failures are warnings. While the store is unavailable every request fails in the same way, so only
-    /// one line a second reports it.
+    /// Statuses of 500 and above are errors, except 503, which is a warning. While the store is unavailable, every
+    /// request fails in the same way, so only one line a second is a warning.
     private func level(for status: HTTPResponse.Status) -> Logger.Level {
         if status.code < 500 { return .debug }
         if status.code != 503 { return .error }

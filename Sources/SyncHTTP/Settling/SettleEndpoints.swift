@@ -84,7 +84,7 @@ package struct SettleEndpoints: Sendable {
     }
 
     /// - Parameter settle: returns the mutation and the number of settled mutations; nil for another user's mutation,
-    ///   for which the response is 404.
+    ///   so that the response is 404.
     private func settle<Request: Sendable>(
         _ exchange: Exchange,
         isBodyOptional: Bool = true,
@@ -95,8 +95,8 @@ package struct SettleEndpoints: Sendable {
         let limits = limits
         return try await bodies.withBody(of: exchange, isOptional: isBodyOptional) { body in
             let request = try await BlockingWork.read(body) { body throws(Problem) in try read(body, limits) }
-            // the response contains the mutation; memory is reserved first, because after the commit the response must
-            // not be refused
+            // memory for the response, which contains the mutation, is reserved before the commit, because afterwards
+            // the response must not be refused
             try await exchange.hold.acquire(ResponseMemoryLease.mutation)
             let settled = try await BlockingWork.run { try await settle(request) }
             guard let settled else { throw Refusal.notFound }
@@ -110,7 +110,7 @@ extension DiscardedMutation: AnswerBody {
     package func writeMembers(to writer: inout JSONWriter) {
         let id = mutation.record.id
         mutation.writeMembers(to: &writer)
-        // the mutation's own id first
+        // the mutation's own id comes first
         writer.member("discarded", [id] + ids.filter { $0 != id })
     }
 }

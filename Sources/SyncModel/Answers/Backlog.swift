@@ -1,8 +1,6 @@
 public import FoundationEssentials
 
-/// A user's mutations that are not final, and the head of the lane.
-///
-/// They are counted by device and in the lane.
+/// A user's mutations that are not final, counted by device and in the lane, and the head of the lane.
 public struct Backlog: Sendable, Hashable {
     /// Mutations that are not final, by status.
     public struct Counts: Sendable, Hashable {
@@ -10,7 +8,7 @@ public struct Backlog: Sendable, Hashable {
 
         public init() {}
 
-        /// The number of mutations with a status; 0 for a final one.
+        /// The number of mutations with a status; 0 for a final status.
         public subscript(status: MutationStatus) -> Int64 { numbers[status] ?? 0 }
 
         public mutating func add(_ number: Int64, of status: MutationStatus) {
@@ -26,9 +24,7 @@ public struct Backlog: Sendable, Hashable {
         /// When the device last pushed or registered.
         public var lastSeenAt: Timestamp
         public var counts = Counts()
-        /// The first of its open mutations in lane order.
-        ///
-        /// It is pending, in flight or blocked.
+        /// The device's first open mutation in lane order: pending, in flight or blocked.
         public var oldestPending: Mutation?
 
         public init(id: UUID, acceptedSequence: Int64, lastSeenAt: Timestamp) {
@@ -54,10 +50,10 @@ public struct Backlog: Sendable, Hashable {
         /// The device's time.
         public var createdAt: Timestamp
         public var acceptedAt: Timestamp
-        /// Mutations that this one waits for while it is blocked.
+        /// Mutations for which this mutation waits while it is blocked.
         public var dependsOn: [UUID] = []
 
-        /// A mutation of which no request was sent, with the device's time of the gateway.
+        /// A mutation of which no request was sent. The device's time is set to the gateway's.
         public init(
             id: UUID,
             deviceID: UUID,
@@ -80,13 +76,13 @@ public struct Backlog: Sendable, Hashable {
         }
     }
 
-    /// The device seen last comes first.
+    /// The user's devices. The device that was seen last comes first.
     public var devices: [Device] = []
     /// The mutations of all devices.
     public var counts = Counts()
     /// Whether the user has more mutations than were counted.
     public var isTruncated = false
-    /// The mutation that halts the lane, else the next one, else the first blocked one.
+    /// The mutation that halts the lane, else the next mutation to run, else the first blocked mutation.
     public var head: Mutation?
     /// The reason why the head does not run.
     public var blocker: LaneBlocker?
@@ -97,18 +93,18 @@ public struct Backlog: Sendable, Hashable {
 /// The reason why the head of a lane does not run.
 public struct LaneBlocker: Sendable, Hashable {
     public enum Reason: String, Sendable, Hashable, CaseIterable {
-        /// An attempt failed, and the time of the next has not come.
+        /// An attempt failed, and the next attempt is not due yet.
         case backOff = "back_off"
         /// The lane was postponed, because nothing could be sent.
         ///
-        /// The circuit breaker was open after repeated failures of the upstream, or nothing was allowed to be sent at
-        /// the last poll of the lane.
+        /// Either the circuit breaker was open after repeated failures of the upstream, or the last poll of the lane
+        /// was not allowed to send anything.
         case circuitOpen = "circuit_open"
         /// The entity type is forwarded, and the organization has no upstream.
         case noUpstream = "no_upstream"
         /// An operator has paused the upstream of the head's type.
         case upstreamPaused = "upstream_paused"
-        /// The lane is due, and waits until the upstream may get another request.
+        /// The lane is due, and waits because of the upstream's limit of requests per second.
         case rateLimited = "rate_limited"
         /// The head waits for other mutations.
         case blocked
@@ -119,7 +115,7 @@ public struct LaneBlocker: Sendable, Hashable {
     }
 
     public var reason: Reason
-    /// When a worker polls the lane again; nil where that is unknown.
+    /// When a worker polls the lane again; nil if that is unknown.
     public var until: Timestamp?
     /// The mutations that the head waits for, or that halt the lane.
     public var mutationIDs: [UUID]
@@ -130,14 +126,14 @@ public struct LaneBlocker: Sendable, Hashable {
         self.mutationIDs = mutationIDs
     }
 
-    /// Nil when the head runs or is due.
+    /// Returns nil if the head runs or is due.
     ///
     /// - Parameters:
-    ///   - head: the mutation that halts the lane, else the next to run, else the first blocked one.
+    ///   - head: the mutation that halts the lane, else the next mutation to run, else the first blocked mutation.
     ///   - isForwarded: whether mutations of the head's type are replayed to an upstream.
-    ///   - hasUpstream: whether the organization has one.
-    ///   - pause: that of the upstream.
-    ///   - isRateLimited: whether the upstream has `requests_per_second`.
+    ///   - hasUpstream: whether the organization has an upstream.
+    ///   - pause: the upstream's pause.
+    ///   - isRateLimited: whether the upstream has a limit of requests per second.
     public init?(
         of head: Backlog.Mutation,
         in lane: LaneState,
@@ -164,8 +160,8 @@ public struct LaneBlocker: Sendable, Hashable {
             } else if isForwarded, let pause, !pause.isOver(at: now) {
                 self.init(.upstreamPaused, until: pause.until)
             } else if hasUpstream, until != nil {
-                // an open circuit postpones all lanes of the organization, also those whose head needs no upstream; so
-                // does a poll that finds no upstream, or a suspended organization
+                // an open circuit postpones all lanes of the organization, even if their heads need no upstream; a poll
+                // also postpones the lane if the organization has no upstream or is suspended
                 self.init(.circuitOpen, until: until)
             } else if isForwarded, isRateLimited, let due = lane.readyAt, due.adding(seconds: 1) <= now {
                 self.init(.rateLimited)

@@ -2,14 +2,14 @@ public import FoundationEssentials
 
 /// Finds blocked mutations that only a person can unblock.
 ///
-/// Such a mutation waits, directly or through other mutations, for a mutation that has failed or is in conflict. It
-/// counts as settled.
+/// Such a mutation waits, directly or through other mutations, for a mutation that has failed or is in conflict. A
+/// mutation that only a person can unblock counts as settled.
 ///
 /// The search starts from given mutations, lists the further mutations that it needs in ``unknown``, and accepts them
 /// with ``add(_:)``. It visits each dependency once, however many mutations share it. An unknown mutation counts as not
 /// settled. It does no I/O.
 public struct FailureSearch: Sendable {
-    /// A mutation on the path from a mutation in question to the mutations for which it waits.
+    /// A mutation on a chain of dependencies that the search follows.
     public struct Step: Sendable {
         public let id: UUID
         public let status: MutationStatus
@@ -29,7 +29,7 @@ public struct FailureSearch: Sendable {
         var isTrouble: Bool { status == .failed || status == .conflict }
     }
 
-    /// One of the names of an entity.
+    /// An id of an entity, from the client or from the server.
     private enum Name: Hashable {
         case client(String, UUID)
         case server(String, ServerID)
@@ -38,7 +38,7 @@ public struct FailureSearch: Sendable {
     private var steps: [UUID: Step] = [:]
     /// The lowest lane position of an entity's failed or conflicting mutation.
     ///
-    /// Used if the path to the mutation is not known. The key is a name of the entity.
+    /// Used if the chain of dependencies to that mutation is not known. The key is an id of the entity.
     private var troubles: [Name: Int64] = [:]
     private let asked: Set<UUID>
 
@@ -66,12 +66,12 @@ public struct FailureSearch: Sendable {
         return unknown
     }
 
-    /// Adds mutations that blocked mutations wait for. Mutations that are already known are not replaced.
+    /// Adds mutations for which blocked mutations wait. Known mutations are not replaced.
     public mutating func add(_ found: [Step]) {
         for step in found where steps[step.id] == nil { steps[step.id] = step }
     }
 
-    /// Adds failed and conflicting mutations whose paths are too long to follow.
+    /// Adds failed and conflicting mutations to which chains of dependencies are too long to follow.
     ///
     /// A mutation waits for all earlier mutations of its entity (product rule 3), so one failed mutation of the entity
     /// is enough.
@@ -85,7 +85,7 @@ public struct FailureSearch: Sendable {
 
     /// Whether all mutations in question are known to be stuck.
     ///
-    /// If so, further mutations would change nothing.
+    /// If so, adding further mutations would not change the result.
     public var isDecided: Bool { stuck.count == asked.count }
 
     /// The stuck mutations among the mutations in question.

@@ -4,12 +4,12 @@ public import FoundationEssentials
 public struct PushAnswer: Sendable {
     /// The device's watermark: the highest sequence number that was evaluated.
     public var acceptedSequence: Int64
-    /// A pull that has reached this cursor has seen the effects of the push.
+    /// A cursor after the effects of the push in the feed.
     public var feed: String
     private var subject: Subject
     /// The outcomes, in request order.
     public var verdicts: [PushVerdict]
-    /// Resolved mappings of this user that the batch touches.
+    /// The user's resolved mappings of ids that the push contains.
     public var mappings: [IDMapping]
 
     public init(
@@ -49,12 +49,12 @@ public struct PushAnswer: Sendable {
     /// The remaining quota of the user; nil if the user has no quota.
     public var standing: QuotaStatus?
 
-    /// Mutations that are not settled. A `wait` lasts while there are such mutations.
+    /// Mutations that are not settled. A push with `wait` waits until each of them is settled.
     public var unsettled: [UUID] {
         verdicts.compactMap(\.record).filter { !$0.status.isSettled && !stuck.contains($0.id) }.map(\.id)
     }
 
-    /// The mappings that the answer contains after they are resolved.
+    /// The mappings that the answer will contain once they are resolved.
     public var touched: TouchedMappings {
         switch subject {
         case .push(let push): TouchedMappings(push)
@@ -84,7 +84,7 @@ public struct PushAnswer: Sendable {
         return answer
     }
 
-    /// The name of an entry; empty for an entry that has a record.
+    /// The identifiers of an entry; empty for an entry that has a record.
     public func entry(_ index: Int) -> EntryName {
         switch subject {
         case .push(let push): EntryName(push.entries[index])
@@ -95,7 +95,7 @@ public struct PushAnswer: Sendable {
     /// The push, or the part of it that ``withoutBody()`` keeps.
     private enum Subject: Sendable {
         case push(PushRequest)
-        /// The names of entries without a record, by index.
+        /// The identifiers of entries without a record, by index.
         case names([EntryName?], TouchedMappings)
     }
 }
@@ -145,7 +145,7 @@ public struct PushPreview: Sendable {
     public let acceptedSequence: Int64
     /// The results, in request order.
     public let results: [Result]
-    /// Resolved mappings of this user that the batch touches.
+    /// The user's resolved mappings of ids that the push contains.
     public let mappings: [IDMapping]
 }
 
@@ -153,7 +153,7 @@ public struct PushPreview: Sendable {
 ///
 /// It does not contain the organization's credential, headers and base URL.
 public struct PreviewedRequest: Sendable, Hashable {
-    /// A header of the mutation, or a header that the gateway sets.
+    /// A header that the mutation has or that the gateway sets.
     public struct Header: Sendable, Hashable {
         /// The name in lower case.
         @Exact public private(set) var name: String

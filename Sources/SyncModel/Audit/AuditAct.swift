@@ -5,7 +5,7 @@ public import JSONText
 ///
 /// It contains only names and ids, no content that users wrote, and no secrets.
 public struct AuditAct: Sendable, Hashable {
-    /// The organization of acts that concern no organization.
+    /// The value of ``organization`` for acts that concern no organization.
     public static let noOrganization = UUID(uuid: (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0))
     /// The longest value of a target, in characters. Longer values are truncated.
     public static let longestValue = 255
@@ -17,7 +17,7 @@ public struct AuditAct: Sendable, Hashable {
     /// The actor: an operator's name, or `cli:` and the system's user.
     @Exact public var actor: String
     public var scope: OperatorScope
-    /// The act's operation in the API contract, or the command's name for an act without an operation.
+    /// The operation in the API contract, or the command's name for an act without an operation.
     public var action: String
     /// The reason, in the operator's words.
     public var reason: String?
@@ -78,7 +78,7 @@ public struct AuditOutcome: Sendable {
     public var user: UUID?
     /// The user into whom this user is joined.
     public var into: UUID?
-    /// The reason, if the request's body contained it and no header did.
+    /// The reason from the request's body; nil if a header contained the reason.
     public var reason: String?
 
     public init() {}
@@ -90,7 +90,7 @@ public struct AuditOutcome: Sendable {
         record(name, raw: writer.bytes)
     }
 
-    /// Adds a member whose value is JSON.
+    /// Adds a member whose value is given as JSON, unless it exceeds the limit.
     public mutating func record(_ name: StaticString, raw value: [UInt8]) {
         guard bytes + value.count <= Self.maximumBytes else { return }
         bytes += value.count

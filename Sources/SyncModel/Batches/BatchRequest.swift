@@ -1,13 +1,13 @@
 import JSONText
 
-/// Several requests to an upstream in one, as a JSON batch of OData 4.01 (section 19).
+/// Several requests to an upstream, sent as one JSON batch of OData 4.01 (section 19).
 ///
-/// Each part has its own idempotency key, and is settled by its own answer.
+/// Each part has its own idempotency key, and its own answer determines its outcome.
 public struct BatchRequest: Sendable {
-    /// Parts of a batch at most.
+    /// The maximum number of parts of a batch.
     public static let limit = 1_000
 
-    /// Requests that do not depend on each other: a lane has no others in flight at the same time.
+    /// Requests that do not depend on each other. A lane has no other requests in flight at the same time.
     public let parts: [UpstreamRequest]
 
     public init(_ parts: [UpstreamRequest]) {
@@ -40,7 +40,7 @@ public struct BatchRequest: Sendable {
 }
 
 extension UpstreamRequest {
-    /// About the bytes of the request as a part of a batch.
+    /// The approximate number of bytes of the request as a part of a batch.
     var bytesInBatch: Int { (body?.count ?? 0) + path.utf8.count + 512 }
 }
 
@@ -55,20 +55,27 @@ extension JSONWriter {
 public enum BatchAnswer: Sendable {
     /// The answer to each part, in order.
     case parts([UpstreamAnswer])
-    /// The batch was too large, or refused because of one of its parts, and none of it took effect: its halves are sent.
+    /// The batch was too large, or was refused because of one of its parts. No part took effect; the batch is sent
+    /// again in two halves.
     case split
-    /// The upstream takes no batches, for this reason, and none of it took effect: each part is sent by itself.
+    /// The upstream does not support batches, for this reason. No part took effect; each part is sent as a separate
+    /// request.
     case unsupported(String)
 
-    /// Answers that one part may cause: 413, and those about a state that a part met.
+    /// The status codes with which a single part can make the upstream refuse the batch.
+    ///
+    /// These are 413, and the codes about the state of an entity.
     private static let splitting: Set<Int> = [409, 412, 413, 423, 424]
 
-    /// An answer to the whole never settles a part: it has no id, document, ETag, conflict or success for any of them.
+    /// Interprets the answer to a batch.
     ///
-    /// - Parameter answer: to the whole request.
+    /// An answer to the whole batch never settles a part, because its id, document, ETag, conflict or success belongs
+    /// to no part.
+    ///
+    /// - Parameter answer: the answer to the request that contains the batch.
     public init(_ answer: UpstreamAnswer, to batch: BatchRequest, now: Timestamp) {
         guard case .response(let response) = answer else {
-            // the gateway may refuse the batch for what none of the parts has
+            // the gateway may refuse to send the batch for a reason that no part has
             if case .refused(let reason) = answer {
                 self = .unsupported(reason)
             } else {
@@ -79,7 +86,8 @@ public enum BatchAnswer: Sendable {
         switch response.status {
         case 200...299: self = .parts(Self.parts(of: response, batch, now))
         case let status where batch.parts.count > 1 && Self.splitting.contains(status): self = .split
-        // the whole was deferred, refused for its credential, or has an unknown outcome: so has each part
+        // the whole batch was deferred, refused for its credential, or has an unknown outcome; the same is true of each
+        // part
         case 300...399, 401, 407, 408, 425, 429, 500, 502...599:
             var whole = UpstreamResponse(
                 status: response.status,
@@ -121,7 +129,7 @@ public enum BatchAnswer: Sendable {
         guard let status = answer.value(at: "/status")?.int64, (200...599).contains(status) else {
             return .unknown("the response for the part has no status")
         }
-        // a part that was not processed, since one that it depends on failed
+        // the part was not processed, because a part on which it depends failed
         if status == 424 { return .notSent("the batch ended before the part") }
         var response = UpstreamResponse(status: Int(status))
         let (headers, ambiguous) = Self.headers(answer)
@@ -136,7 +144,7 @@ public enum BatchAnswer: Sendable {
         return .response(response)
     }
 
-    /// The headers of a part, in lower case, without those that have two different values.
+    /// The headers of a part, in lower case, without headers that have two different values.
     private static func headers(
         _ answer: JSONValue
     ) -> (values: [ByteExactString: String], ambiguous: Set<ByteExactString>) {

@@ -2,14 +2,14 @@ import Crypto
 public import FoundationEssentials
 public import JSONText
 
-/// How an upstream takes several requests in one.
+/// An upstream's settings for batches, which are several requests in one.
 public struct UpstreamBatch: Sendable, Hashable {
-    /// Payload bytes of a batch at most, unless a single part has more.
+    /// The maximum number of payload bytes in a batch, unless a single part has more.
     static let maximumBytes = 1_048_576
 
     /// The path of batches below the base URL.
     @Exact public var path = "/$batch"
-    /// Parts of a batch at most, 2 to 1,000.
+    /// The maximum number of parts of a batch, 2 to 1,000.
     public var maxRequests = 100
 
     public init() {}
@@ -59,10 +59,11 @@ extension MemberKind<String> {
 }
 
 extension BatchRequest {
-    /// Groups mutations that are sent at the same time into the requests in which they are sent.
+    /// Groups mutations that are sent at the same time into requests.
     ///
-    /// A mutation of the built-in store is alone. Each attempt of a mutation halves the batches in which it may be, and so
-    /// does each answer that needs an operator. So a part that makes whole batches fail is soon sent by itself.
+    /// A mutation of the built-in store is alone in its group. Each attempt of a mutation halves the maximum size of
+    /// the batches that contain it, and so does each answer that needs an operator. So a part that makes whole batches
+    /// fail is soon sent alone.
     public static func groups(_ dispatches: [Dispatch], by batch: UpstreamBatch) -> [[Dispatch]] {
         var groups: [[Dispatch]] = []
         var (open, limit, size) = ([Dispatch](), 0, 0)
@@ -84,9 +85,10 @@ extension BatchRequest {
         return open.isEmpty ? groups : groups + [open]
     }
 
-    /// The key of the whole request, which no part has.
+    /// The key of the whole request, which differs from the keys of its parts.
     ///
-    /// An upstream repeats its answer to a key, so the key of a refused batch must not be that of a part.
+    /// An upstream repeats its answer to a key. If a batch with a part's key were refused, the part would get that
+    /// answer later.
     private var idempotencyKey: UUID {
         var hash = SHA256()
         for part in parts { withUnsafeBytes(of: part.idempotencyKey.uuid) { hash.update(bufferPointer: $0) } }
@@ -95,7 +97,7 @@ extension BatchRequest {
 
     /// The request to the upstream.
     ///
-    /// - Parameter first: the request of a part, for its user and its time limit.
+    /// - Parameter first: the request of a part; the batch is sent for the same user and with the same time limit.
     public func request(to batch: UpstreamBatch, like first: UpstreamRequest) -> UpstreamRequest {
         var request = UpstreamRequest(
             organization: first.organization,
@@ -115,7 +117,7 @@ extension BatchRequest {
 
 /// A harmless batch that shows whether an upstream takes batches: its parts only read.
 public struct BatchProbe: Sendable {
-    /// What the answer to the batch shows.
+    /// The result of a probe.
     public struct Finding: Sendable, Hashable {
         /// Nil if the answer does not show it.
         public let isSupported: Bool?
@@ -153,12 +155,12 @@ public struct BatchProbe: Sendable {
         let status = "it answered \(fetched.status)"
         switch BatchAnswer(.response(response), to: batch, now: Timestamp(microseconds: 0)) {
         case .unsupported where [402, 403].contains(fetched.status), .split where fetched.status != 413:
-            return Finding(isSupported: nil, detail: "\(status) to the batch, which does not show it")
+            return Finding(isSupported: nil, detail: "\(status) to the batch; its support of batches is unknown")
         case .unsupported, .split:
             return Finding(isSupported: false, detail: Self.unsupported(status, fetched.body))
         case .parts(let answers):
             guard (200...299).contains(fetched.status) else {
-                return Finding(isSupported: nil, detail: "\(status) to the batch, which does not show it")
+                return Finding(isSupported: nil, detail: "\(status) to the batch; its support of batches is unknown")
             }
             let isWhole = answers.allSatisfy { if case .response = $0 { true } else { false } }
             if isWhole {

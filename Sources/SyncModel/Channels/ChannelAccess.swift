@@ -1,9 +1,9 @@
 public import FoundationEssentials
 import JSONText
 
-/// The channels that users of an organization hold at this moment, as far as they were read.
+/// The channels that users of an organization hold at this moment.
 ///
-/// A user whose grants were not read holds the user's own channel alone.
+/// A user whose grants were not read holds only the user's own channel.
 public struct ChannelAccess: Sendable {
     private var grants: [UUID: [ChannelID: [ByteExactString: ChannelRole]]] = [:]
 
@@ -13,7 +13,7 @@ public struct ChannelAccess: Sendable {
         grants[user, default: [:]][channel, default: [:]][ByteExactString(source)] = role
     }
 
-    /// Replaces the grants that an entity makes.
+    /// Replaces the grants whose source is this entity.
     mutating func replace(_ granted: [GrantedChannel], of key: EntityKey) {
         let source = GrantSource.entity(key).text
         for user in grants.keys {
@@ -24,7 +24,7 @@ public struct ChannelAccess: Sendable {
         for grant in granted { load(grant.user, ChannelID(named: grant.channel), grant.role, from: source) }
     }
 
-    /// A user's strongest role on one of an entity's channels; nil without any.
+    /// A user's strongest role on one of an entity's channels; nil if the user holds none of them.
     func role(of user: UUID, on channels: [ChannelID]) -> ChannelRole? {
         if channels.contains(.of(user: user)) { return .write }
         guard let held = grants[user] else { return nil }
@@ -32,12 +32,13 @@ public struct ChannelAccess: Sendable {
     }
 }
 
-/// Where a grant comes from.
+/// The source of a grant.
 public enum GrantSource: Sendable, Hashable {
     case `operator`
-    /// A user who was joined into this one.
+    /// Another user who was joined into this user.
     case user(UUID)
-    /// The claim of an issuer's tokens, and the user whom the tokens name, who may have been joined into another.
+    /// The claim of an issuer's tokens, and the user whom the tokens name. That user may have been joined into another
+    /// user.
     case issuer(ByteExactString, of: UUID)
     case entity(EntityKey)
 
@@ -74,11 +75,11 @@ public enum GrantSource: Sendable, Hashable {
     }
 }
 
-/// An entity's channels as the database has them.
+/// An entity's channels as they are stored.
 public struct StoredPlace: Sendable, Hashable {
     /// The position of the entity's last change.
     public let position: Int64
-    /// Nil for an entity of a type without channels, and where templates have not been evaluated yet.
+    /// Nil for an entity of a type without channels, and for an entity whose templates have not been evaluated yet.
     public let channels: [ChannelID]?
 
     public init(position: Int64, channels: [ChannelID]?) {
@@ -94,7 +95,7 @@ struct ChannelMembership: Sendable {
     var grants: [GrantedChannel]?
     var stays = StayChanges()
 
-    /// Whether the entity has a type without channels, and had one before.
+    /// Whether the entity's type has no channels, and had none at the entity's last write.
     var isEmpty: Bool { channels == nil && storedChannels == nil && grants == nil && stays == StayChanges() }
 
     /// Keeps states small: planners copy them several times for each mutation, and most types have no channels.
@@ -106,9 +107,9 @@ struct ChannelMembership: Sendable {
 }
 
 extension EntityState {
-    /// The entity in the channels of its document, with the grants that it makes.
+    /// Returns the entity with the channels and grants that its document gives.
     ///
-    /// - Parameter rules: of its type; nil for a type without channels.
+    /// - Parameter rules: the rules of its type; nil for a type without channels.
     public func placed(by rules: ChannelRules?, _ key: EntityKey) -> EntityState {
         var placed = membership
         if let rules {
@@ -116,7 +117,7 @@ extension EntityState {
             // a tombstone stays in the channels of the last document
             if !isDeleted { placed.channels = rules.ids(document: document, id: id, owner: owner) }
             if isDeleted, channels == nil { placed.channels = [] }
-            // a deleted entity ends its grants, also those of settings that its type no longer has
+            // a deletion ends all of the entity's grants, even if its type's settings no longer have `grants`
             let mayGrant = isDeleted || !rules.grants.isEmpty
             placed.grants = mayGrant ? rules.granted(document: document, id: id, owner: owner) : nil
         } else {
@@ -135,7 +136,7 @@ extension EntityState {
 
     /// The channels that the entity was in when it was read.
     ///
-    /// An entity of a type that had no channels was in the channel that represents the type's visibility.
+    /// If the type had no channels then, this is the channel that represents the type's visibility.
     private func channelsBefore(_ former: Visibility?, _ after: [ChannelID]?) -> [ChannelID] {
         if let channels = stored?.channels { return channels }
         guard isStored, after != nil else { return [] }
@@ -143,7 +144,7 @@ extension EntityState {
     }
 }
 
-/// What a write of an entity changes in its stays.
+/// The changes that a write of an entity makes in its stays.
 public struct StayChanges: Sendable, Hashable {
     public var moved: [ChannelID] = []
     public var joined: [ChannelID] = []

@@ -4,8 +4,8 @@ import JSONText
 
 /// Identifies a channel of an organization: 16 bytes of the SHA-256 of its name.
 ///
-/// Rows and cursors have it in place of the name. No table has to assign numbers, so a writer that is the first to name
-/// a channel neither looks it up nor takes a lock.
+/// Rows and cursors contain it in place of the name. No table assigns numbers to names. So the first writer that uses a
+/// name needs neither a look-up nor a lock.
 public struct ChannelID: Sendable, Hashable, Comparable {
     public let uuid: UUID
 
@@ -19,7 +19,7 @@ public struct ChannelID: Sendable, Hashable, Comparable {
         uuid = UUID(uuid: hash)
     }
 
-    /// 32 digits; nil for other texts.
+    /// Reads 32 hexadecimal digits; nil for other texts.
     init?(hex text: Substring) {
         guard text.utf8.count == 32 else { return nil }
         let parts = [8, 4, 4, 4, 12].reduce(into: (rest: text, parts: [Substring]())) { split, count in
@@ -34,9 +34,10 @@ public struct ChannelID: Sendable, Hashable, Comparable {
 
     public static func < (left: ChannelID, right: ChannelID) -> Bool { left.uuid < right.uuid }
 
-    /// The channel that every user holds: entities of `visibility: "organization"` left it when their type changed.
+    /// The channel that every user holds.
     ///
-    /// No template gives its name, which is empty.
+    /// If a type changes from `visibility: "organization"`, its entities leave this channel. Its name is empty, so no
+    /// template gives it.
     public static let everyone = ChannelID(named: "")
 
     /// The channel that a user holds without a grant.
@@ -46,16 +47,16 @@ public struct ChannelID: Sendable, Hashable, Comparable {
 /// The names of channels.
 public enum ChannelName {
     public static let maximumBytes = 200
-    /// What names have, for errors.
+    /// The rule of valid names, for error messages.
     public static let bounds = "1 to \(maximumBytes) bytes without control characters"
-    /// Channels that an entity may be in.
+    /// The maximum number of channels of an entity.
     public static let limitOfEntity = 32
-    /// Channels that a pull may name.
+    /// The maximum number of channels that a pull names.
     public static let limitOfRequest = 100
-    /// Channels that a user may hold.
+    /// The maximum number of channels that a user holds.
     public static let limitOfUser = 10_000
 
-    /// 1 to 200 bytes without control characters.
+    /// Whether a name has 1 to 200 bytes and no control characters.
     public static func isValid(_ name: String) -> Bool {
         let bytes = name.utf8
         return (1...maximumBytes).contains(bytes.count) && bytes.allSatisfy { $0 >= 0x20 && $0 != 0x7f }
@@ -64,7 +65,7 @@ public enum ChannelName {
     public static func name(ofUser user: UUID) -> String { "user/" + user.lowercased }
 }
 
-/// What a user may do with the entities of a channel.
+/// The role of a user in a channel, which determines the user's rights to its entities.
 public enum ChannelRole: String, Sendable, Hashable, CaseIterable, Comparable {
     case read
     /// Includes reading.

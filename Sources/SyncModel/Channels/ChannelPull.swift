@@ -1,7 +1,8 @@
-/// One read of the feed for a user in an organization with channels. Pure.
+/// One read of the feed for a user in an organization with channels. It does no I/O.
 ///
-/// Product rule 28. A pull first applies the changes of the user's grants after the cursor's `grants`, one channel after
-/// the other, then shows the changes after its position. Each read is one ``Step``, whose rows are judged here.
+/// Product rule 28. The cursor's `grants` is the position up to which changes of the user's grants were applied. A pull
+/// first applies the later changes of grants, one channel after the other. Then it shows the feed's changes after the
+/// cursor's `position`. Each read is one ``Step``, and ``verdict(on:of:)`` evaluates its rows.
 public struct ChannelPull: Sendable {
     /// Nil at the beginning of a first pull.
     public let cursor: FeedCursor?
@@ -12,24 +13,26 @@ public struct ChannelPull: Sendable {
     private let filter: UInt64
     /// The channels that the request names; nil for all.
     private let requested: Set<ChannelID>?
-    /// Whether a request that names channels includes the entities outside channels, and those of the user's own channel.
+    /// Whether a request that names channels includes the entities without channels, and the entities in the user's own
+    /// channel.
     private let hasOthers: Bool
-    /// The channels that count now.
+    /// The channels that the user holds now and that the request includes.
     private let held: Set<ChannelID>
-    /// The channels that counted at the target of an application.
+    /// The channels that the user held at the target of an application and that the request includes.
     ///
-    /// One that the user gained later may be lost before its own turn: an entity that was kept for it would stay on the
-    /// device.
+    /// While a lost channel is applied, an entity is kept only for one of these channels. A channel that the user
+    /// gained after the target may be lost again before it is applied. An entity that was kept for it would then stay
+    /// on the device.
     private let lasting: Set<ChannelID>?
     public let step: Step
-    /// Up to here all changes of grants are applied when the step begins.
+    /// All changes of grants up to this position are applied when the step begins.
     private let grants: Int64
 
     /// The rows to read.
     public enum Step: Sendable, Hashable {
         /// A channel that the user lost or gained.
         case apply(FeedCursor.Application)
-        /// The changes behind the cursor's position.
+        /// The changes after the cursor's position.
         case changes
     }
 
@@ -78,9 +81,10 @@ public struct ChannelPull: Sendable {
             let before = counting(history.held(at: grants), requested)
             let after = counting(history.held(at: target), requested)
             let lost = before.subtracting(after).sorted().map { (isGain: false, channel: $0) }
-            // one that was lost in between may have been left out before, because it was not held when its turn came
+            // a channel that was lost and granted again in between: its earlier gain may not have been shown, because
+            // the user did not hold it when its turn came
             let again = before.intersection(after).filter { !history.holds($0, throughout: grants...target) }
-            // one that was lost again since then is not shown
+            // a gained channel that the user has since lost again is not shown
             let gained = after.subtracting(before).union(again).intersection(held).sorted()
                 .map { (isGain: true, channel: $0) }
             let due = (lost + gained).first { change in
@@ -104,7 +108,7 @@ public struct ChannelPull: Sendable {
         }
     }
 
-    /// Whether the cursor is of another user, whose grants were applied to the device.
+    /// Whether the cursor is that of another user, so that the device has this other user's grants.
     public var isOfOtherReader: Bool {
         guard let reader = cursor?.reader, reader != 0 else { return false }
         return reader != history.reader
@@ -120,7 +124,7 @@ public struct ChannelPull: Sendable {
         }
     }
 
-    /// Open stays are read behind this position of their entities' last changes.
+    /// An open stay is read if its entity's last change is after this position.
     public var after: Int64 {
         switch step {
         case .apply(let application): application.position
@@ -128,15 +132,15 @@ public struct ChannelPull: Sendable {
         }
     }
 
-    /// Open stays are read up to this position.
+    /// An open stay is read if its entity's last change is at or before this position.
     public var upTo: Int64 {
         if case .apply(let application) = step, application.isGain { return cursor?.position ?? 0 }
         return .max
     }
 
-    /// Ended stays are read behind this position; nil for none.
+    /// Ended stays are read after this position; nil if none are read.
     ///
-    /// During a first pull the device has nothing that was left before it began.
+    /// During a first pull, stays that ended before the pull began are not read: the device did not get their entities.
     public var endedAfter: Int64? {
         switch step {
         case .apply(let application):
@@ -145,16 +149,16 @@ public struct ChannelPull: Sendable {
         }
     }
 
-    /// Whether entities are read that are seen without channels.
+    /// Whether the step also reads the entities that the user sees without holding a channel.
     public var includesOthers: Bool { step == .changes && hasOthers }
 
     // MARK: - What a row means
 
     /// An entity as it is now.
     public struct Presence: Sendable {
-        /// Nil for an entity that is seen without channels.
+        /// Nil for an entity of a type without channels.
         public let channels: [ChannelID]?
-        /// Whether the user sees it without channels.
+        /// For an entity of a type without channels: whether the user sees it.
         public let isSeenWithout: Bool
         public let isDeleted: Bool
 
@@ -190,7 +194,7 @@ public struct ChannelPull: Sendable {
     public func verdict(on stay: Stay, of presence: Presence?) -> Verdict {
         let isLoss = if case .apply(let application) = step { !application.isGain } else { false }
         if !isLoss, stay.leftAt == nil, held.contains(stay.channel), let presence {
-            // a gained channel is new to the device: it has no entity that was deleted before
+            // a gained channel is new to the device, so the device has none of its deleted entities
             return step != .changes && presence.isDeleted ? .skip : .show
         }
         guard !sees(presence), history.sawStay(in: stay.channel, from: stay.joinedAt, to: stay.leftAt) else {
@@ -207,12 +211,12 @@ public struct ChannelPull: Sendable {
 
     // MARK: - The next cursor
 
-    /// The cursor after the step's rows up to a position were judged.
+    /// Returns the cursor after the step's rows have been evaluated.
     ///
     /// - Parameters:
-    ///   - examined: nil if there are no further rows.
-    ///   - end: the feed's end when the rows were read; since ``init(after:epoch:asOf:_:filter:requested:)`` the
-    ///     user's grants have not changed.
+    ///   - examined: the position of the last evaluated row; nil if there are no further rows.
+    ///   - end: the feed's end when the rows were read. The user's grants have not changed since
+    ///     ``init(after:epoch:asOf:_:filter:requested:others:)``.
     public func next(examined: Int64?, end: Int64) -> FeedCursor {
         var next = FeedCursor(
             epoch: epoch,
@@ -226,7 +230,7 @@ public struct ChannelPull: Sendable {
         case .apply(var application):
             next.position = cursor?.position ?? 0
             next.head = cursor?.head ?? 0
-            // without further rows, the channel is done up to the end
+            // without further rows, the channel is applied completely
             application.position = examined ?? .max
             next.application = application
         case .changes:

@@ -70,7 +70,7 @@ extension MemberKind<[ContentGrant]> {
 }
 
 extension ChannelRules {
-    /// Reads the stored forms, which were checked when they were set.
+    /// Reads the stored forms, which were validated when they were set.
     package init(storedChannels: JSONValue, storedGrants: JSONValue) {
         var report = MemberReport()
         channels = MemberKind.channelTemplates.read(storedChannels, at: "/channels", &report) ?? []
@@ -79,13 +79,13 @@ extension ChannelRules {
 }
 
 extension EntityType {
-    /// Whether entities of the type have to be evaluated after its settings change to `next`.
+    /// Whether entities of the type must be evaluated again after its settings change to `next`.
     public func needsEvaluation(as next: EntityType) -> Bool {
         isInUse && (visibility == .channels || next.visibility == .channels)
             && (visibility != next.visibility || channels != next.channels)
     }
 
-    /// Why the type's visibility does not fit its channels and grants; nil if it does.
+    /// The reason why the type's visibility does not fit its channels and grants; nil if it fits.
     public var channelProblem: ProblemDetail? {
         if visibility == .channels, channels.channels.isEmpty {
             let detail = "visibility is channels, so channels must have at least one template"

@@ -1,7 +1,7 @@
 public import FoundationEssentials
 import JSONText
 
-/// A text with places in braces: `{id}`, `{owner}`, or a JSON Pointer into the document.
+/// A text with placeholders in braces: `{id}`, `{owner}`, or a JSON Pointer into the document.
 public struct ChannelTemplate: Sendable, Hashable {
     private enum Part: Sendable, Hashable {
         case text(ByteExactString)
@@ -10,16 +10,16 @@ public struct ChannelTemplate: Sendable, Hashable {
         case pointer(ByteExactString)
     }
 
-    /// Bytes of a template.
+    /// The maximum size of a template in bytes.
     static let maximumBytes = 400
-    /// Places in braces.
+    /// The maximum number of placeholders.
     static let maximumPlaces = 8
 
-    /// As it was written.
+    /// The template as it was written.
     @Exact public private(set) var text: String
     private let parts: [Part]
 
-    /// - Throws: why the text is no template.
+    /// - Throws: the reason why the text is not a template.
     public init(_ text: String) throws(Malformed) {
         guard (1...Self.maximumBytes).contains(text.utf8.count) else {
             throw Malformed("a template has 1 to \(Self.maximumBytes) bytes")
@@ -45,7 +45,7 @@ public struct ChannelTemplate: Sendable, Hashable {
         self.parts = parts
     }
 
-    /// Why a text is no template.
+    /// The reason why a text is not a template.
     public struct Malformed: Error {
         public let detail: String
         init(_ detail: String) { self.detail = detail }
@@ -68,12 +68,12 @@ public struct ChannelTemplate: Sendable, Hashable {
         }
     }
 
-    /// Whether each name of a channel contains the entity's own id.
+    /// Whether every channel name that the template gives contains the entity's own id.
     var namesItself: Bool { parts.contains(.id) }
 
     /// The names that the template gives for a document, in order.
     ///
-    /// - Parameter limit: names after which it stops.
+    /// - Parameter limit: the number of names after which it stops.
     func names(of subject: ChannelSubject, limit: Int) -> [String] {
         var names = [""]
         for part in parts {
@@ -95,13 +95,13 @@ public struct ChannelTemplate: Sendable, Hashable {
     }
 }
 
-/// An entity as templates see it.
+/// The values of an entity that templates and grants use.
 struct ChannelSubject {
     let id: ServerID
     let owner: UUID
     let document: JSONValue
 
-    /// The ids at a pointer: one for a value, one for each element of an array.
+    /// The ids at a pointer: one for a single value, one for each element of an array.
     func values(at pointer: String, limit: Int) -> [String] {
         guard let value = document.value(at: pointer) else { return [] }
         if let elements = value.elements {
@@ -111,18 +111,18 @@ struct ChannelSubject {
     }
 }
 
-/// How the entities of a type are in channels and grant channels.
+/// The rules that put a type's entities into channels, and by which these entities grant channels.
 public struct ChannelRules: Sendable, Hashable {
-    /// Templates of a type.
+    /// The maximum number of templates of a type.
     public static let maximumTemplates = 16
-    /// Rules by which a type grants channels.
+    /// The maximum number of rules by which a type grants channels.
     public static let maximumGrants = 8
-    /// Grants of one entity: users times channels.
+    /// The maximum number of grants of one entity: users times channels.
     public static let limitOfGrants = 200
 
     public var channels: [ChannelTemplate]
     public var grants: [ContentGrant]
-    /// The visibility of the type before it had channels; nil if it always had.
+    /// The visibility of the type before it had channels; nil if it always had channels.
     var former: Visibility?
 
     public init(channels: [ChannelTemplate] = [], grants: [ContentGrant] = []) {
@@ -132,7 +132,7 @@ public struct ChannelRules: Sendable, Hashable {
 
     /// The names of an entity's channels, each once, in the order of the templates.
     ///
-    /// One more than an entity may be in, if there are more.
+    /// If an entity would be in more channels than the limit, one name more than the limit is returned.
     public func names(document: [UInt8]?, id: ServerID, owner: UUID) -> [String] {
         guard !channels.isEmpty, let subject = Self.subject(document, id, owner) else { return [] }
         let limit = ChannelName.limitOfEntity + 1
@@ -147,12 +147,12 @@ public struct ChannelRules: Sendable, Hashable {
         return names
     }
 
-    /// The channels of an entity; the first 32 if there are more.
+    /// The channels of an entity; the first ``ChannelName/limitOfEntity`` if there are more.
     func ids(document: [UInt8]?, id: ServerID, owner: UUID) -> [ChannelID] {
         names(document: document, id: id, owner: owner).prefix(ChannelName.limitOfEntity).map(ChannelID.init(named:))
     }
 
-    /// The grants that a living entity makes, each user and channel once with the stronger role.
+    /// The grants that a living entity makes. Each user and channel occurs once, with the stronger role.
     public func granted(document: [UInt8]?, id: ServerID, owner: UUID) -> [GrantedChannel] {
         guard !grants.isEmpty, let subject = Self.subject(document, id, owner) else { return [] }
         var granted: [GrantedChannel] = []
@@ -178,9 +178,9 @@ public struct ChannelRules: Sendable, Hashable {
     }
 }
 
-/// How the entities of a type grant channels to users.
+/// A rule by which the entities of a type grant channels to users.
 public struct ContentGrant: Sendable, Hashable {
-    /// A JSON Pointer to the id of a user, or to several.
+    /// A JSON Pointer to the id of a user, or to an array of ids.
     @Exact public var user: String
     public var channels: [ChannelTemplate]
     public var role: ChannelRole

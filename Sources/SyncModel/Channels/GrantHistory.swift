@@ -7,7 +7,7 @@ public struct ChannelGrant: Sendable, Hashable {
     public let role: ChannelRole
     /// The position from which the user holds it.
     public let since: Int64
-    /// The position from which the grant no longer counts; nil while it lasts.
+    /// The position from which the grant is no longer valid; nil while it lasts.
     public let until: Int64?
 
     public init(channel: ChannelID, role: ChannelRole, since: Int64, until: Int64? = nil) {
@@ -22,10 +22,11 @@ public struct ChannelGrant: Sendable, Hashable {
 
 /// A user's grants, present and past.
 ///
-/// Channels whose grants all ended at or below the feed's horizon may be missing: no cursor reaches back to them. An
-/// earlier grant of a channel that was granted again is needed, for devices were not given its end.
+/// Channels whose grants all ended at or below the feed's horizon may be missing: no cursor reaches back to them. If a
+/// channel was granted again, its earlier grants are included, because devices may not have received the end of those
+/// grants.
 public struct GrantHistory: Sendable {
-    /// Held without a grant, at all times.
+    /// The channels that the user holds at all times, without a grant.
     let always: Set<ChannelID>
     private let grants: [ChannelID: [ChannelGrant]]
     /// A hash of the user, for cursors.
@@ -61,7 +62,7 @@ public struct GrantHistory: Sendable {
 
     /// Whether the user held the channel at some time while an entity was in it.
     ///
-    /// - Parameter leftAt: nil while the entity is in it.
+    /// - Parameter leftAt: nil while the entity is in the channel.
     func sawStay(in channel: ChannelID, from joinedAt: Int64, to leftAt: Int64?) -> Bool {
         if always.contains(channel) { return true }
         return grants[channel]?.contains { grant in
@@ -81,7 +82,7 @@ public struct TokenChannels: Sendable, Hashable {
     /// Identifies the names and the role.
     public let digest: UUID
 
-    /// Leaves out texts that are no names of channels.
+    /// Omits texts that are not valid names of channels.
     public init(_ names: [String], _ role: ChannelRole, issuedAt: Int64) {
         let valid = Set(names.lazy.filter(ChannelName.isValid).map { ByteExactString($0) })
         self.names = valid.sorted { $0.string.utf8.lexicographicallyPrecedes($1.string.utf8) }
@@ -91,19 +92,19 @@ public struct TokenChannels: Sendable, Hashable {
         digest = ChannelID(named: ([role.rawValue] + self.names.map(\.string)).joined(separator: "\n")).uuid
     }
 
-    /// The position of a token's channels among those of a user's other tokens of the issuer.
+    /// The result of comparing a token's channels with those of the user's newest known token of the same issuer.
     public enum Order: Sendable, Hashable {
         /// A newer token was seen before.
         case outdated
         case applied
-        /// The same channels in a newer token.
+        /// A newer token with the same channels and role.
         case renewed
         case changed
     }
 
     /// - Parameters:
     ///   - issuedAt: when the newest known token was created.
-    ///   - digest: identifies its channels.
+    ///   - digest: identifies the channels and role of that token.
     public func order(after issuedAt: Int64, _ digest: UUID) -> Order {
         if self.issuedAt < issuedAt { return .outdated }
         if digest != self.digest { return .changed }

@@ -1,6 +1,6 @@
 /// Finds numbers that a device has not assigned to one of its entities yet.
 public struct FreeNumbers: Sendable {
-    /// The count of numbers in use that are read in addition to the numbers that may be needed.
+    /// The number of used numbers that are read in addition to as many as are needed.
     ///
     /// Gaps after the numbers that were read stay unused.
     public static let slack = 1_000
@@ -33,7 +33,7 @@ public struct FreeNumbers: Sendable {
     /// The next number that the device would assign; nil if no number is left.
     public var start: Int64? { base ?? Self.next(after: highest) }
 
-    /// Whether a number is certain to be free.
+    /// Whether a number is known to be free.
     func contains(_ number: Int64) -> Bool {
         guard let start, number >= start, !isTaken(number) else { return false }
         return isWhole || taken.last.map { number < $0 } ?? false

@@ -25,8 +25,8 @@ public struct LocalID: Sendable, Hashable, Comparable {
 
     /// The UUID under which a mapping keeps the server id of a deleted entity.
     ///
-    /// Only the comparison of a repeat with the first push finds that mapping, so the device may use the number again.
-    /// The UUID is the hash of a prefix and the values that ``clientID(on:)`` hashes.
+    /// That mapping is used only to compare a repeat with the first push, so the device may use the number again. The
+    /// UUID is the hash of a prefix and the values that ``clientID(on:)`` hashes.
     public func retiredID(on device: UUID) -> UUID { hash(on: device, prefix: Self.retiredPrefix) }
 
     /// The prefix that ``retiredID(on:)`` hashes, in ASCII.
@@ -85,10 +85,11 @@ extension EntityType {
 }
 
 extension ContentRules {
-    /// Checks that relations contain ids.
+    /// Checks that relations contain valid ids.
     ///
-    /// Relations to a type with device ids contain 64-bit integers of the device, or permanent ids as strings.
-    /// Relations to other types may contain any value, as elsewhere in a payload.
+    /// A relation to a type with device ids contains 64-bit integers of the device, or permanent ids as strings. A
+    /// relation to another registered type may contain any value. A relation to an unregistered type must not contain a
+    /// 64-bit integer.
     static func checkRelations(_ payload: JSONValue?, in type: EntityType) throws(Violation) {
         guard let payload, !type.relations.isEmpty else { return }
         var count = 0
@@ -97,7 +98,7 @@ extension ContentRules {
             switch place.relation.idSpace {
             case .mapped, .shared: continue
             case nil:
-                // if the type were registered with device ids later, the number would mean another entity on each
+                // if the type were registered with device ids later, the number would identify another entity on each
                 // device
                 guard place.value.int64 != nil else { continue }
                 let detail = "refers to '\(name)', which is not a registered entity type of this organization"
@@ -136,8 +137,8 @@ public struct PushLocalIDs: Sendable {
     public private(set) var named: [UUID: LocalID] = [:]
     /// The device ids of creates.
     ///
-    /// If a pull assigned one of these ids, the device has not applied that pull: it would not create an entity under
-    /// an id that is in use.
+    /// If a pull assigned one of these ids, the device has not applied that pull. Otherwise it would not create an
+    /// entity under an id that is in use.
     public private(set) var created: Set<UUID> = []
 
     /// A push without device ids.
@@ -155,7 +156,7 @@ public struct PushLocalIDs: Sendable {
             types[entry.index] = type
             let found = type.localReferences(in: mutation.payload, on: push.deviceID)
             guard !found.isEmpty else { continue }
-            // an entry that has too many ids by itself is refused for that reason
+            // an entry with too many ids is refused for that reason
             guard found.count <= LocalReference.limit else { continue }
             guard found.count <= room else {
                 crowded.insert(entry.index)

@@ -6,7 +6,7 @@
 /// The caller adds each change in the feed's order, adds the numbers that the device has, assigns numbers to the
 /// ``wanted`` entities, and then writes the page.
 public struct PullPlanner: Sendable {
-    /// An entity of a type with device ids that the page names.
+    /// An entity on the page whose type has device ids.
     public struct Name: Sendable, Hashable {
         /// The index in ``types``.
         public let type: Int
@@ -14,14 +14,14 @@ public struct PullPlanner: Sendable {
         public let entity: Int
     }
 
-    /// The entities of one type with device ids that the page names.
+    /// The entities of one type with device ids that occur on the page.
     public struct NamedType: Sendable {
         public let name: String
         /// Each entity once, in order of appearance.
         public fileprivate(set) var ids: [ServerID] = []
         /// The device's numbers of ``ids``; nil for an entity without a number.
         public fileprivate(set) var numbers: [Int64?] = []
-        /// Indices of the entities that get a number, in the order in which they get it.
+        /// The indices of the entities that get a number, in the order of assignment.
         public fileprivate(set) var wanted: [Int] = []
         fileprivate var places: [ByteExactString: Int] = [:]
     }
@@ -43,7 +43,7 @@ public struct PullPlanner: Sendable {
         let isDeleted: Bool
     }
 
-    /// The named entities, by type.
+    /// The entities whose types have device ids, by type.
     public private(set) var types: [NamedType] = []
     /// The assignments, in the order in which they were made.
     public private(set) var assignments: [Assignment] = []
@@ -51,7 +51,7 @@ public struct PullPlanner: Sendable {
     private var entries: [Entry] = []
     private var targets: [Name] = []
     private let counters: [ByteExactString: Int64?]
-    /// The highest number that the page shows and that the device had before, by type.
+    /// The highest number that the page shows and that the device already had, by type.
     private var shown: [ByteExactString: Int64] = [:]
     /// The next number that the device would assign, by type.
     ///
@@ -94,8 +94,8 @@ public struct PullPlanner: Sendable {
     /// Adds a change.
     ///
     /// - Parameters:
-    ///   - name: the changed entity; nil if its type has no device ids, or if it does not need to be named.
-    ///   - targets: the entities of types with device ids in its document's relations, in order.
+    ///   - name: the changed entity; nil if its type has no device ids, or if it needs no number.
+    ///   - targets: the entities to which its document's relations refer and whose types have device ids, in order.
     public mutating func add(_ name: Name?, isDeleted: Bool, targets: [Name] = []) {
         entries.append(Entry(name: name, isDeleted: isDeleted))
         self.targets += targets
@@ -109,7 +109,7 @@ public struct PullPlanner: Sendable {
         for type in types { starts.append((starts.last ?? 0) + type.ids.count) }
         var type = 0
         for (number, place) in zip(numbers, places) {
-            // the places arrive type by type
+            // the places usually arrive type by type
             if type < starts.count, place < (type > 0 ? starts[type - 1] : 0) { type = 0 }
             while type < starts.count, place >= starts[type] { type += 1 }
             guard type < starts.count, place >= 0 else { return }
@@ -158,8 +158,8 @@ public struct PullPlanner: Sendable {
     /// Assigns numbers.
     ///
     /// - Parameters:
-    ///   - free: the numbers of each ``open`` type.
-    ///   - rivals: pages that the device pulled before and has not confirmed.
+    ///   - free: for each ``open`` type, the numbers that are not in use.
+    ///   - rivals: earlier pages that the device has not confirmed.
     /// - Throws: `validation_failed` if a type has too few numbers left.
     public mutating func assign(_ free: [ByteExactString: FreeNumbers], _ rivals: UnconfirmedPages = UnconfirmedPages())
         throws(Problem)
@@ -172,7 +172,8 @@ public struct PullPlanner: Sendable {
             }
             var (next, used) = (numbers.startIndex, Set<Int64>())
             for entity in type.wanted {
-                // a number that the entity was given before is not given to another entity
+                // a number that an unconfirmed page assigned to this entity is used again, because no other entity may
+                // get it
                 let own = rivals.given(type.name, to: type.ids[entity]).first { number in
                     number < numbers[next] && free.contains(number) && !used.contains(number)
                 }

@@ -4,31 +4,32 @@ public import JSONText
 ///
 /// `{"since":CURSOR|null,"limit":500,"wait":0,"next_local_ids":{"task":2}}`
 public struct PullRequest: Sendable {
-    /// Changes on a page, unless the caller specifies another limit.
+    /// The maximum number of changes on a page if the caller specifies no limit.
     public static let defaultLimit = 500
     /// The longest `wait`, in seconds.
     public static let longestWait: Int64 = 60
-    /// Types whose counters one pull may hold.
+    /// The maximum number of types whose counters one pull contains.
     public static let typeLimit = 1_000
 
     /// `next` of the previous page; nil starts at the beginning.
     public private(set) var since: String?
     /// 1 to 1,000.
     public private(set) var limit = Self.defaultLimit
-    /// Seconds to wait for a change to show.
+    /// The time to wait for a change, in seconds.
     public private(set) var wait = 0
     /// The channels to which the pull is restricted; nil for all that the user sees.
     public private(set) var channels: [String]?
-    /// Whether a pull restricted to channels includes the entities outside channels, and those of the user's own channel.
+    /// Whether a pull restricted to channels includes the entities without channels, and the entities in the user's own
+    /// channel.
     public private(set) var includesOthers = false
-    /// `next` of the newest page that the device has, of any filter; nil if that is ``since``.
+    /// The cursor `next` of the newest page that the device has, of any filter; nil if that is ``since``.
     ///
-    /// Pages number entities one after another, so a device with several cursors confirms the newest page, not the one
-    /// behind which it pulls.
+    /// The pages of all filters assign numbers from the same counters. So a device with several cursors confirms the
+    /// newest page, which can be another page than the one from whose cursor it pulls.
     public private(set) var received: String?
     /// The number that the device would assign to its next new entity, by entity type.
     ///
-    /// Nil if the device does not have this number, or has no number left.
+    /// A value of nil means that the device does not keep this counter, or has no number left.
     public private(set) var nextLocalIDs: [ByteExactString: Int64?] = [:]
 
     /// Reads a body, which may be empty.
@@ -137,27 +138,24 @@ public struct PullRequest: Sendable {
     }
 }
 
-/// A member of a type's documents with ids of other entities.
+/// A member of a type's documents that contains an id, or an array of ids, of other entities.
 ///
-/// It contains an id or an array of ids (specification 002 (docs/spec), "Object Relations and IDs").
-/// The gateway translates ids of types
-/// with device ids there, and nowhere else.
+/// See specification 002 (docs/spec), "Object Relations and IDs". The gateway translates ids of types with device ids
+/// in relations, and nowhere else.
 public struct Relation: Sendable, Hashable {
     public static let limit = 100
     public static let maximumNameBytes = 200
 
     /// A top-level member of the document.
     @Exact public private(set) var member: String
-    /// The type of the entity that it refers to.
+    /// The type of the entities to which the relation refers.
     @Exact public private(set) var entityType: String
-    /// That type's id space; nil while the type is not registered.
+    /// The id space of ``entityType``; nil while that type is not registered.
     public var idSpace: IDSpace?
-    /// What happens when such an entity is deleted.
+    /// The action if such an entity is deleted.
     public var onDelete: DeletionRule
 
-    /// Whether a relation may have that name.
-    ///
-    /// 1 to ``maximumNameBytes`` bytes without control characters.
+    /// Whether a relation may have this name: 1 to ``maximumNameBytes`` bytes without control characters.
     public static func isValidMember(_ name: String) -> Bool {
         let bytes = name.utf8
         return !bytes.isEmpty && bytes.count <= maximumNameBytes && bytes.allSatisfy { $0 >= 0x20 && $0 != 0x7f }
@@ -172,7 +170,7 @@ public struct Relation: Sendable, Hashable {
 }
 
 extension EntityType {
-    /// Reads the stored form: `{"folderId":"folder"}`, checked when it was written.
+    /// Reads the stored form: `{"folderId":"folder"}`, which was validated when it was written.
     ///
     /// - Parameter rules: the rules of relations that do not have the default, `{"folderId":"cascade"}`.
     public static func relations(stored json: JSONValue, rules: JSONValue? = nil) -> [Relation] {
@@ -205,7 +203,7 @@ extension EntityType {
 extension JSONValue {
     /// The values in some relations of a document, in document order.
     ///
-    /// Each value, or each element of an array. Nulls are left out.
+    /// An array gives one value for each element. Nulls are omitted.
     public func values(in relations: [Relation]) -> [RelatedValue] {
         guard !relations.isEmpty, let members else { return [] }
         var found: [RelatedValue] = []
@@ -226,12 +224,12 @@ extension JSONValue {
 /// One value in a relation.
 public struct RelatedValue: Sendable {
     public let relation: Relation
-    /// An id or, in an invalid payload, another value. Not null.
+    /// An id or, in an invalid payload, another value. Never null.
     public let value: JSONValue
-    /// The index where the relation is an array.
+    /// The index in the array; nil if the relation contains a single value.
     public let place: Int?
 
-    /// Its place in the document (RFC 6901).
+    /// The JSON Pointer to the value in the document (RFC 6901).
     public var pointer: String {
         let member = JSONPointer().appending(member: relation.member).text
         return place.map { "\(member)/\($0)" } ?? member

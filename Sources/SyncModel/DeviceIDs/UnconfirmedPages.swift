@@ -1,7 +1,7 @@
 /// The assignments of pages that the device has not confirmed.
 ///
-/// A device repeats a pull whose response was lost, and an old pull may arrive again, so there may be several such
-/// pages. The device has applied at most one of these pages. If the device may have applied a page, a new page must not
+/// A device repeats a pull whose response was lost, and an old pull may arrive again. So there may be several such
+/// pages, of which the device has applied at most one. If the device may have applied a page, a new page must not
 /// assign the same number to another entity. Otherwise a push that uses the number could refer to either entity.
 public struct UnconfirmedPages: Sendable {
     public struct Page: Sendable {
@@ -27,11 +27,11 @@ public struct UnconfirmedPages: Sendable {
         }
     }
 
-    /// Pages that the device cannot have applied, or from which it has already continued.
+    /// Pages that the device cannot have applied, or from whose cursor it has already pulled again.
     ///
     /// Their assignments are not valid unless the device pulls from their cursor later.
     public private(set) var superseded: [Int64] = []
-    /// Pages that the device pulled in the same state.
+    /// Pages that the device pulled from the same cursor and with the same counters.
     private var equals: [Page] = []
     private var owners: [ByteExactString: [Int64: ByteExactString]] = [:]
     private var numbers: [ByteExactString: [ByteExactString: [Int64]]] = [:]
@@ -61,7 +61,7 @@ public struct UnconfirmedPages: Sendable {
     /// Whether a page is older than the state that the device's request shows.
     ///
     /// Counters and page numbers only grow. A device with higher numbers has not applied the page, or has continued
-    /// from it. A device with lower numbers sent this request earlier, or was restored from a backup.
+    /// from it. A device with lower numbers sent this request before the page, or was restored from a backup.
     private static func isOlder(_ page: Page, _ base: Int64, _ counters: [ByteExactString: Int64]) -> Bool {
         if page.base != base { return page.base < base }
         let common = Set(page.counters.keys).intersection(counters.keys)
@@ -69,7 +69,7 @@ public struct UnconfirmedPages: Sendable {
         return common.contains { page.counters[$0] ?? 0 < counters[$0] ?? 0 }
     }
 
-    /// The page that made the same assignments in the same state, if any.
+    /// The page that made the same assignments from the same cursor and counters; nil without such a page.
     ///
     /// Such a page need not be stored twice.
     public func page(with assignments: [PullPlanner.Assignment]) -> Int64? {
@@ -86,9 +86,9 @@ public struct UnconfirmedPages: Sendable {
     func given(_ type: String, to entity: ServerID) -> [Int64] { numbers[type]?[entity.text]?.sorted() ?? [] }
 }
 
-/// The state of a page that assigned device ids, when the device pulls from the page's cursor.
+/// The state of a page's assignments of device ids when the device pulls from the page's cursor.
 ///
-/// Its assignments are tentative.
+/// Until then, the assignments are tentative.
 public enum PageState: Sendable, Hashable {
     /// The pull confirms the page's assignments.
     case outstanding

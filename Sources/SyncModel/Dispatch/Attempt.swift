@@ -13,7 +13,7 @@ struct Attempt {
     var mutation: QueuedMutation { dispatch.mutation }
 
     func outcome(of response: UpstreamResponse) -> Outcome {
-        // it is about no part alone: no rule applies, and no part is rejected
+        // the answer is about the whole batch: no rule applies, and no part is rejected because of it
         if response.isOfBatch { return response.mayNeedOperator ? held(response) : usualOutcome(of: response) }
         let json = response.json ?? response.unkeptJSON
         if response.isCutOff, json == nil, upstream.readsBody(of: response.status) {
@@ -26,7 +26,7 @@ struct Attempt {
         return usualOutcome(of: response)
     }
 
-    /// The result of an answer about which no rule decides.
+    /// The result of an answer to which no operator's rule applies.
     private func usualOutcome(of response: UpstreamResponse) -> Outcome {
         switch response.status {
         case 200...299: succeeded(response)
@@ -58,7 +58,7 @@ struct Attempt {
         }
     }
 
-    /// An answer without the body by which rules decide about it.
+    /// The result of an answer that is incomplete, so that rules cannot be applied to its body.
     private func lost(_ response: UpstreamResponse) -> Outcome {
         var outcome = again(.unreachable, response.words + ", but the response is incomplete", nil)
         outcome.isOutcomeUnknown = true
@@ -73,13 +73,13 @@ struct Attempt {
         outcome.responseBody = response.json
         let shown = entity(in: response)
         if mutation.operation == .create {
-            // a create that overrides an entity, or whose client chose the id, has the id
+            // the id is known if the create overrides an entity, or if the client chose the id
             guard let id = dispatch.serverID ?? shown?.id ?? located(response) else { return unnamed(response) }
             outcome.serverID = id
         }
         guard let id = outcome.serverID else { return outcome }
         var response = response
-        // the state is still to come
+        // a 202 does not have the ETag of the new state, because the request has not taken effect yet
         if response.status == 202 { response.etag = nil }
         let evidence = UpstreamEvidence(about: id, of: mutation, request, response, shown)
         outcome.etag = evidence.etag
@@ -88,7 +88,7 @@ struct Attempt {
         return outcome
     }
 
-    /// - Parameter document: where a conflict's document is; nil for the usual place.
+    /// - Parameter document: the pointer to a conflict's document; nil for the usual place.
     private func entity(in response: UpstreamResponse, document: String? = nil) -> UpstreamEntity? {
         let idPointer = upstream.answerIDPointer
         guard let document else {
@@ -121,7 +121,7 @@ struct Attempt {
 
     /// The outcome of a create that took effect, but whose response lacks the new id.
     ///
-    /// A truncated response is requested again. With a complete one a person has to decide
+    /// If the response was truncated, the request is repeated. If it was complete, a person must decide
     /// (``SettleSubject/mayHaveTakenEffect``).
     private func unnamed(_ response: UpstreamResponse) -> Outcome {
         if response.isCutOff { return lost(response) }
@@ -175,7 +175,8 @@ struct Attempt {
 
     /// Retries after a pause, or gives up when all attempts are spent.
     ///
-    /// - Parameter reason: without the upstream's body, which only `last_error` and `response` hold.
+    /// - Parameter reason: the error's text, without the upstream's body, which is stored only in `last_error` and
+    ///   `response`.
     func again(_ kind: Outcome.Kind, _ reason: String, _ response: UpstreamResponse? = nil) -> Outcome {
         var outcome = Outcome(.pending, kind, of: dispatch, isOpen: true)
         outcome.lastError = response.map(words) ?? reason
@@ -194,9 +195,10 @@ struct Attempt {
         return outcome
     }
 
-    /// Keeps the hold: a missing response does not show the cause of earlier ones.
+    /// The outcome of a request without a response. The hold is kept.
     ///
-    /// They may have been caused by the operator's configuration or by the mutation itself.
+    /// A missing response does not show whether the operator's configuration or the mutation itself caused earlier
+    /// responses.
     func notAnswered(_ reason: String) -> Outcome {
         var outcome = again(.unreachable, reason)
         if outcome.status == .pending { outcome.hold = mutation.hold }
@@ -209,7 +211,7 @@ struct Attempt {
         return outcome
     }
 
-    /// Holds the mutation: the operator may be the cause.
+    /// Holds the mutation, because the operator's configuration may be the cause.
     ///
     /// As long as that is possible, no attempt is spent.
     private func held(_ response: UpstreamResponse) -> Outcome {
@@ -223,10 +225,10 @@ struct Attempt {
         return outcome
     }
 
-    /// The upstream rejects this mutation while it accepts requests of others.
+    /// The outcome if the upstream rejects this mutation while it accepts other requests.
     ///
-    /// Such a response does not describe an earlier attempt, because it need not come from the component that processes
-    /// requests.
+    /// Such a response does not show the outcome of an earlier attempt, because a component in front of the upstream's
+    /// API may have sent it.
     private func rejectedAlone(_ response: UpstreamResponse) -> Outcome {
         var outcome = failed(
             .upstreamRejected,
@@ -239,7 +241,7 @@ struct Attempt {
 
     // MARK: - Not sent
 
-    /// The gateway itself refuses to send the mutation, however often it is retried.
+    /// The outcome if the gateway refuses to send the mutation, and would refuse each retry.
     ///
     /// No attempt is spent, and the lane continues.
     func refused(_ reason: String) -> Outcome {
@@ -249,7 +251,7 @@ struct Attempt {
         return outcome
     }
 
-    /// The upstream's settings let the gateway send nothing.
+    /// The outcome if the upstream's settings are incomplete, so that nothing can be sent.
     ///
     /// The lane waits, as in an organization without an upstream, and no attempt is spent.
     func unready(_ reason: String) -> Outcome {
@@ -268,8 +270,8 @@ struct Attempt {
 
     /// The text for `last_error`.
     ///
-    /// "Error message or server response body from the most recent failed attempt"
-    /// (specification 001 (docs/spec), `last_error`).
+    /// Specification 001 (docs/spec), `last_error`: "Error message or server response body from the most recent failed
+    /// attempt".
     private func words(_ response: UpstreamResponse) -> String {
         guard let json = response.json else { return response.words }
         return response.words + ": " + String(decoding: json.prefix(1_000), as: UTF8.self)
@@ -283,7 +285,7 @@ extension UpstreamResponse {
     }
 }
 
-/// The outcomes of a mutation that met another writer's state upstream.
+/// The outcomes of a mutation for which the upstream found another writer's state.
 ///
 /// Product rule 12.
 extension Attempt {
@@ -302,8 +304,8 @@ extension Attempt {
     }
 
     /// - Parameters:
-    ///   - document: where a rule finds the current document.
-    ///   - words: the response as a sentence; nil for the usual one.
+    ///   - document: the pointer at which a rule finds the current document.
+    ///   - words: the response as a sentence; nil for the default sentence.
     func conflict(_ response: UpstreamResponse, at document: String? = nil, _ words: String? = nil) -> Outcome {
         let found = entity(in: response, document: document)
         // an answer to an update shows the entity only if it has the entity's id
@@ -317,14 +319,14 @@ extension Attempt {
                 CurrentEntity(
                     type: mutation.entity.type,
                     id: id,
-                    // which entity a create meets is not known before
+                    // it is not known in advance which entity a create conflicts with
                     feedVersion: mutation.operation == .create ? nil : dispatch.entityVersion ?? 0,
                     etag: etag,
                     document: document
                 ).json
         }
         outcome.error = problem.json
-        // a revision that overrode a conflict once and conflicts again waits for a person
+        // a revision that overrode a conflict, and is in conflict again, waits for a person
         guard mutation.resolution == nil else {
             outcome.resolution = nil
             return outcome
@@ -336,7 +338,7 @@ extension Attempt {
         }
     }
 
-    /// The ETag of the conflicting entity, where the request was for that entity alone.
+    /// The ETag of the conflicting entity; nil if the request was not for that entity alone.
     private func etag(of id: ServerID, _ response: UpstreamResponse) -> String? {
         request.namesEntity || id.isSegment(of: request.path) ? response.etag : nil
     }
@@ -355,7 +357,8 @@ extension Attempt {
 
     private func overridden(_ conflict: Outcome, _ shown: UpstreamEntity?) -> Outcome {
         let id = dispatch.serverID ?? shown?.id
-        // a route makes the request of a new revision as it makes the first
+        // with a route, the request of each revision is built in the same way; so only a `replace` route can overwrite
+        // an entity
         if upstream.route != nil, mutation.operation == .create, !(dispatch.type.routes?.has(.replace) ?? false) {
             return conflict
         }
@@ -368,7 +371,7 @@ extension Attempt {
             current: shown?.document,
             serverID: id
         )
-        // an answer to a PUT need not show the state that the request overwrote
+        // if no request would certainly overwrite the right entity, the conflict waits for a person
         guard var override else { return conflict }
         if upstream.route != nil { override.endpoint = nil }
         return conflict.overridden(by: override, of: id)

@@ -18,7 +18,7 @@ public struct AttemptRecord: Sendable, Hashable {
         case held
     }
 
-    /// The maximum number of stored characters of an error.
+    /// The maximum number of characters of a stored error.
     static let errorLength = 200
 
     public let result: Result
@@ -30,7 +30,7 @@ public struct AttemptRecord: Sendable, Hashable {
     public let number: Int16
     /// When the request was sent; nil if the process ended before recording it.
     ///
-    /// In that case, the request was sent when the mutation was marked as in flight.
+    /// If nil, the request was sent when the mutation was marked as in flight.
     public let sentAt: Timestamp?
     /// The duration; nil if the process ended before the measurement.
     public let milliseconds: Int32?
@@ -63,7 +63,7 @@ public struct AttemptRecord: Sendable, Hashable {
     /// Two kinds of requests are not recorded: a success at the first attempt, which the mutation's row shows, and a
     /// request that was never sent.
     ///
-    /// - Parameter outcome: the outcome of the answer.
+    /// - Parameter outcome: the outcome that the answer gave.
     public init?(
         of outcome: Outcome,
         to dispatch: Dispatch,
@@ -108,8 +108,8 @@ public struct AttemptRecord: Sendable, Hashable {
 }
 
 extension AttemptRecord.Result {
-    /// - Parameter isUnknown: whether this request may have taken effect although no answer arrived. The outcome also
-    ///   covers earlier requests, so it cannot show this.
+    /// - Parameter isUnknown: whether this request may have taken effect although no answer arrived. The outcome cannot
+    ///   show this, because it also covers earlier requests.
     fileprivate init(of outcome: Outcome, isUnknown: Bool) {
         self =
             switch (outcome.kind, outcome.status) {
@@ -123,7 +123,7 @@ extension AttemptRecord.Result {
 }
 
 extension QueuedMutation {
-    /// Whether no request was sent for the mutation before.
+    /// Whether no earlier request was sent for the mutation.
     fileprivate var isUntried: Bool { attemptCount == 0 && revision == 1 && hold == nil && !isOutcomeUnknown }
 }
 

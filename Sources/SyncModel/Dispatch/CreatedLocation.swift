@@ -1,13 +1,13 @@
 import FoundationEssentials
 import JSONText
 
-/// The route of a create's request, to identify the entity in a `Location`.
+/// The collection of a create's request, by which a `Location` is recognized as the created entity's.
 ///
-/// A `Location` can be the URL of anything: a job, a page for people, another service. It names the created entity only
-/// if it is on the same host, and below the collection to which the create was sent. The id is the additional segment,
-/// or an OData key in the last segment.
+/// A `Location` can be the URL of anything: a job, a page for people, another service. It identifies the created entity
+/// only if it is on the same host, and below the collection to which the create was sent. The id is the additional
+/// segment, or an OData key in the last segment.
 struct CreatedLocation {
-    /// The target of a `Location`.
+    /// The result of examining a `Location`.
     enum Finding: Hashable {
         case entity(ServerID)
         /// The `Location` is on another host, or in another collection.
@@ -38,8 +38,8 @@ struct CreatedLocation {
         collection = segments
     }
 
-    /// - Parameter location: the header's text, with U+FFFD in place of bytes that are not UTF-8, as HTTP libraries
-    ///   read headers. Ids that differ only in these bytes must not be taken for the same id.
+    /// - Parameter location: the header's text. HTTP libraries replace bytes that are not UTF-8 by U+FFFD. Such a text
+    ///   gives no id, because ids that differ only in these bytes would become equal.
     func finding(in location: String) -> Finding {
         guard !location.unicodeScalars.contains("\u{fffd}") else { return .unreadable }
         let text = location.trimmed.before("?", "#")
@@ -50,7 +50,7 @@ struct CreatedLocation {
 
     // MARK: - References (RFC 3986, 4.1 and 5.2)
 
-    /// The paths that a reference may mean; nil if it leads to another host.
+    /// The possible paths of a reference; nil if it points to another host.
     private func reference(_ text: Substring) -> [String]? {
         var rest = text
         var scheme = base.map { $0.isTLS ? "https" : "http" } ?? "http"
@@ -66,7 +66,7 @@ struct CreatedLocation {
         }
         if rest.hasPrefix("/") { return [String(rest)] }
         guard !rest.isEmpty else { return nil }
-        // RFC 3986 resolves the reference from the last slash; many servers mean it relative to the collection
+        // RFC 3986 resolves the reference from the last slash; many servers resolve it relative to the collection
         let directory = path.hasSuffix("/") ? path : path + "/"
         let parent = path[...(path.lastIndex(of: "/") ?? path.startIndex)]
         return [String(parent) + rest, directory + rest]
@@ -82,7 +82,7 @@ struct CreatedLocation {
         }
     }
 
-    /// Whether an authority is that of the base URL.
+    /// Whether an authority equals the authority of the base URL.
     ///
     /// If a proxy terminates TLS, the two URLs may have different schemes, each with its own default port.
     private func isOwn(_ authority: Substring, isTLS: Bool) -> Bool {
@@ -134,7 +134,7 @@ struct CreatedLocation {
         if let key = ODataKey(segment: last), isCollection(parent + [key.name]) {
             return key.id.map { .entity($0) } ?? .withoutID
         }
-        // the entity set below a collection of the same name
+        // an OData key of an entity set, below a collection that has the set's name
         if let key = ODataKey(segment: last), isCollection(parent), isName(key.name, of: parent) {
             return key.id.map { .entity($0) } ?? .withoutID
         }
@@ -142,12 +142,12 @@ struct CreatedLocation {
         return ServerID(pathText: last).map { .entity($0) } ?? .withoutID
     }
 
-    /// Whether segments lead to the request's collection.
+    /// Whether segments are the path of the request's collection.
     ///
-    /// Servers behind a proxy may not know the first segments of the base URL, and many name an entity of a nested
-    /// collection (`/lists/5/items`) directly (`/items/77`). For this reason, the end of the collection's path is
-    /// enough if it is the whole path of the `Location`, or the part after the base URL's path. Upper and lower case
-    /// are equal, because many servers normalize the case.
+    /// Servers behind a proxy may not know the first segments of the base URL, and many servers use a direct path
+    /// (`/items/77`) for an entity of a nested collection (`/lists/5/items`). So it is enough if the `Location`'s path,
+    /// or its part after the base URL's path, is the end of the collection's path. The comparison ignores case, because
+    /// many servers normalize the case.
     private func isCollection(_ segments: [String]) -> Bool {
         let (found, own) = (segments.map(Self.folded), collection.map(Self.folded))
         if found == own { return true }
@@ -172,16 +172,16 @@ struct CreatedLocation {
 
 // MARK: - ODataKey
 
-/// A path segment in which OData names an entity by its key.
+/// A path segment in which OData identifies an entity by its key.
 ///
-/// `Contacts(77)`, `Contacts('abc')`, `Contacts(id=77)`.
+/// Examples are `Contacts(77)`, `Contacts('abc')` and `Contacts(id=77)`.
 struct ODataKey {
     /// The entity set or the navigation property: the text before the parenthesis.
     let name: String
     /// The key; nil if it has several parts, or a form that no id has.
     let id: ServerID?
 
-    /// - Parameter segment: percent-decoded.
+    /// - Parameter segment: the segment, percent-decoded.
     init?(segment: String) {
         let bytes = Array(segment.utf8)
         guard bytes.last == UInt8(ascii: ")"), let open = bytes.firstIndex(of: UInt8(ascii: "(")), open > 0 else {
@@ -213,7 +213,7 @@ struct ODataKey {
         return ServerID(pathText: bare)
     }
 
-    /// The text between quotes, in which a doubled quote means one quote.
+    /// The text between quotes, with each doubled quote replaced by a single quote.
     ///
     /// Nil unless the text begins and ends with a quote.
     private static func quoted(_ text: ArraySlice<UInt8>) -> String? {

@@ -2,14 +2,14 @@ import Crypto
 public import FoundationEssentials
 import JSONText
 
-/// A mutation at the head of a lane, and its surroundings.
+/// The decision about a mutation at the head of a lane.
 struct DispatchDecision {
     let mutation: QueuedMutation
     let surroundings: DispatchPlanner.LaneContext
     let lease: LaneLease
     /// The entity's permanent id.
     ///
-    /// Nil for a create whose entity gets one, and where the id is not known.
+    /// Nil for a create to whose entity the upstream assigns the id, and if the id is not known.
     let own: ServerID?
 
     init(_ mutation: QueuedMutation, _ surroundings: DispatchPlanner.LaneContext, _ lease: LaneLease) {
@@ -19,7 +19,7 @@ struct DispatchDecision {
         own = surroundings.serverID(of: mutation)
     }
 
-    /// - Throws: the reason why the mutation can never run as it is.
+    /// - Throws: the reason why the mutation can never run unless it is changed.
     func decision(now: Timestamp, heldUntil: Timestamp?) throws(Problem) -> DispatchPlanner.Decision {
         if let problem = Problem.unreadable(mutation) { throw problem }
         if let due = mutation.nextRetryAt, due > now { return .hold(until: due) }
@@ -46,7 +46,7 @@ struct DispatchDecision {
 
     /// The outcome of a mutation that can never run.
     ///
-    /// It does not cover an earlier attempt, which may have taken effect all the same.
+    /// An earlier attempt may have taken effect nevertheless.
     func failure(_ problem: Problem) -> Outcome {
         var outcome = unsent(.failed, .rejected, serverID: nil)
         outcome.error = problem.json
@@ -73,7 +73,7 @@ struct DispatchDecision {
 
 /// The mutation's content with permanent ids in place of client ids and device ids.
 extension DispatchDecision {
-    /// For a client id with a recorded type, only its permanent id in that type counts.
+    /// The resolver of ids. If a client id has a recorded type, only its permanent id in that type is used.
     private var resolver: ReferenceResolver {
         let (mappings, references) = (surroundings.mappings, mutation.references)
         return ReferenceResolver(of: mutation.entity.with(own)) { id in
@@ -94,29 +94,29 @@ extension DispatchDecision {
         }
     }
 
-    /// The path with server ids. A create has no server id yet, so its device's id is used instead.
+    /// The path with server ids. A create has no server id yet, so the client's own id is used instead.
     func path(_ endpoint: Endpoint) -> String {
         resolver.path(endpoint, own: own ?? mutation.entity.client?.asServerID)
     }
 
-    /// The mutation's payload with server ids, or the body that it sends instead.
+    /// The mutation's payload with server ids, or the body that an override sends instead.
     ///
-    /// - Throws: `dependency_rejected` where a relation has a device id without a server id. On another device such a
-    ///   number means another entity, or does not exist.
+    /// - Throws: `dependency_rejected` if a relation contains a device id that has no server id. On another device the
+    ///   same number identifies another entity, or does not exist.
     func body(instead sent: [UInt8]?) throws(Problem) -> [UInt8]? {
         let type = surroundings.type
         if let sent, !type.holdsLocalIDs { return sent }
         guard let payload = mutation.payload, let root = try? JSONTree(parsing: payload).root else { return sent }
         let related = type.localReferences(in: root, on: mutation.deviceID)
         guard let sent else { return try resolver.payload(root, related, unresolved: unresolved) ?? payload }
-        // an id that was unknown when this body was decided was written as the UUID that represents it
+        // if an id was unknown when this body was stored, the body contains the UUID that represents the id
         let replacements = try resolver.replacements(of: related, unresolved: unresolved)
         guard !replacements.isEmpty, let root = try? JSONTree(parsing: sent, limits: .widest).root else { return sent }
         return root.rewritten { replacements[$0] } ?? sent
     }
 
     private func unresolved(_ reference: LocalReference) throws(Problem) -> JSONReplacement {
-        // the built-in store inserts the id after making it
+        // the built-in store replaces this UUID after it has generated the id
         if reference.clientID == mutation.created?.clientID, !surroundings.type.isForwarded {
             return .uuid(reference.clientID)
         }
@@ -145,7 +145,7 @@ extension DispatchDecision {
         return request(method, resolved, try body(instead: mutation.override?.payload), upstream)
     }
 
-    /// - Throws: the reason why the route cannot make a request of the mutation.
+    /// - Throws: the reason why the route cannot build a request from the mutation.
     func request(by route: EntityRoute, to upstream: UpstreamSettings) throws(Problem) -> UpstreamRequest {
         let content = try body(instead: mutation.override?.payload)
         let payload = content.flatMap { try? JSONTree(parsing: $0, limits: .widest).root }
@@ -193,12 +193,13 @@ extension DispatchDecision {
 
     /// The If-Match of the request.
     ///
-    /// Within a writer's own run of writes, the upstream's state is the one in its last response, even if the client
-    /// saw another state while it was offline. The client's own If-Match would conflict with itself. A mutation that
-    /// names no state gets no condition.
+    /// Within a writer's uninterrupted run of writes, the upstream's state is the one of its last response, even if the
+    /// client saw another state while it was offline. With the client's own If-Match, the run would conflict with
+    /// itself. A mutation without a base state gets no condition.
     ///
-    /// If-Match requires the strong comparison, which no weak ETag passes (RFC 9110, 13.1.1). So a weak one is sent
-    /// only to an upstream that is known to accept it; to others the gateway sends the mutation without a condition.
+    /// If-Match requires the strong comparison, in which a weak ETag never matches (RFC 9110, 13.1.1). So a weak ETag
+    /// is sent only to an upstream that is known to accept weak ETags. Other upstreams get the mutation without a
+    /// condition.
     private func ifMatch(_ headers: [ByteExactString: String], sendsWeak: Bool) -> String? {
         guard mutation.operation != .create, mutation.resolution != .clientWins,
             let entity = surroundings.visibleEntity, let etag = entity.etag, HeaderField.isValue(etag)
@@ -216,8 +217,8 @@ extension DispatchDecision {
 extension DispatchPlanner {
     /// The gateway's idempotency key, the same for all attempts of a revision.
     ///
-    /// Product rule 6. A hash of the revision's identity, so that every gateway makes the same key, also after its user
-    /// was joined into another. A UUID of version 8 (RFC 9562, 5.8).
+    /// Product rule 6. It is a hash of the revision's identity, so that every gateway computes the same key, even after
+    /// the user was joined into another user. It is a UUID of version 8 (RFC 9562, 5.8).
     public static func idempotencyKey(of mutation: QueuedMutation, in lane: LaneKey) -> UUID {
         var hash = SHA256()
         for id in [lane.organization, mutation.keyUser ?? lane.user, mutation.id] {
@@ -234,16 +235,15 @@ extension DispatchPlanner {
 extension DispatchDecision {
     /// An If-Match that matches no state of an entity.
     ///
-    /// A mutation that was sent before, with an unknown outcome, is sent again under its idempotency key even if
-    /// another mutation has written since, because only the upstream has the outcome. The upstream repeats its response
-    /// to a known key. For a request that it has not seen, this If-Match makes it refuse.
+    /// It is used for a request that is sent again because its outcome is unknown, if another mutation has written
+    /// since. Only the upstream has the outcome, so the request is sent under the same idempotency key. The upstream
+    /// repeats its response to a key that it knows. If it has not received the request before, it rejects this
+    /// If-Match.
     static let passedValidator = #""base-version-was-passed""#
 
-    /// The mutation's conflict with the entity in the feed.
-    ///
-    /// Nil where the mutation is to be sent.
+    /// The mutation's conflict with the entity in the feed; nil if the mutation is to be sent.
     func versionConflict() -> DispatchPlanner.Decision? {
-        // a mutation that overrides a conflict has met it before
+        // a mutation that overrides a conflict was in conflict before, and is sent
         guard mutation.operation != .create, mutation.override == nil, mutation.resolution != .clientWins,
             let baseVersion = mutation.baseVersion, let entity = surroundings.visibleEntity, let own
         else { return nil }
@@ -271,10 +271,10 @@ extension DispatchDecision {
         }
     }
 
-    /// Lets the client win.
+    /// Lets the client's version win.
     ///
-    /// The feed's document is the last known state of the entity, and may be behind the upstream's, so a patch is sent
-    /// as it is.
+    /// The feed's document is the last known state of the entity, and may be older than the upstream's. So a patch is
+    /// sent unchanged.
     private func overriding(_ conflict: Outcome, _ own: ServerID) -> Outcome {
         let sent = ClientWins.plan(
             operation: mutation.operation,

@@ -5,28 +5,28 @@ public import FoundationEssentials
 /// It decides whether the mutation's turn has come, and what the gateway sends (product rules 2, 6 and 8).
 public struct DispatchPlanner: Sendable {
     public enum Decision: Sendable {
-        /// Its turn has come.
+        /// The mutation's turn has come.
         case run(Dispatch)
-        /// It holds the lane until then.
+        /// The mutation must wait, and holds its lane until this time.
         case hold(until: Timestamp)
         /// The mutation can never run unless it is changed.
         case fail(Outcome)
-        /// It is in conflict with the feed, and no request is sent. `version` is the entity's, where the mutation gave
-        /// way to it.
+        /// The mutation is in conflict with the feed, and no request is sent. `version` is the entity's version if
+        /// `server_wins` discarded the mutation; otherwise nil.
         case conflict(Outcome, version: Int64?)
     }
 
     /// The time that a lane waits in an organization without an upstream, in seconds.
     static let pauseWithoutUpstream: Double = 30
 
-    /// The lease of lanes: requests time out well before it expires.
+    /// The lease of lanes. Requests time out well before it expires.
     let lease: LaneLease
 
     public init(leaseSeconds: Double) {
         lease = LaneLease(seconds: leaseSeconds)
     }
 
-    /// - Parameter heldUntil: set while the upstream's circuit is open.
+    /// - Parameter heldUntil: the end of the circuit breaker's pause; nil if the upstream's circuit is closed.
     public func decide(
         _ mutation: QueuedMutation,
         _ surroundings: LaneContext,
@@ -43,7 +43,7 @@ public struct DispatchPlanner: Sendable {
 }
 
 extension DispatchPlanner {
-    /// The inputs of a turn's decision in addition to the mutation's row.
+    /// The inputs of a decision, apart from the mutation's row.
     public struct LaneContext: Sendable {
         public var lane: LaneKey
         /// The lease under which the lane runs.
@@ -55,10 +55,10 @@ extension DispatchPlanner {
         public var type: EntityType
         /// Resolved mappings of the client ids that the mutation names.
         public var mappings: [UUID: [ResolvedID]]
-        /// The feed's state of the entity: the basis of version checks and of If-Match.
+        /// The feed's state of the entity, for the `base_version` check and for If-Match.
         ///
-        /// Used for the `base_version` check. Nil when the entity is not in the feed. The document may be missing where
-        /// the mutation was made on exactly this version.
+        /// Nil if the entity is not in the feed. The document may be missing if the mutation is based on exactly this
+        /// version.
         public var entity: EntityState?
         /// The channels that the lane's user holds.
         public var access = ChannelAccess()
@@ -81,9 +81,9 @@ extension DispatchPlanner {
             self.entity = entity
         }
 
-        /// The entity, where the mutation's user may see it.
+        /// The entity, if the mutation's user may see it.
         ///
-        /// The gateway sends nothing of another user's private entity.
+        /// The gateway sends no ETag or content of another user's private entity.
         var visibleEntity: EntityState? {
             entity.flatMap { $0.isVisible(to: lane.user, type.visibility, access) ? $0 : nil }
         }
@@ -91,7 +91,8 @@ extension DispatchPlanner {
         /// The permanent id of a mutation's entity.
         func serverID(of mutation: QueuedMutation) -> ServerID? {
             if mutation.operation == .create, type.isForwarded, type.idSpace.isServerGiven, mutation.override == nil {
-                // not even when it met an existing entity
+                // the upstream assigns the id; a create has no id before that, not even if it is in conflict with an
+                // existing entity
                 return nil
             }
             let entity = mutation.entity
@@ -100,18 +101,19 @@ extension DispatchPlanner {
             return mappings[clientID]?.first { $0.entityType == entity.type }?.serverID
         }
 
-        /// Replaces the entity that was read with the locked one.
+        /// Replaces the entity that was read with the locked state of the entity.
         ///
-        /// The transaction may have changed it: it writes entities last, so the one that was read may be older.
+        /// The transaction may have changed the entity in memory. It writes entities last, so the state that its
+        /// statement read may be older.
         mutating func refreshEntity(of mutation: QueuedMutation, from entities: EntityTable) {
             guard mutation.operation != .create, let id = serverID(of: mutation) else { return }
             if let current = entities[EntityKey(type: type.name, id: id.text)] { entity = current }
         }
 
-        /// Whether a mutation's base state may be changed by a parked edit from elsewhere.
+        /// Whether the mutation must wait for a parked edit from elsewhere, which may change its base state.
         ///
-        /// Then it waits until that edit is judged. A request that is sent again does not wait, because the edit itself
-        /// may wait for its outcome.
+        /// The mutation waits until that edit is evaluated. A request that is sent again does not wait, because the
+        /// edit may wait for the outcome of that request.
         func mustWait(_ mutation: QueuedMutation, for waiting: Set<EntityKey>) -> Bool {
             guard !waiting.isEmpty, mutation.baseVersion != nil, !mutation.isOutcomeUnknown, type.isForwarded,
                 let id = serverID(of: mutation)

@@ -5,8 +5,8 @@ extension Dispatch {
     /// Applies the mutation to the built-in store.
     ///
     /// - Parameters:
-    ///   - entities: the organization's, loaded under their locks; the outcome changes them.
-    ///   - makeID: makes the id of a created entity.
+    ///   - entities: the organization's entities, read under their locks. The outcome changes them.
+    ///   - makeID: generates the id of a created entity.
     public func applied(
         to entities: inout EntityTable,
         payload: [UInt8],
@@ -39,9 +39,9 @@ extension Dispatch {
         return (outcome, result.version)
     }
 
-    /// Replaces the entity's client id in a create's payload by its server id.
+    /// Replaces the entity's client id in a create's payload with its server id.
     ///
-    /// The payload may name the entity by its client id, or by the client id that represents its device id.
+    /// The payload may contain the entity's client id, or the client id that represents its device id.
     private func naming(_ id: ServerID, in payload: [UInt8]) -> [UInt8] {
         guard mutation.created != nil, let root = try? JSONTree(parsing: payload).root else { return payload }
         return ReferenceResolver(of: mutation.entity.with(id)).payload(root, unresolved: { _ in nil }) ?? payload
@@ -49,21 +49,22 @@ extension Dispatch {
 }
 
 extension Outcome {
-    /// The entity that the outcome writes to the feed, or reads from it; nil for none.
+    /// The entity that the outcome writes to the feed, or reads from it; nil if the outcome does neither.
     public func entityKey(of dispatch: Dispatch) -> EntityKey? {
         if case .none = entity, status != .discarded { return nil }
         return serverID.map { EntityKey(type: dispatch.mutation.entity.type, id: $0.text) }
     }
 
-    /// Writes the upstream's change to the feed. If the mutation was discarded, adds the entity's current state to the
-    /// error.
+    /// Writes the upstream's change to the feed.
     ///
-    /// - Parameter entities: the organization's, loaded under their locks; the outcome changes them.
-    /// - Returns: the entity's version afterwards; nil when it is not written to the feed.
+    /// If the mutation was discarded, adds the entity's current state to the error instead.
+    ///
+    /// - Parameter entities: the organization's entities, read under their locks. The outcome changes them.
+    /// - Returns: the entity's version afterwards; nil if the change is not written to the feed.
     public mutating func enterFeed(of dispatch: Dispatch, _ entities: inout EntityTable) -> Int64? {
         guard let key = entityKey(of: dispatch), let id = serverID else { return nil }
         let stored = entities[key]
-        // another user must not read what one user's token shows, and this user must not learn that the entity exists
+        // only this user may read what this user's token shows, and this user must not learn that the entity exists
         if let stored, !stored.isVisible(to: dispatch.lane.user, dispatch.type.visibility, entities.access) {
             return versionAsIfNew(id, dispatch)
         }
@@ -73,9 +74,9 @@ extension Outcome {
         return current.version
     }
 
-    /// The version of a private entity if no other user had one with its id.
+    /// The version that a private entity would get if no other user had an entity with its id.
     ///
-    /// Only a create makes such a version.
+    /// Nil unless the outcome is that of a create, because only a create adds a private entity.
     private mutating func versionAsIfNew(_ id: ServerID, _ dispatch: Dispatch) -> Int64? {
         guard case .document(let document, let etag) = entity, dispatch.mutation.operation == .create else {
             return nil
@@ -88,7 +89,7 @@ extension Outcome {
         return 1
     }
 
-    /// - Returns: the entity's version, where the outcome contains it.
+    /// - Returns: the entity's version; nil if the outcome does not show it.
     private func write(
         _ key: EntityKey,
         _ id: ServerID,
@@ -109,7 +110,7 @@ extension Outcome {
             if evidence == .adopted, let stored, stored.document == document { return stored.version }
             next = state(stored, id, document: document, etag: etag, dispatch)
         case .patch(let patch, let etag):
-            // a document that cannot be opened is not patched: the feed keeps it as it is
+            // a document that cannot be decrypted is not patched, and is kept unchanged in the feed
             guard let stored, !stored.isDeleted, !stored.isUnreadable,
                 let document = BuiltInStore.merge(patch, into: stored.document)
             else { return nil }
@@ -122,22 +123,23 @@ extension Outcome {
         return next.version
     }
 
-    /// Whether the feed has a later state than the one that the request left.
+    /// Whether the feed has a later state than the state that the request produced.
     ///
-    /// Lanes of several users run concurrently, and answers come in any order. A request that demanded a state took
-    /// effect on it, so any state that is neither that one nor the request's own was made from the latter.
+    /// Lanes of several users run concurrently, and their answers arrive in any order. A request with an If-Match took
+    /// effect on the state of that ETag. So any state that is neither that state nor the request's own state is later
+    /// than both.
     private func isOvertaken(by stored: EntityState) -> Bool {
         guard evidence == .written, let demandedETag else { return false }
         if stored.isDeleted { return true }
         return stored.etag.map { $0 != demandedETag && $0 != etag } ?? false
     }
 
-    /// Whether the outcome's ground permits a change of the stored state.
+    /// Whether the evidence for the outcome permits a change of the stored state.
     private func mayChange(_ stored: EntityState?, _ dispatch: Dispatch, _ access: ChannelAccess) -> Bool {
         let isCreate = dispatch.mutation.operation == .create
         let isPrivate = dispatch.type.visibility == .user
         guard let stored else {
-            // a private entity belongs to the user who created it: an update must not make its user the owner
+            // a private entity belongs to its creator: an update must not make the updating user its owner
             return isCreate || (!isPrivate && evidence != .missing)
         }
         switch evidence {

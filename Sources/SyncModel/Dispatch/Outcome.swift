@@ -1,7 +1,7 @@
-/// The result of a mutation's turn: everything that is written about it.
+/// The result of a mutation's turn: everything that is stored about the turn.
 public struct Outcome: Sendable {
     public var status: MutationStatus
-    /// Raised when the mutation is sent again under a new idempotency key.
+    /// The revision, which increases when the mutation is sent again under a new idempotency key.
     public var revision: Int32
     /// Requests that count as attempts.
     public var attemptCount: Int16
@@ -9,11 +9,11 @@ public struct Outcome: Sendable {
     public var nextRetryAt: Timestamp?
     /// The entity's permanent id; nil while it is not known.
     public var serverID: ServerID?
-    /// Set when a strategy settled a conflict.
+    /// Set if a strategy settled a conflict.
     public var resolution: ConflictResolution?
-    /// The upstream's HTTP status, or the equivalent one for the built-in store.
+    /// The upstream's HTTP status, or the equivalent status for the built-in store.
     public var responseStatus: Int16?
-    /// The upstream's JSON, of definitive answers.
+    /// The body of a definitive answer of the upstream, JSON.
     public var responseBody: [UInt8]?
     /// A problem object as JSON.
     public var error: [UInt8]?
@@ -21,30 +21,28 @@ public struct Outcome: Sendable {
     public var lastError: String?
     /// The upstream's HTTP status at the last failure.
     public var lastErrorCode: Int16?
-    /// Whether the request may have taken effect without the gateway's knowing.
+    /// Whether the request may have taken effect although no answer arrived.
     public var isOutcomeUnknown = false
-    /// Consecutive 409s that were taken for an echo of an earlier attempt.
+    /// Consecutive 409s that may be caused by an earlier attempt.
     public var conflictRetries: Int16 = 0
-    /// Set while the operator may be the cause of the upstream's answers.
+    /// Set while the operator's configuration may be the cause of the upstream's answers.
     public var hold: AuthBackoff?
-    /// The request that the next attempt sends instead, to override a conflict.
+    /// The request that the next attempt sends instead of the client's own, to override a conflict.
     public var override: SentRequest?
-    /// The entity's ETag, from an answer about this entity.
-    ///
-    /// Nil for every outcome but a success.
+    /// The entity's ETag, from an answer about this entity; nil for every outcome other than a success.
     public var etag: String?
-    /// The ETag that the request demanded of the entity, in If-Match.
+    /// The ETag in the request's If-Match.
     ///
-    /// Nil if there was no condition, and for every outcome but a success.
+    /// Nil if there was no condition, and for every outcome other than a success.
     public var demandedETag: String?
     /// The change that enters the feed.
     public var entity: EntityChange = .none
     public var evidence: Evidence = .written
     /// The request, for the mutation's history; nil if it is not recorded.
     public var attempt: AttemptRecord?
-    /// The room of the answer that the outcome was read from, held until the outcome is written.
+    /// The reserved memory of the answer from which the outcome was read. It is held until the outcome is written.
     public var room: MemoryReservation?
-    /// Whether the lane halts, also where the organization's settings let it continue.
+    /// Whether the lane halts even if the organization's settings let it continue.
     public var haltsLane = false
     public var kind: Kind
 
@@ -60,17 +58,17 @@ public struct Outcome: Sendable {
         case deleted
     }
 
-    /// The ground for a change.
+    /// The evidence for a change of the entity.
     ///
-    /// Not every ground permits changing what other users have written.
+    /// Some kinds of evidence do not permit a change of a state that other users have written.
     public enum Evidence: Sendable, Hashable {
-        /// The upstream took a write of this entity.
+        /// The upstream accepted a write of this entity.
         case written
         /// The upstream created an entity and returned this id.
         case created
-        /// It showed the entity's state in a conflict that it won.
+        /// The upstream showed the entity's state in a conflict that it won.
         case adopted
-        /// It has no such entity: 404 or 410 to a delete.
+        /// The upstream has no such entity: it answered 404 or 410 to a delete.
         case missing
     }
 
@@ -80,44 +78,44 @@ public struct Outcome: Sendable {
         /// Settled by `server_wins`.
         case discarded
         case conflict
-        /// To be sent again by `client_wins`.
+        /// The mutation overrides a conflict by `client_wins`, and is sent again.
         case overridden
         case rejected
-        /// Retried later, as the upstream requests.
+        /// The upstream asked to retry later.
         ///
-        /// The status was 408, 425, 429, or a 409 that may be an echo.
+        /// The status was 408, 425, 429, or a 409 that an earlier attempt may have caused.
         case deferred
-        /// Retried later: 5xx.
+        /// Retried later, because the upstream answered 5xx.
         case serverError = "server_error"
-        /// Retried later: no answer, or no connection.
+        /// Retried later, because there was no connection or no answer.
         case unreachable
-        /// Retried later without spending an attempt: the operator may be the cause.
+        /// Retried later without spending an attempt, because the operator's configuration may be the cause.
         ///
-        /// 401, 407 or a redirect.
+        /// The status was 401, 407 or a redirect.
         case misconfigured
-        /// Not sent: the gateway refuses it, or cannot send anything to that upstream.
+        /// Not sent, because the gateway refuses it, or cannot send anything to that upstream.
         ///
-        /// This contains no information about the upstream.
+        /// So the outcome contains no information about the upstream.
         case refused
-        /// Given up because the gateway shut down, or its worker was lost.
+        /// Ended without an outcome, because the gateway shut down or the worker was lost.
         case abandoned
     }
 
-    /// An outcome without details, and without a request sent.
+    /// Creates an outcome without details, for a mutation of which no request was sent.
     private init(_ status: MutationStatus, _ kind: Kind, of mutation: QueuedMutation) {
         self.status = status
         self.kind = kind
         revision = mutation.revision
         attemptCount = mutation.attemptCount
         resolution = mutation.resolution
-        // a conflict that a strategy settled stays recorded
+        // the error of a conflict that a strategy settled is kept
         error = mutation.error
     }
 
-    /// An outcome without details.
+    /// Creates an outcome without details.
     ///
-    /// - Parameter isOpen: whether the mutation's situation is unchanged: its turn comes again, or its attempts are
-    ///   used up.
+    /// - Parameter isOpen: whether the mutation's content is unchanged, because its turn comes again or its attempts
+    ///   are used up.
     init(_ status: MutationStatus, _ kind: Kind, of dispatch: Dispatch, isOpen: Bool = false) {
         self.init(status, kind, of: dispatch.mutation)
         attemptCount = dispatch.attempts
@@ -125,18 +123,16 @@ public struct Outcome: Sendable {
         if isOpen { keep(dispatch.mutation) }
     }
 
-    /// Copies the records of the revision's earlier attempts.
+    /// Copies the data about the revision's earlier attempts.
     private mutating func keep(_ mutation: QueuedMutation) {
         isOutcomeUnknown = mutation.isOutcomeUnknown
         override = mutation.override
         conflictRetries = mutation.conflictRetries
     }
 
-    /// The outcome of a conflict that `client_wins` overrides.
+    /// The outcome of a conflict that `client_wins` overrides: a new revision, which sends another request.
     ///
-    /// A new revision, which sends another request.
-    ///
-    /// - Parameter id: the entity that is overwritten; nil where it is not known.
+    /// - Parameter id: the id of the entity that is overwritten; nil if it is not known.
     func overridden(by sent: SentRequest, of id: ServerID?) -> Outcome {
         var outcome = self
         outcome.status = .pending
@@ -150,14 +146,15 @@ public struct Outcome: Sendable {
         return outcome
     }
 
-    /// Whether the outcome counts as a try of a create's mapping (product rule 10).
+    /// Whether the outcome counts as a failed try to resolve a create's mapping (product rule 10).
     ///
-    /// A problem that may be the operator's does not count, nor does a request that was not sent.
+    /// A request that was not sent does not count, nor does a problem that the operator's configuration may have
+    /// caused.
     public var isFailedTry: Bool {
         status == .pending && nextRetryAt != nil && kind != .misconfigured && kind != .refused
     }
 
-    /// Whether a mutation that depends on this one may run (product rule 3).
+    /// Whether a mutation that depends on this mutation may run (product rule 3).
     public var satisfiesDependants: Bool {
         status.satisfiesDependants(settledBy: resolution)
     }
@@ -166,10 +163,11 @@ public struct Outcome: Sendable {
 extension Outcome {
     /// The outcome of a mutation whose worker was lost.
     ///
-    /// It may have taken effect, and its turn comes again at once, unless its attempts are used up (product rule 13;
-    /// specification 001 (docs/spec), `in_flight_lock_prevents_duplicate_dispatch`).
+    /// The mutation may have taken effect. Its turn comes again immediately, unless its attempts are used up (product
+    /// rule 13; specification 001 (docs/spec), `in_flight_lock_prevents_duplicate_dispatch`).
     ///
-    /// - Parameter wasSent: whether it goes to an upstream; the built-in store has no effect without its outcome.
+    /// - Parameter wasSent: whether the mutation goes to an upstream. A mutation of the built-in store has no effect
+    ///   without its outcome.
     public init(ofLost mutation: QueuedMutation, wasSent: Bool) {
         let isExhausted = wasSent && mutation.attemptCount >= mutation.maxAttempts
         self.init(isExhausted ? .failed : .pending, .abandoned, of: mutation)
@@ -177,7 +175,7 @@ extension Outcome {
         hold = mutation.hold
         isOutcomeUnknown = wasSent || mutation.isOutcomeUnknown
         if let problem = Problem.unreadable(mutation) {
-            // the row is written back without the parts that cannot be opened, so it must never be sent
+            // the row is written back without the parts that cannot be decrypted, so it must never be sent
             status = .failed
             if mutation.unreadable.contains("sent_payload") { override = nil }
             error = problem.json
@@ -209,9 +207,7 @@ extension Outcome {
 }
 
 extension Problem {
-    /// The reason why a mutation can never be sent as it is stored.
-    ///
-    /// Nil where every part of it can be opened.
+    /// The reason why a mutation cannot be sent as it is stored; nil if every part of it can be decrypted.
     static func unreadable(_ mutation: QueuedMutation) -> Problem? {
         guard !mutation.unreadable.isEmpty else { return nil }
         let what = mutation.unreadable.joined(separator: ", ")

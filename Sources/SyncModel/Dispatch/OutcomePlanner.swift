@@ -1,4 +1,4 @@
-/// Decides the outcome of a mutation from the upstream's answer. It does no I/O.
+/// Determines the outcome of a mutation from the upstream's answer. It does no I/O.
 ///
 /// Product rules 6, 7, 11 and 12.
 public struct OutcomePlanner: Sendable {
@@ -44,7 +44,7 @@ public struct OutcomePlanner: Sendable {
         }
     }
 
-    /// The outcome of a request that its worker abandoned.
+    /// The outcome of a request that the worker abandoned during a shutdown.
     ///
     /// The request may have taken effect. It is sent again immediately, unless it was the last attempt.
     public func abandoned(_ dispatch: Dispatch) -> Outcome {

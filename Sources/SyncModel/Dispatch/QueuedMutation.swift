@@ -1,7 +1,7 @@
 public import FoundationEssentials
 import JSONText
 
-/// A stored mutation as the worker of its lane needs it: its content, and the state of its attempts.
+/// A stored mutation with the content and the attempts that the worker of its lane needs.
 public struct QueuedMutation: EntityWrite, Sendable {
     public let id: UUID
     public let deviceID: UUID
@@ -24,7 +24,7 @@ public struct QueuedMutation: EntityWrite, Sendable {
     public var references = References()
     /// The revision: starts at 1, and increases with each new upstream idempotency key.
     ///
-    /// A mutation gets a new key each time it is sent again as another request.
+    /// A mutation gets a new key each time another request is sent for it.
     public var revision: Int32 = 1
     public var attemptCount: Int16 = 0
     /// The number of requests after which the mutation fails.
@@ -36,7 +36,7 @@ public struct QueuedMutation: EntityWrite, Sendable {
     public var resolution: ConflictResolution?
     /// Whether the last request of this revision may have taken effect although no answer arrived.
     public var isOutcomeUnknown = false
-    /// Consecutive 409s that were taken for an echo of an earlier attempt.
+    /// Consecutive 409s that may be caused by an earlier attempt.
     public var conflictRetries: Int16 = 0
     /// Set while the operator's configuration may be the cause of the upstream's last answers.
     public var hold: AuthBackoff?
@@ -98,7 +98,7 @@ public struct QueuedMutation: EntityWrite, Sendable {
         references = References(new.references)
     }
 
-    /// Applies the revision that overrides a conflict.
+    /// Changes to the revision that overrides a conflict.
     mutating func take(_ outcome: Outcome) {
         revision = outcome.revision
         resolution = outcome.resolution
@@ -108,7 +108,8 @@ public struct QueuedMutation: EntityWrite, Sendable {
 
     /// The trace of the mutation's requests and log entries.
     ///
-    /// It is the trace of the push. Without one, it is derived from the mutation's id, so that all attempts share it.
+    /// This is the trace of the push. Without such a trace, it is derived from the mutation's id, so that all attempts
+    /// share it.
     public var trace: TraceContext { traceparent.flatMap(TraceContext.init(traceparent:)) ?? TraceContext(of: id) }
 }
 
@@ -119,7 +120,7 @@ public struct QueuedMutation: EntityWrite, Sendable {
 /// It is a class because it is passed between many functions and never changes.
 public final class Dispatch: Sendable {
     public let lane: LaneKey
-    /// The lease under which its outcome must be written.
+    /// The lease under which the outcome must be written.
     public let token: Int64
     /// When that lease expires, unless the worker renews it.
     public let leasedUntil: Timestamp
@@ -164,17 +165,17 @@ public final class Dispatch: Sendable {
         self.destination = destination
     }
 
-    /// The number of requests including this one: the count that a failure records.
+    /// The number of requests, including this request. If it fails, this is the attempt count.
     public var attempts: Int16 { mutation.attemptCount + 1 }
 
-    /// Whether a request that is sent at a time ends before the lease expires.
+    /// Whether a request that is sent at this time would time out before the lease expires.
     ///
-    /// The row was read earlier, and the process may have been suspended since then (product rule 13).
+    /// The lease was read earlier, and the process may have been suspended since then (product rule 13).
     public func canBeSent(at now: Timestamp) -> Bool {
         guard case .upstream(let request, _) = destination else { return true }
         return now.adding(seconds: request.timeout / .seconds(1)) < leasedUntil
     }
 
-    /// The writer, for runs of versions.
+    /// The mutation's writer, which is compared with the last writer of an entity.
     public var writer: Writer { Writer(user: lane.user, device: mutation.deviceID) }
 }

@@ -3,7 +3,7 @@ import JSONText
 
 /// A mutation's request, as the last attempt sent it or as the next attempt will send it.
 ///
-/// It contains permanent ids, and lists where they replace client ids. Computing it does no I/O.
+/// It contains permanent ids, and lists the places at which they replace client ids. It does no I/O.
 public struct ReplayPreview: Sendable {
     /// A client id that was replaced by a permanent id.
     public struct Rewrite: Sendable, Hashable {
@@ -25,7 +25,8 @@ public struct ReplayPreview: Sendable {
     ///
     /// In that case the mutation is not replayed to an upstream, or cannot be sent in its present state.
     ///
-    /// - Parameter surroundings: its `mappings` must contain each client id in the content that has a permanent id.
+    /// - Parameter surroundings: the decision's inputs, whose `mappings` must contain each client id in the content
+    ///   that has a permanent id.
     public init?(of mutation: QueuedMutation, _ surroundings: DispatchPlanner.LaneContext, now: Timestamp) {
         let planner = DispatchPlanner(leaseSeconds: 3_600)
         var (queued, surroundings) = (mutation, surroundings)
@@ -33,7 +34,7 @@ public struct ReplayPreview: Sendable {
         surroundings.organization.upstream?.pause = nil
         var decision = planner.decide(queued, surroundings, now: now, heldUntil: nil)
         if case .conflict = decision {
-            // the conflict is with the entity's present state; the attempt met an earlier one
+            // the conflict is with the entity's present state; the attempt found an earlier state
             surroundings.entity = nil
             decision = planner.decide(queued, surroundings, now: now, heldUntil: nil)
         }
@@ -85,7 +86,7 @@ public struct ReplayPreview: Sendable {
 extension QueuedMutation {
     /// All ids in the mutation's content that may be client ids: every UUID, and every device id.
     ///
-    /// They are needed because the references of a final mutation are not kept.
+    /// For a final mutation they are needed because its references are not stored.
     public func namedIDs(in type: EntityType) -> [UUID] {
         var ids = references.ids + (endpoint?.uuids ?? [])
         if let payload, let root = try? JSONTree(parsing: payload).root {
@@ -120,9 +121,7 @@ extension JSONValue {
     }
 }
 
-/// A request as a shell command, without the organization's credential.
-///
-/// The credential is never shown.
+/// A request as a shell command, which never contains the organization's credential.
 public struct CurlCommand: Sendable {
     public let text: String
 
@@ -137,7 +136,7 @@ public struct CurlCommand: Sendable {
         text = words.joined(separator: " ")
     }
 
-    /// In single quotes, in which a shell takes every other character as it is.
+    /// Puts a text into single quotes, in which a shell takes every other character literally.
     private static func quoted(_ text: String) -> String {
         "'" + text.split(separator: "'", omittingEmptySubsequences: false).joined(separator: #"'\''"#) + "'"
     }

@@ -4,15 +4,15 @@ public import FoundationEssentials
 ///
 /// Product rule 11; specification 001 (docs/spec), `exponential_backoff_on_failure`.
 public struct RetryPolicy: Sendable, Hashable {
-    /// `SLUICE_RETRY_BASE_SECONDS`: doubled with every attempt, in seconds.
+    /// `SLUICE_RETRY_BASE_SECONDS` in seconds. Each attempt doubles the pause.
     public var base: Double
     /// `SLUICE_RETRY_CAP_SECONDS`: the longest pause before jitter, in seconds.
     public var cap: Double
-    /// The longest pause, in seconds before jitter, if the operator's configuration may be the cause.
+    /// The longest pause, in seconds before jitter, after an answer that the operator's configuration may have caused.
     ///
     /// After the operator has fixed the configuration, no lane waits for longer than this.
     public static let longestHold: Double = 300
-    /// Consecutive 409s that are taken for an echo of an earlier attempt.
+    /// The maximum number of consecutive 409s that are regarded as caused by an earlier attempt.
     public static let conflictRetries: Int16 = 2
 
     public init(base: Double = 2, cap: Double = 1_800) {
@@ -32,7 +32,7 @@ public struct RetryPolicy: Sendable, Hashable {
         notBefore: Timestamp? = nil,
         jitter: Double
     ) -> Timestamp {
-        // with more than 62 attempts, only the cap matters
+        // after 62 attempts the cap determines the pause in any case
         let doubled = base * Double(UInt64(1) << UInt64(min(max(attempts, 0), 62)))
         let pause = min(cap, doubled) * (1 + 0.2 * min(max(jitter, 0), 1))
         let due = now.adding(seconds: pause)
@@ -53,7 +53,7 @@ public struct RetryPolicy: Sendable, Hashable {
 /// A 401, a 407 or a redirect may be caused by the operator's configuration or by the mutation (product rule 11). The
 /// worker retries after a pause, and the request does not count as an attempt.
 public struct AuthBackoff: Sendable, Hashable {
-    /// Consecutive answers of this kind to this revision; 1 or more.
+    /// The number of consecutive answers of this kind to this revision; 1 or more.
     public var count: Int16
     /// When the first of these answers arrived.
     ///
@@ -72,12 +72,12 @@ public struct AuthBackoff: Sendable, Hashable {
     }
 }
 
-/// The state of an upstream's circuit that is not closed, for operators.
+/// The state of an upstream's circuit breaker that is open or half-open, for operators.
 public struct CircuitReport: Sendable, Hashable {
     public var organization: UUID
-    /// Whether a probe is under way.
+    /// Whether a probe is in progress.
     public var isHalfOpen: Bool
-    /// When it opened.
+    /// When the circuit opened.
     public var since: Timestamp
     /// The number of requests that have failed since the last success, including the first failure.
     public var failures: Int

@@ -1,21 +1,21 @@
 import FoundationEssentials
 import JSONText
 
-/// Facts that an upstream's response proves about one entity, for the feed.
+/// The facts about one entity that an upstream's response proves, for the feed.
 ///
-/// A mutation names its entity and its endpoint, and the gateway cannot decide whether the two belong together: a 200
-/// to a request for another resource proves nothing about the entity. So a response counts only if the request's path
-/// names the entity, or the document in the response has its id.
+/// A mutation has an entity and an endpoint, and the gateway cannot decide whether the two belong together. A 200 to a
+/// request for another resource proves nothing about the entity. So a response counts only if the request's path
+/// contains the entity's id, or the document in the response has its id.
 struct UpstreamEvidence {
     private let mutation: QueuedMutation
     private let request: UpstreamRequest
     private let response: UpstreamResponse
     /// The entity's document as the answer shows it, JSON.
     private let document: [UInt8]?
-    /// Whether the request's path holds the id.
+    /// Whether the request's path contains the id.
     private let isNamed: Bool
 
-    /// - Parameter shown: the entity in the response, which need not be the mutation's.
+    /// - Parameter shown: the entity in the response. It can be another entity than the mutation's.
     init(
         about id: ServerID,
         of mutation: QueuedMutation,
@@ -30,7 +30,7 @@ struct UpstreamEvidence {
         isNamed = request.namesEntity || id.isSegment(of: request.path)
     }
 
-    /// The ETag of the entity that the path names, or that a create has made.
+    /// The ETag of the entity that the path identifies, or that a create has made.
     var etag: String? {
         switch mutation.operation {
         case .delete: nil
@@ -39,7 +39,7 @@ struct UpstreamEvidence {
         }
     }
 
-    /// The mutation's change to the entity, and the ground for it.
+    /// The mutation's change to the entity, and the evidence for it.
     var change: (Outcome.EntityChange, Outcome.Evidence) {
         switch mutation.operation {
         case .create where mutation.override == nil: (whole(document ?? content), .created)
@@ -73,7 +73,7 @@ extension ServerID {
         let encoded = PercentEncoding.encoded(text)
         return path.utf8.prefix { $0 != 0x3f }.split(separator: 0x2f).contains { segment in
             if segment.elementsEqual(encoded) { return true }
-            // a segment in another spelling, or with OData's key
+            // the segment may be encoded in another way, or contain an OData key
             let mayHaveKey = segment.last == 0x29 || segment.contains(0x25)
             guard mayHaveKey || (segment.count == 36 && !isInteger) else { return false }
             guard let decoded = String(validating: PercentEncoding.decoded(segment), as: UTF8.self) else {
@@ -89,15 +89,15 @@ extension ServerID {
 struct UpstreamEntity {
     /// The id, in the JSON kind that the upstream gave it.
     let id: ServerID
-    /// The object that holds the id; nil where it cannot be stored.
+    /// The object that holds the id; nil if it cannot be stored.
     let document: [UInt8]?
 
     /// Finds the entity in a response's body by the pointer to its id.
     ///
     /// A 202 contains no entity: the request is processed later, and the body describes that (RFC 9110, 15.3.3).
     ///
-    /// - Parameter documentPointer: where the document is; nil: the object that holds the id. A document that contains
-    ///   another id is another entity's.
+    /// - Parameter documentPointer: the pointer to the document; nil for the object that holds the id. A document with
+    ///   another id belongs to another entity.
     init?(in response: UpstreamResponse, idPointer: String, documentPointer: String? = nil) {
         guard let root = Self.root(of: response), let id = Self.id(at: idPointer, in: root),
             let step = idPointer.lastIndex(of: "/")
@@ -111,7 +111,8 @@ struct UpstreamEntity {
 
     /// Finds the entity whose document is at a pointer.
     ///
-    /// - Parameter named: the entity that the request names. It counts if neither the document nor the answer has an id.
+    /// - Parameter named: the entity that the request identifies. It is used if neither the document nor the answer has
+    ///   an id.
     init?(in response: UpstreamResponse, document place: String, idPointer: String, named: ServerID?) {
         guard let root = Self.root(of: response), root.value(at: place)?.kind == .object else { return nil }
         let holds = root.value(at: idPointer) != nil
@@ -131,7 +132,7 @@ struct UpstreamEntity {
         isDefective(pointer, in: root) ? nil : root.value(at: pointer).flatMap(ServerID.init(json:))
     }
 
-    /// Where a document has its id; nil for a document without one.
+    /// The pointer to a document's id; nil for a document without an id.
     private static func place(ofID idPointer: String, inDocument place: String, in root: JSONValue) -> String? {
         let member = idPointer.lastIndex(of: "/").map { String(idPointer[$0...]) } ?? idPointer
         let places = idPointer.hasPrefix(place + "/") ? [idPointer] : [place + idPointer, place + member]
@@ -147,7 +148,7 @@ struct UpstreamEntity {
         root.defects.contains { (pointer + "/").hasPrefix($0.pointer + "/") }
     }
 
-    /// The reason why a body shows no entity; it completes "the body".
+    /// The reason why a body shows no entity. The text continues a sentence that begins with "the body".
     static func problem(in response: UpstreamResponse, idPointer: String) -> String {
         guard let json = response.json ?? response.unkeptJSON, let root = try? JSONTree(parsing: json).root else {
             return response.unusableBody?.reason ?? "is empty"

@@ -10,7 +10,7 @@ public enum EraseEndpoint {
 
     /// The error in an operator's endpoint; nil for a valid endpoint.
     ///
-    /// The text completes "erase_endpoint …".
+    /// The text continues a sentence that begins with "erase_endpoint".
     public static func problem(_ text: String) -> String? {
         guard text.utf8.first == UInt8(ascii: "/") else {
             return "must begin with a slash, as a path below base_url"
@@ -59,7 +59,7 @@ public struct UserHash: Sendable, Hashable {
 
     public init(bytes: [UInt8]) { self.bytes = bytes }
 
-    /// The idempotency key of the user's erasure, which is the same each time the request is sent.
+    /// The idempotency key of the user's erasure at an upstream. It is the same each time the request is sent.
     public var idempotencyKey: UUID {
         UUID(hash: SHA256.hash(data: Array("erasure".utf8) + bytes))
     }

@@ -3,26 +3,28 @@ import Glibc
 
 /// The measured cost of organizations' jobs, in microseconds of committers' time.
 ///
-/// It predicts the cost of a job from earlier jobs of its organization, and detects whether one organization takes much
-/// of the time while others take little (``isCrowded``). Groups are kept short only in that case. If all organizations
-/// take about the same time, large groups are best for all of them. The ledger counts time in microseconds of work, so
-/// it needs no clock.
+/// It predicts the cost of a job from earlier jobs of its organization, and detects whether one organization takes a
+/// large part of the time while others take little (``isCrowded``). Groups are kept short only in that case. If all
+/// organizations take about the same time, large groups are best for all of them. The ledger counts time in
+/// microseconds of work, so it needs no clock.
 struct CostLedger: Sendable {
-    /// The share of recent work at which an organization starts to count as busy.
+    /// The share of recent work from which an organization counts as busy.
     static let busyShare = 0.125
     /// Total recent work below which no organization counts as busy.
     ///
     /// Without this limit, the first job after a pause would be all of the recent work.
     static let leastUse = 250_000.0
-    /// The amount of work after which measurements are forgotten.
+    /// The amount of work over which measurements decay.
     static let memory = 1_000_000.0
-    /// The work after which organizations with small shares count as absent.
+    /// If no organization with a small share had a job during this amount of work, no such organization counts as
+    /// present.
     static let presence = 2_000_000.0
-    /// The maximum number of organizations in memory. Above it, the organizations that used least are removed.
+    /// The maximum number of organizations in memory. Above it, the organizations with the least recent work are
+    /// removed.
     static let capacity = 8_192
     /// The weight of a new measurement.
     private static let learning = 0.25
-    /// The share of recent work at which the gateway starts to measure an organization alone.
+    /// The share of recent work from which the gateway measures an organization in separate groups.
     ///
     /// The share counts the work of all groups with jobs of the organization. Below this share, the difference between
     /// groups with and without the organization shows the cost of its jobs.
@@ -33,7 +35,7 @@ struct CostLedger: Sendable {
     private static let mostFixed = 5_000.0
     /// The assumed microseconds of a unit of work before the first measurement.
     private static let firstRate = 50.0
-    /// The units of work for which ``firstRate`` counts, as if they had been measured.
+    /// The units of work that ``firstRate`` represents in the average, as if they had been measured.
     private static let firstUnits = 200.0
     /// The bounds of a measured rate, in microseconds for a unit of work.
     private static let rates = 1.0...20_000.0
@@ -54,7 +56,7 @@ struct CostLedger: Sendable {
         /// Recent work of all groups with jobs of the organization: an upper bound of ``use``.
         var sharedUse = 0.0
         var at: Double
-        /// When a group contained only jobs of this organization.
+        /// The ``clock`` when a group last contained only jobs of this organization.
         var sampledAt = -Double.infinity
     }
 
@@ -65,23 +67,24 @@ struct CostLedger: Sendable {
     private var use = 0.0
     /// Recent measured work, and its units, of all organizations together.
     ///
-    /// Their quotient is an average of measurements. Predictions are no part of it, so it cannot drift away from them.
+    /// Their quotient is an average of measurements. It contains no predictions, which could otherwise reinforce
+    /// themselves.
     private var recent = (time: 0.0, units: 0.0)
     /// The microseconds that a unit of work takes, over all organizations together.
     private var rate: Double {
         let average = (recent.time + Self.firstRate * Self.firstUnits) / (recent.units + Self.firstUnits)
         return min(max(average, Self.rates.lowerBound), Self.rates.upperBound)
     }
-    /// Organizations with a large share of recent work: eight at most.
+    /// The organizations with a large share of recent work, at most eight.
     private var busy: Set<UUID> = []
-    /// When an organization with a small share last had a job.
+    /// The ``clock`` when an organization with a small share last had a job.
     private var quietAt = -Double.infinity
     /// The number of groups since the last sample.
     private var unsampled = 0
     /// The fixed work of a group: slightly above the shortest measured time.
     private(set) var fixed = 1_000.0
 
-    /// Whether one organization takes much of the work while an organization with a small share is present.
+    /// Whether one organization takes a large part of the work while an organization with a small share is present.
     var isCrowded: Bool { !busy.isEmpty && clock - quietAt < Self.presence }
 
     func isBusy(_ organization: UUID) -> Bool { busy.contains(organization) }
@@ -186,7 +189,7 @@ struct CostLedger: Sendable {
     }
 }
 
-/// Orders organizations by cost: each waits until the others could have taken as much time.
+/// Orders organizations by cost: after a job, an organization waits until the others could have taken as much time.
 ///
 /// Each organization becomes due at a moment, in microseconds of work. A job delays this moment by the job's cost. Each
 /// round advances the present by one portion, and each organization that is due can take a job.

@@ -1,4 +1,4 @@
-/// A queue: first in, first out.
+/// A queue that is first in, first out.
 struct FIFOQueue<Element> {
     private var elements: [Element?] = []
     private var start = 0
@@ -15,7 +15,7 @@ struct FIFOQueue<Element> {
         guard let element = first else { return nil }
         elements[start] = nil
         start += 1
-        // done only occasionally, so that on average each element is moved once
+        // removed only occasionally, so that on average each element is moved once
         if start > 32, start * 2 > elements.count {
             elements.removeFirst(start)
             start = 0
@@ -50,7 +50,7 @@ struct FIFOQueue<Element> {
 
 extension FIFOQueue: Sendable where Element: Sendable {}
 
-/// Queues of elements, one for each owner; the owners take turns.
+/// Queues of elements, one for each owner. The owners take turns.
 struct RoundRobinQueue<Owner: Hashable & Sendable, Element> {
     private var lines: [Owner: FIFOQueue<Element>] = [:]
     /// The owners with a queue, in the order of their turns.

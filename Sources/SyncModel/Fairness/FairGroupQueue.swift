@@ -15,7 +15,7 @@ public struct GroupLimits: Sendable {
     public var lightBytes = 131_072
     /// The maximum number of microseconds that a group takes while the load is uneven.
     ///
-    /// The load is uneven while an organization takes much of the time and others take little.
+    /// The load is uneven while an organization takes a large part of the time and others take little.
     public var cost = 10_000.0
     /// The number of microseconds above which a job of such a busy organization is heavy.
     public var lightCost = 2_500.0
@@ -38,13 +38,13 @@ public struct GroupLimits: Sendable {
 /// Organizations take turns, and so do the users of each organization. A group contains at most one job of each lane.
 /// Only one worker at a time works for an organization, so that two groups of one process never wait for each other.
 ///
-/// Where organizations are in shards, all jobs of a group are of one shard.
+/// If organizations are in shards, all jobs of a group are of one shard.
 ///
-/// Each organization has its worker. Heavy jobs go to a separate worker, the last one. A group takes as long as its
-/// heaviest member, and a small push should not wait for the megabytes of another user.
+/// Each organization has its worker. Heavy jobs go to a separate worker, which has the highest number. A group takes as
+/// long as its heaviest member, and a small push should not wait for the megabytes of another user.
 ///
-/// Turns are by cost, as committers measure it (``CostLedger``, ``CostOrderedQueue``). An organization whose jobs take
-/// ten times as long has a tenth of the turns while others wait.
+/// Turns depend on the cost that committers measure (``CostLedger``, ``CostOrderedQueue``). An organization whose jobs
+/// take ten times as long has a tenth of the turns while others wait.
 ///
 /// While the load is uneven, a group takes at most ``GroupLimits/cost``, and long jobs of busy organizations count as
 /// heavy. Jobs of busy organizations and jobs of the others are then in separate groups.
@@ -54,7 +54,7 @@ public struct FairGroupQueue: Sendable {
         public let lane: LaneKey
         public let weight: Int
         public let bytes: Int
-        /// The shard of the job's organization; nil where there are no shards. All jobs of a group are of one shard.
+        /// The shard of the job's organization; nil without shards. All jobs of a group are of one shard.
         public let shard: Int?
 
         /// The estimated work of the job, in units.
@@ -154,10 +154,10 @@ public struct FairGroupQueue: Sendable {
         var passed: [UUID] = []
         // the number of organizations whose next job cannot be in this group
         var otherShards = 0
-        // organizations that had more than their turn
+        // organizations that are not due, because their jobs were costly
         var owing: [UUID] = []
         var isSample = false
-        // each organization once, in turn
+        // considers each organization once, in the order of turns
         while !group.isFull, passed.count < Self.scanLimit, let id = workers[worker].popFirst() {
             if !turns[worker].isDue(id) {
                 owing.append(id)
@@ -172,7 +172,7 @@ public struct FairGroupQueue: Sendable {
         }
         let areAllOffered = workers[worker].isEmpty
         workers[worker].prepend(passed)
-        // further rounds while the group is not full
+        // fill the group in further rounds
         if isSample {
             var others: [UUID] = []
             takeAgain(at: worker, &group, &taken, &others)
@@ -187,7 +187,8 @@ public struct FairGroupQueue: Sendable {
 
     /// Takes further jobs of organizations, round by round.
     ///
-    /// - Parameter owing: the organizations that are not due yet; those of which a job is taken are moved to `taken`.
+    /// - Parameter owing: the organizations that are not due yet. If a job of an organization is taken, the
+    ///   organization is moved to `taken`.
     private mutating func takeAgain(at worker: Int, _ group: inout Group, _ taken: inout [UUID], _ owing: inout [UUID])
     {
         var again = taken + owing
@@ -282,10 +283,10 @@ public struct FairGroupQueue: Sendable {
         return place
     }
 
-    /// The worker for an organization's light jobs: the organization's worker, or an idle one.
+    /// The worker for an organization's light jobs: the organization's worker, or an idle worker.
     ///
-    /// An idle worker is used while the load is uneven, for organizations that take little. Their jobs do not wait for
-    /// the group of a busy organization while another worker has nothing to do.
+    /// An idle worker is used while the load is uneven, for organizations with a small share of the work. Their jobs do
+    /// not wait for the group of a busy organization while another worker has nothing to do.
     private func lightWorker(of id: UUID, _ own: Int) -> Int {
         guard ledger.isCrowded, !ledger.isBusy(id), isOccupied(own) else { return own }
         return workers.indices.first { !isHeavy($0) && !isOccupied($0) } ?? own
@@ -296,8 +297,8 @@ public struct FairGroupQueue: Sendable {
 
     /// Whether a job takes so long that short jobs should not wait for it.
     ///
-    /// Only a rate that was measured in a separate group decides this. A guess must not move a short job behind long
-    /// ones.
+    /// Only a rate that was measured in a separate group decides this. A guess must not make a short job wait for long
+    /// jobs.
     private func isCostly(_ item: Item) -> Bool {
         let organization = item.lane.organization
         return ledger.isCrowded && ledger.isBusy(organization) && ledger.isKnown(organization)
@@ -322,7 +323,7 @@ public struct FairGroupQueue: Sendable {
         defer { organizations[id] = organization }
         for _ in 0..<min(organization.line.ownerCount, Self.scanLimit) {
             guard let item = organization.line.next else { return nil }
-            // a heavy job is left for the heavy worker
+            // only the heavy worker takes a heavy job
             if !group.takesHeavy, hasHeavyWorker, limits.isHeavy(item) { return nil }
             // the organization's first job in the group is accepted at any cost
             if !group.takesHeavy, hasHeavyWorker, organization.workedAt != nil, isCostly(item) { return nil }

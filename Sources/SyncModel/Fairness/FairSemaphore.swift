@@ -8,7 +8,7 @@ public struct FairSemaphore: Sendable {
     /// Identifies a waiter.
     public typealias Ticket = Int
 
-    /// The waiters that are admitted or refused.
+    /// The waiters that one decision admits or refuses.
     public struct Decision: Sendable, Equatable {
         /// Waiters that now hold the requested capacity.
         public var admitted: [Ticket] = []
@@ -23,7 +23,7 @@ public struct FairSemaphore: Sendable {
         let since: ContinuousClock.Instant
     }
 
-    /// The maximum number of organizations, or users of an organization, that one decision passes over.
+    /// The maximum number of organizations, or of users of one organization, that one decision passes over.
     ///
     /// A waiter is passed over if its user or organization already holds enough. The decision ends after this number,
     /// which bounds the work if thousands wait. The organizations that were passed over go to the end of the queue,
@@ -65,7 +65,7 @@ public struct FairSemaphore: Sendable {
         return lastTicket
     }
 
-    /// Takes capacity whether or not it is free, for memory that the user already holds.
+    /// Takes capacity even if none is free, for memory that is already in use for the user.
     public mutating func take(_ amount: Int, for user: LaneKey) {
         shares.take(amount, for: user)
     }

@@ -2,7 +2,7 @@
 ///
 /// It is used to batch writes to the same partition or shard.
 public enum Placement: Sendable, Hashable {
-    /// A partition of each table. It is fastest to write rows of the same partition together, but not required.
+    /// A partition of each table. Writing rows of the same partition together is fastest, but is not required.
     case partition(Int)
     /// A shard of a cluster. Only organizations of the same shard are written together.
     ///

@@ -1,8 +1,8 @@
 /// Bounds on the reads, writes and answer of one unit of work.
 ///
-/// A request can have few bytes while each document that it names has a megabyte, so the size of its body does not
-/// predict its cost. These bounds apply before data are read. Statements count the bytes of the rows that they would
-/// return, and leave out the columns that do not fit. Planners refuse a unit of work that exceeds its bound alone.
+/// A small request can name documents of a megabyte each, so the size of its body does not predict its cost. These
+/// bounds apply before data are read. Statements count the bytes of the rows that they would return, and omit values
+/// that exceed a bound. Planners refuse a unit of work that exceeds a bound even if it is processed alone.
 public enum WorkBounds {
     /// The maximum number of bytes of entities, upstreams' bodies, stored errors and lists of blockers in one answer.
     ///
@@ -16,13 +16,13 @@ public enum WorkBounds {
     public static let listedID = 39
     /// The number of ids in a shortened list of blockers, which has fewer bytes than ``small``.
     public static let blockers = 32
-    /// The maximum number of ids that the reason of a held lane and the lane's head name.
+    /// The maximum number of ids in the reason why a lane is held, and in the lane's head.
     public static let heldBy = 100
     /// The maximum number of bytes of documents that a group of pushes reads together.
     public static let groupDocuments = 16_777_216
     /// The maximum number of bytes of documents that one push reads.
     ///
-    /// The database can write this number of bytes within a statement's time limit.
+    /// The database can write that many bytes within a statement's time limit.
     public static let pushDocuments = 33_554_432
     /// The maximum number of bytes of large stored records that a group of pushes reads together.
     ///
@@ -58,7 +58,7 @@ public struct WorkCost: Sendable, Equatable {
     /// It covers a result with its names and times, without entities.
     public static let entry = 768
 
-    /// The most bytes of an id mapping in an answer, apart from unusually long server ids.
+    /// The maximum number of bytes of an id mapping in an answer, apart from unusually long server ids.
     public static let mapping = 256
 
     /// The bytes of the answer to a push without its large parts.
@@ -68,7 +68,7 @@ public struct WorkCost: Sendable, Equatable {
         256 + WorkBounds.heldBy * WorkBounds.listedID + entries * entry + mappings * mapping
     }
 
-    /// The most bytes of the answer to a push without its large parts, before its mappings are known.
+    /// The maximum number of bytes of the answer to a push without its large parts, before its mappings are known.
     public static func answer(to push: PushRequest) -> Int {
         let mutations = push.entries.lazy.compactMap(\.mutation)
         let named = mutations.reduce(0) { $0 + 1 + $1.references.count + $1.dependencyIDs.count }
@@ -81,8 +81,8 @@ public struct WorkCost: Sendable, Equatable {
 /// The number of workers that share the light jobs.
 ///
 /// Most of a small group's cost does not depend on its jobs, so only two workers share a small load. One of them
-/// prepares its group while the database works for the other. With more load, groups are large anyway, and additional
-/// workers use additional cores of the database.
+/// prepares its group while the database works for the other. With a greater load, groups are large anyway, and
+/// additional workers use additional cores of the database.
 public struct ActiveWorkerCount: Sendable {
     private let most: Int
     private let weightPerWorker: Int

@@ -30,7 +30,7 @@ public struct ContentHash: Sendable, Hashable {
         bytes = Array(hash.finalize())
     }
 
-    /// The hash of a stored entity; nil if its document cannot be opened.
+    /// The hash of a stored entity; nil if its document cannot be decrypted.
     public init?(of state: EntityState) {
         guard !state.isDeleted else {
             self = .deletion

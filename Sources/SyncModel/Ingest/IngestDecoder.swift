@@ -2,7 +2,7 @@ import Crypto
 import FoundationEssentials
 package import JSONText
 
-/// Reads one event of a batch and checks everything that needs only the event.
+/// Reads one event of a batch, and checks what can be checked without stored data.
 ///
 /// Reports all errors, not just the first.
 package struct IngestDecoder {
@@ -28,7 +28,7 @@ package struct IngestDecoder {
     package enum Form {
         /// An event as sources send it.
         case event
-        /// A line of a file of entities, which has fewer members: ``EntityLine``.
+        /// A line of a file of entities (``EntityLine``), which has fewer members.
         case line
 
         package var names: String {
@@ -271,8 +271,8 @@ public enum EntityLine {
 
     /// Reads a line, without its end.
     ///
-    /// An event without an `event_id` gets an id that is computed from its content, so that a repeated line is the same
-    /// event. JSON Pointers in problems start at the line's object.
+    /// An event without an `event_id` gets an id that is computed from its content, so that a repeated line counts as
+    /// the same event. JSON Pointers in problems start at the line's object.
     public static func decode(_ line: [UInt8]) -> IngestRequest.Entry {
         let tree: JSONTree
         do throws(JSONParseError) {

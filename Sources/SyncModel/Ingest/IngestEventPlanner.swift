@@ -1,18 +1,18 @@
 import FoundationEssentials
 import JSONText
 
-/// One event, and the decisions about it.
+/// Decides about one event.
 struct IngestEventPlanner {
     let event: IngestEvent
     let context: IngestPlanner.Context
     let type: EntityType
-    /// The entity's future owner; nil where the event does not name one.
+    /// The entity's future owner; nil if the event names no owner.
     private let owner: UUID?
     private let isOwnerJoining: Bool
-    /// The event's place in the request.
+    /// The JSON Pointer to the event in the request.
     private let pointer: String
 
-    /// - Throws: why the event can be of no entity of this organization.
+    /// - Throws: the reason why the event cannot concern an entity of this organization.
     init(_ event: IngestEvent, _ context: IngestPlanner.Context, pointer: String) throws(Problem) {
         self.event = event
         self.context = context
@@ -47,8 +47,9 @@ struct IngestEventPlanner {
 
     private var key: EntityKey { event.key }
 
-    /// Why a document leads to too many entities with device ids: a device that pulls it gets a number for each of
-    /// them.
+    /// The reason why a document refers to too many entities with device ids; nil if it does not.
+    ///
+    /// A device that pulls the document gets a number for each of these entities.
     private static func sizeProblem(_ event: IngestEvent, _ type: EntityType) -> String? {
         let relations = type.relations.filter { $0.idSpace == .device }
         guard !relations.isEmpty, let document = event.document,
@@ -61,8 +62,9 @@ struct IngestEventPlanner {
 
     /// Returns the outcome of the event, and changes the state accordingly.
     ///
-    /// - Parameter isBehind: older events about the entity wait, so this one applies to the state that they leave.
-    /// - Throws: why it does not fit what is known.
+    /// - Parameter isBehind: whether older events about the entity are parked. If so, this event must be applied after
+    ///   them.
+    /// - Throws: the reason why the event does not fit the known state.
     func verdict(
         receivedAt: Timestamp,
         isBehind: Bool,
@@ -80,7 +82,8 @@ struct IngestEventPlanner {
             }
             return answer(.parked)
         }
-        // the echo adds to what was made elsewhere since
+        // another edit from elsewhere is newer than the request, so the event may contain more than the request's
+        // effect
         let mayAdd = stored?.lastWriter == .elsewhere && !isKnown(stored, state)
         if let cause, cause.content != nil, !mayAdd { return echo(of: cause, stored, &state) }
         let told = state.requests(about: key).filter { $0.identifiesByValue(at: context.now) }
@@ -114,9 +117,9 @@ struct IngestEventPlanner {
         return mark.isKnown(by: state.marks[key])
     }
 
-    /// Whether the entity's versions start again with this event.
+    /// Whether this event begins a new sequence of the entity's versions.
     ///
-    /// Those before it were another row's.
+    /// The earlier versions belong to another row.
     private func restartsVersions(over stored: EntityState?) -> Bool {
         switch event.lineage {
         case .continues: false
@@ -125,7 +128,7 @@ struct IngestEventPlanner {
         }
     }
 
-    /// Records how new the entity's state is after this event.
+    /// Records how recent the entity's state is after this event.
     private func mark(over stored: EntityState?, _ state: inout IngestState) {
         if restartsVersions(over: stored) {
             state.restart(key, event.mark)
@@ -144,11 +147,11 @@ struct IngestEventPlanner {
     ) -> Bool {
         if isOwnerJoining { return true }
         if let cause, cause.isInFlight(at: context.now) { return true }
-        // an event that is known already need not wait
+        // an event that is not newer than the known state need not wait
         if isKnown(stored, state) { return false }
         if state.requests(about: key).contains(where: { $0.isInFlight(at: context.now) }) { return true }
-        // it may be the entity of a create in flight, whose response is outstanding; creates that were sent later are
-        // not waited for
+        // a create in flight may have created the entity; the event does not wait for creates that were sent after its
+        // arrival
         guard stored == nil, event.operation == .upsert, let first = state.firstCreates[type.name] else { return false }
         return first <= receivedAt
     }
@@ -163,9 +166,9 @@ struct IngestEventPlanner {
 
     // MARK: - Applying
 
-    /// Applies a patch in memory, if this transaction has patched the large entity.
+    /// Applies a patch in memory, if this transaction has patched this large entity before.
     ///
-    /// - Returns: nil where that is not possible.
+    /// - Returns: the outcome; nil if the patch cannot be applied in memory.
     private func fold(over stored: EntityState, _ state: inout IngestState) throws(Problem) -> IngestVerdict? {
         guard event.operation == .patch, !stored.isDeleted, !stored.isUnreadable, let document = stored.document,
             document.count >= IngestBounds.folded, state.patches(key), let patch = event.document,
@@ -191,7 +194,7 @@ struct IngestEventPlanner {
         return refused("/document", Rule.payload, detail)
     }
 
-    /// The entity as the event leaves it.
+    /// The state of the entity after the event.
     private func next(after stored: EntityState?, _ state: IngestState) throws(Problem) -> EntityState {
         try checkOwner(stored)
         switch event.operation {
@@ -221,7 +224,7 @@ struct IngestEventPlanner {
 
     /// The feed's state of the entity under its former id.
     ///
-    /// Nil where that one is another user's, too.
+    /// Also nil if an entity with that id belongs to another user.
     private func origin(_ state: IngestState) -> EntityState? {
         guard let origin = event.originKey.flatMap({ state.entities[$0] }), !origin.isDeleted else { return nil }
         return type.visibility == .user && origin.owner != owner ? nil : origin
@@ -282,11 +285,11 @@ struct IngestEventPlanner {
         )
     }
 
-    /// Writes the next state, unless it equals the stored one.
+    /// Writes the next state, unless it equals the stored state.
     ///
-    /// An equal state is not written, so that no user meets it as a conflict.
+    /// An equal state is not written, so that no user gets a conflict because of it.
     ///
-    /// - Parameter content: the next state's, where it is known.
+    /// - Parameter content: the hash of the next state's content, if it is known.
     private func apply(
         _ next: EntityState,
         _ content: ContentHash?,
@@ -311,7 +314,7 @@ struct IngestEventPlanner {
 extension EntityState {
     /// Whether the entity was deleted before any user saw it, or with its owner.
     ///
-    /// No user sees it, so it is treated as a new one.
+    /// No user sees it, so an event about it is treated like an event about a new entity.
     fileprivate var isNobodysTombstone: Bool {
         isDeleted && (owner == Writer.elsewhere.user || owner == Writer.erased)
     }
@@ -326,7 +329,7 @@ extension IngestState {
         changedMarks.insert(key)
     }
 
-    /// Replaces how new the entity's state is: its versions start again.
+    /// Replaces the record of how recent the entity's state is, because its versions start again.
     fileprivate mutating func restart(_ key: EntityKey, _ mark: SourceMark) {
         marks[key] = mark
         changedMarks.insert(key)

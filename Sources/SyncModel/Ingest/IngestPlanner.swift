@@ -2,11 +2,11 @@ public import FoundationEssentials
 
 /// Decides the outcomes of events that report edits made elsewhere. It does no I/O.
 ///
-/// An event is applied, is already known, is an echo of the gateway's own request, or waits for the outcome of such a
-/// request.
+/// An event is applied, is already known, is an echo of a request that the gateway sent, or waits for the outcome of
+/// such a request.
 ///
 /// An echo is recognized by the key of the request that caused it. Without a key, it is recognized once, by the version
-/// or the content that the request produced; never by the time or by the person who acted.
+/// or the content that the request produced. Neither the time nor the person who acted identifies an echo.
 public struct IngestPlanner: Sendable {
     /// The maximum time for which an event waits for the outcome of requests, in seconds.
     ///
@@ -15,12 +15,12 @@ public struct IngestPlanner: Sendable {
     /// The maximum number of waiting events of an organization.
     public static let parkedLimit = 5_000
 
-    /// The owner of an entity for which an event names a user.
+    /// The present identity of a user whom an event names as an entity's owner.
     public enum Owner: Sendable, Hashable {
         case user(UUID)
         /// The owner is not known yet, because the user is being joined with another user.
         case joining
-        /// The user was erased. No user could see the entity, and no erasure would delete it.
+        /// The user was erased. No user could see an entity of this owner, and no erasure would delete it.
         case erased
     }
 
@@ -30,7 +30,7 @@ public struct IngestPlanner: Sendable {
         public let types: [ByteExactString: EntityType]
         /// The time of the transaction.
         public let now: Timestamp
-        /// The current identity of a user.
+        /// Returns the present identity of a user.
         public let owner: @Sendable (UUID) -> Owner
 
         public init(
@@ -61,7 +61,7 @@ public struct IngestPlanner: Sendable {
         self.context = context
     }
 
-    /// Evaluates a batch that has arrived.
+    /// Evaluates a batch of new events.
     ///
     /// - Parameters:
     ///   - seen: outcomes of events of this source that were accepted before, by event id.
@@ -198,7 +198,7 @@ public struct IngestPlan: Sendable {
 public struct IngestAnswer: Sendable {
     /// The outcomes, in request order.
     public var verdicts: [IngestVerdict]
-    /// A pull that has reached this cursor has seen the applied events.
+    /// A cursor after the applied events in the feed.
     public var feed: String
 
     public init(verdicts: [IngestVerdict], feed: String) {
@@ -236,7 +236,7 @@ public struct IngestVerdict: Sendable, Hashable {
     }
 }
 
-/// The outcome of an event from elsewhere.
+/// The outcome of an event.
 public enum IngestResult: String, Sendable, Hashable, CaseIterable {
     /// The change is in the feed, or the feed already had it.
     case applied

@@ -19,9 +19,9 @@ public struct IngestRequest: Sendable {
 
     /// The entries, in request order.
     public let entries: [Entry]
-    /// The size of the body in bytes: the memory that the batch counts for while it waits.
+    /// The size of the body in bytes: the memory that is reserved for the batch while it waits.
     public let bodyBytes: Int
-    /// The index of the first entry in the batch that the sender made.
+    /// The index of this part's first entry in the whole batch.
     public let firstIndex: Int
 
     public init(entries: [Entry], bodyBytes: Int, firstIndex: Int = 0) {
@@ -40,9 +40,9 @@ public struct IngestRequest: Sendable {
         )
     }
 
-    /// - Parameter limits: the limits of a push: as many events as mutations, documents as large as payloads.
-    /// - Throws: `invalid_json` for invalid JSON, `invalid_request` for a wrong envelope, `payload_too_large` past the
-    ///   limits; all refuse the whole batch.
+    /// - Parameter limits: the limits of a push. An event counts as a mutation, and its document as a payload.
+    /// - Throws: `invalid_json` for invalid JSON, `invalid_request` for a wrong envelope, `payload_too_large` if a
+    ///   limit is exceeded. Each error refuses the whole batch.
     public init(body: [UInt8], limits: IntakeLimits) throws(Problem) {
         let tree: JSONTree
         do throws(JSONParseError) {
@@ -63,7 +63,7 @@ public struct IngestRequest: Sendable {
         firstIndex = 0
     }
 
-    /// The request with a deletion in place of each patch.
+    /// A copy of the request with a deletion in place of each patch.
     ///
     /// A deletion is valid even if the entity does not exist.
     public var withoutPatches: IngestRequest {
@@ -121,7 +121,7 @@ public struct IngestEvent: Sendable, Hashable {
     /// The longest `causing_key`, in bytes.
     public static let maximumKeyBytes = 255
 
-    /// How an event's version relates to the versions of the entity before it.
+    /// The relation of an event's version to the entity's earlier versions.
     public enum Lineage: Int, Sendable, Hashable {
         /// The event is about the same row or resource, so a version that is not greater is stale.
         case continues = 0
@@ -136,12 +136,12 @@ public struct IngestEvent: Sendable, Hashable {
     @Exact public private(set) var entityType: String
     /// The entity's permanent id.
     public let entityID: ServerID
-    /// How recent the edit is. At least one of the version and the time of the edit is set.
+    /// The version and the time of the edit, of which at least one is set.
     public let mark: SourceMark
     public let operation: IngestOperation
     /// A JSON object; nil for a deletion.
     public let document: [UInt8]?
-    /// The user that the entity belongs to, if only that user may see it.
+    /// The user to whom the entity belongs, if only that user may see it.
     public let owner: UUID?
     /// The `Idempotency-Key` of the request that caused the edit.
     ///
@@ -149,13 +149,13 @@ public struct IngestEvent: Sendable, Hashable {
     public let causingKey: UUID?
     /// For a patch: whether its members replace the whole members of the entity.
     ///
-    /// If so, null is a value. RFC 7396 would merge nested objects.
+    /// If so, null is a value like others, and nested objects are not merged, unlike in RFC 7396.
     public var isShallow = false
     /// For a patch: the id that this entity had until now.
     ///
     /// If the feed does not have the entity under its new id, the patch applies to the document under the earlier id.
     public var origin: ServerID?
-    /// How its version relates to the versions of the entity before it.
+    /// The relation of the event's version to the entity's earlier versions.
     public var lineage = Lineage.continues
     /// Whether the event restricts the entity to its owner.
     ///
@@ -216,9 +216,8 @@ public enum IngestOperation: String, Sendable, Hashable, CaseIterable, JSONWrita
 
 /// Bounds on the work of a batch of events.
 ///
-/// An event may have a few bytes while the entity that it changes has a megabyte, so the size of a batch's body does
-/// not show how much work the batch is. Work is counted in bytes: the documents that are read, merged or compared, and
-/// the documents of the events.
+/// A small event can change an entity of a megabyte, so the size of a batch's body does not predict its work. Work is
+/// counted in bytes: the documents that are read, merged or compared, and the documents of the events.
 public enum IngestBounds {
     /// The maximum work of a batch that is committed together with other batches.
     ///
@@ -239,7 +238,7 @@ public enum IngestBounds {
     /// Such a document is patched in memory if a batch has several patches for it.
     static let folded = 4_096
 
-    /// The problem of a batch that is too large even if it is committed alone, so that a repeat cannot succeed.
+    /// The problem of a batch that is too large even if it is committed alone. Sending it again cannot succeed.
     public static func tooLarge(_ bytes: Int) -> Problem {
         Problem(
             .payloadTooLarge,

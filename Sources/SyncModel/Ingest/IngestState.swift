@@ -7,13 +7,13 @@ import JSONText
 /// it.
 public struct IngestState: Sendable {
     public var entities = EntityTable()
-    /// How recent the known state of an entity is.
+    /// The marks of the known states of entities, which show how recent the states are.
     ///
     /// The marks are versions and times of the system that owns the entity.
     public var marks: [EntityKey: SourceMark] = [:]
-    /// The entities whose marks have to be written.
+    /// The entities whose marks must be written.
     public internal(set) var changedMarks: Set<EntityKey> = []
-    /// The requests whose echo was found.
+    /// The requests whose echo was found among the events.
     public private(set) var usedRequests: Set<UUID> = []
     /// The gateway's own requests about the entities, and requests whose keys are in events.
     public private(set) var requests: [UUID: SentRecord] = [:]
@@ -140,7 +140,7 @@ public struct IngestState: Sendable {
 
     /// The hash of an entity's present content.
     ///
-    /// Nil if the document cannot be opened.
+    /// Nil if the document cannot be decrypted.
     mutating func content(of key: EntityKey) -> ContentHash? {
         settle(key)
         if let known = hashes[key] { return known }

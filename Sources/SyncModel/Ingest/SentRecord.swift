@@ -6,9 +6,9 @@ public import FoundationEssentials
 public struct SentRecord: Sendable, Hashable {
     /// The longest time of a request in flight, in seconds: longer than any time-out.
     public static let flightSeconds: Double = 120
-    /// How long a value or version identifies an echo, in seconds.
+    /// The time for which a value or version identifies an echo, in seconds.
     ///
-    /// A key identifies it as long as the record is kept.
+    /// A key identifies an echo as long as the record is kept.
     public static let valueSeconds: Double = 86_400
 
     /// The gateway's `Idempotency-Key`.
@@ -18,7 +18,7 @@ public struct SentRecord: Sendable, Hashable {
     @Exact public private(set) var entityID: String?
     /// When the request was last sent.
     public let sentAt: Timestamp
-    /// When its outcome was known.
+    /// When the outcome of the request became known.
     ///
     /// Nil while the request is in flight, or if it may have taken effect and is sent again.
     public let answeredAt: Timestamp?
@@ -60,7 +60,7 @@ public struct SentRecord: Sendable, Hashable {
 
     /// Whether the request was about this entity, or may have created it.
     ///
-    /// A create of the same entity type whose id is not known may have created it.
+    /// A create of the same type may have created it if the id of the created entity is not known.
     func mayBeAbout(_ entity: EntityKey) -> Bool {
         entityType == entity.type && (entityID.map { $0 == entity.id } ?? true)
     }
@@ -87,9 +87,9 @@ public struct SentRecord: Sendable, Hashable {
 public struct SentRequest: Sendable, Hashable {
     /// `PATCH`, `PUT` or `DELETE`.
     @Exact public var method: String
-    /// The endpoint; nil for that of the mutation.
+    /// The endpoint; nil for the mutation's endpoint.
     @Exact public var endpoint: String?
-    /// The payload, JSON; nil for that of the mutation.
+    /// The payload, JSON; nil for the mutation's payload.
     public var payload: [UInt8]?
 
     public init(method: String, endpoint: String? = nil, payload: [UInt8]? = nil) {
@@ -99,7 +99,7 @@ public struct SentRequest: Sendable, Hashable {
     }
 }
 
-/// How recent a state of an entity is, as a version and a time of the system that owns the entity.
+/// A version and a time of the system that owns the entity, which show how recent a state of the entity is.
 public struct SourceMark: Sendable, Hashable {
     /// A number that grows with each change of the entity.
     public var version: Int64?
@@ -107,7 +107,7 @@ public struct SourceMark: Sendable, Hashable {
     public var occurredAt: Timestamp?
     /// The part of `occurredAt` that is smaller than a microsecond, in units of 10⁻²⁴ seconds.
     ///
-    /// 0 up to 10¹⁸ - 1.
+    /// From 0 to 10¹⁸ - 1.
     public var fraction: Int64
 
     public init(version: Int64? = nil, occurredAt: Timestamp? = nil, fraction: Int64 = 0) {
@@ -132,7 +132,7 @@ public struct SourceMark: Sendable, Hashable {
         return value
     }
 
-    /// Whether a state is not newer than a known state.
+    /// Whether this state is not newer than a known state.
     ///
     /// If both states have a version, the versions decide; the same version is the same state. Otherwise the times
     /// decide. Two changes may have the same time, so a state with the same time is not older. States that cannot be
@@ -171,7 +171,7 @@ public struct SourceMark: Sendable, Hashable {
 }
 
 extension SourceMark {
-    /// The part of an event id that distinguishes two moments in the same microsecond.
+    /// The part of an event id that distinguishes two times in the same microsecond.
     ///
     /// Used in ids that are computed from the content. Empty for times without further digits, whose ids do not change.
     package var fractionSuffix: String { fraction == 0 ? "" : ".\(fraction)" }

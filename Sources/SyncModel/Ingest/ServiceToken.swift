@@ -20,7 +20,7 @@ public struct ServiceToken: Sendable, Hashable {
         secret = (0..<Self.secretBytes).map { _ in UInt8.random(in: .min ... .max, using: &generator) }
     }
 
-    /// Reads a token; nil for any other text.
+    /// Reads a token; nil for a text that is not a token.
     public init?(parsing text: some StringProtocol) {
         let text = String(text)
         guard text.utf8.count == Self.prefix.utf8.count + 86, text.hasPrefix(Self.prefix) else { return nil }
@@ -31,7 +31,7 @@ public struct ServiceToken: Sendable, Hashable {
         organization = Self.uuid(bytes[0..<16])
         id = Self.uuid(bytes[16..<32])
         secret = Array(bytes[32...])
-        // the last digit has unused bits, so several texts would decode to the same token
+        // the last digit has unused bits, so several texts decode to the same token; only one of them is accepted
         guard self.text == text else { return nil }
     }
 
@@ -56,9 +56,9 @@ public struct ServiceToken: Sendable, Hashable {
     }
 }
 
-/// The sender of events, identified by the name that its tokens share.
+/// The origin of events that arrive with service tokens, identified by the name that its tokens share.
 public enum IngestSource {
-    /// `[a-z][a-z0-9_-]{0,63}`.
+    /// Whether a name matches `[a-z][a-z0-9_-]{0,63}`.
     public static func isValid(_ name: String) -> Bool { EntityType.isValidName(name) }
 
     /// The id that represents a source in queues and shares, which otherwise use the ids of users.

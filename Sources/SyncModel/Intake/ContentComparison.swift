@@ -1,21 +1,21 @@
 import FoundationEssentials
 import JSONText
 
-/// Compares a second attempt with the content of the first (product rule 5).
+/// Compares a second attempt of a mutation with the first attempt (product rule 5).
 ///
 /// A client id equals the server id to which it resolved: a UUID, an integer or a string. The same is true for a
 /// device's own ids.
 ///
 /// The comparison does not guess. The places of ids were stored with the first attempt, and the second attempt may have
-/// another id only in such a place. It must be known that one of the two ids resolves to the other.
+/// another id only in such a place. One of the two ids must be known to resolve to the other.
 ///
-/// With the first attempt's ids in these places, the second attempt must have the same hash as the first. Any other
-/// difference means different content, even if it looks like an id.
+/// The first attempt's ids are inserted into the second attempt in these places. The result must have the same hash as
+/// the first attempt. Any other difference means different content, even if it looks like an id.
 struct ContentComparison {
     struct Knowledge {
         /// The server ids of a client id, or of the client id that represents a device id.
         let serverIDs: (UUID) -> [ServerID]
-        /// Whether a number is an id of the device that pushed the second attempt.
+        /// Whether a number is an id that is known for the device that pushed the second attempt.
         let isKnown: (LocalID) -> Bool
     }
 
@@ -28,7 +28,7 @@ struct ContentComparison {
 
     /// - Parameters:
     ///   - device: the device that pushed the second attempt.
-    ///   - type: the type of the entity; nil for a type whose payloads contain no device ids.
+    ///   - type: the entity's type; nil if payloads of this type contain no device ids.
     init(_ first: FirstAttempt, _ given: Mutation, by device: UUID, type: EntityType?, _ knowledge: Knowledge) {
         self.first = first
         self.given = given
@@ -55,9 +55,9 @@ struct ContentComparison {
 
     // MARK: - Ids
 
-    /// Whether the server id that accompanies the client's name is the entity's server id.
+    /// Whether a server id next to a client id is the server id of the first attempt's entity.
     ///
-    /// The client's name is not enough, because another device may use it for another entity.
+    /// The client id is not enough, because another device may use it for another entity.
     private var hasServerID: Bool {
         guard let id = given.entity.serverID, !first.isKnown(given.entity) else { return true }
         return first.entity.clientID.map { leads($0, to: id) } ?? false
@@ -86,9 +86,9 @@ struct ContentComparison {
         return true
     }
 
-    /// The id that the first attempt had at a place where the second attempt has a client id.
+    /// The server id that the first attempt can have at a place where the second attempt has a client id.
     ///
-    /// It is not a UUID, because UUIDs were cut out of the text.
+    /// Nil for server ids that are UUIDs, because UUIDs were removed from the hashed text.
     private func text(for id: UUID) -> ServerID? { serverIDs(of: id).first { $0.uuid == nil } }
 
     // MARK: - The first try's text
@@ -118,10 +118,10 @@ struct ContentComparison {
             && Fingerprint.digest(of: form) == first.fingerprint.digest
     }
 
-    /// Appends the entity, and returns whether both attempts can name the same entity.
+    /// Appends the entity, and returns whether both attempts can refer to the same entity.
     ///
-    /// - Parameter stored: the UUID by which the first attempt named the entity; nil if it used another server id, or
-    ///   no id.
+    /// - Parameter stored: the UUID of the entity in the first attempt; nil if the first attempt had a server id of
+    ///   another form, or no id.
     private func appendEntity(_ stored: UUID?, to form: inout [UInt8]) -> Bool {
         let entity = given.entity
         let uuid = entity.clientID ?? entity.serverID?.uuid
@@ -218,7 +218,7 @@ struct ContentComparison {
 
         /// The replacement at a place where the first attempt had a device id.
         ///
-        /// If the second attempt has an integer at a place for device ids, the integer is a device id as well.
+        /// Nil if the second attempt has an integer in this place that is a known id of its device.
         private func value(_ value: JSONValue, insteadOf number: Int64, _ related: LocalID?) -> CanonicalReplacement? {
             guard let type = comparison.relations[value.offset], value.int64 != number, let id = ServerID(json: value),
                 comparison.leads(

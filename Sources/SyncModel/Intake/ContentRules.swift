@@ -7,7 +7,7 @@ enum ContentRules {
     struct Violation: Error {
         let rule: String
         let detail: String
-        /// The place of the violation in the payload or endpoint (RFC 6901); empty for the whole value.
+        /// The JSON Pointer to the violation in the payload or endpoint; empty for the whole value.
         var pointer = ""
     }
 
@@ -61,8 +61,8 @@ enum ContentRules {
 
 /// Rules for a mutation's headers, an object of strings.
 ///
-/// Headers that the gateway or the connection sets are not permitted. The permitted headers are those that every
-/// organization allows, and those that the organization's operator lists.
+/// Headers that the gateway or the connection sets are not permitted. Permitted are the headers that are allowed in
+/// every organization, and those that an operator allows for this organization.
 enum HeaderRules {
     static let maximumCount = 32
 
@@ -71,7 +71,7 @@ enum HeaderRules {
 
     /// Reports every error in the headers.
     ///
-    /// - Parameter report: receives the place in the headers (RFC 6901), the rule, and the detail.
+    /// - Parameter report: receives the JSON Pointer into the headers, the rule, and the detail.
     static func check(_ headers: JSONValue, report: (_ pointer: String, _ rule: String, _ detail: String) -> Void) {
         guard let members = headers.members else {
             return report("", Rule.memberType, "headers must be an object of strings")

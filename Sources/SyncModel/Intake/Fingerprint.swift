@@ -5,15 +5,15 @@ import JSONText
 
 /// A mutation's content in a form that allows two attempts of the mutation to be compared (product rule 5).
 ///
-/// It consists of a hash of the canonical form with all UUIDs removed, these UUIDs in order, and their places. If a
-/// client replaces client ids by other UUIDs between two attempts, only the UUIDs differ, pairwise. With the places,
-/// ``ContentComparison`` finds client ids that were replaced by integers or other strings.
+/// It consists of a hash of the canonical form without UUIDs, these UUIDs in order, and the places of ids. If a client
+/// replaces client ids by server ids that are UUIDs, two attempts differ only in pairs of UUIDs. With the places,
+/// ``ContentComparison`` also finds client ids that were replaced by integers or other strings.
 public struct Fingerprint: Sendable, Hashable {
     /// The version of the canonical form (one byte), then its SHA-256.
     public let digest: [UInt8]
     /// The UUIDs, in canonical order: entity, endpoint, payload, headers.
     public let identifiers: [UUID]
-    /// Places of ids after the entity's own, in the stored form (``IDPlaces``).
+    /// Places of the ids that follow the entity's own id, in the stored form (``IDPlaces``).
     ///
     /// Empty if there are no such ids, and for mutations that were stored without places. Mutations without places are
     /// compared only by digest and UUIDs.
@@ -68,11 +68,12 @@ public struct Fingerprint: Sendable, Hashable {
         return canonical
     }
 
-    /// Appends the entity, with the UUID that names it cut out.
+    /// Appends the entity without its UUID.
     ///
-    /// If both ids are given, the client id takes precedence, because a client adds the server id when it learns it.
+    /// If both ids are given, the client id takes precedence, because a client adds the server id only once it has
+    /// received it.
     ///
-    /// - Returns: the UUID; nil for an entity named by another server id, or without a name.
+    /// - Returns: the UUID; nil for an entity with a server id of another form, or without an id.
     @discardableResult
     static func append(_ entity: EntityName, to canonical: inout [UInt8]) -> UUID? {
         if let uuid = entity.clientID ?? entity.serverID?.uuid {
@@ -99,17 +100,13 @@ public struct Fingerprint: Sendable, Hashable {
 
     // MARK: - Comparing
 
-    /// Pairs of UUIDs in which two attempts with the same text differ.
-    ///
-    /// Nil if the texts themselves differ.
+    /// Pairs of UUIDs that differ between two attempts; nil if the attempts have any other difference.
     func differences(from other: Fingerprint) -> [(stored: UUID, given: UUID)]? {
         guard digest == other.digest, identifiers.count == other.identifiers.count else { return nil }
         return zip(identifiers, other.identifiers).filter { $0 != $1 }.map { (stored: $0, given: $1) }
     }
 
-    /// The places of ids, and whether the first UUID names the entity.
-    ///
-    /// Nil if the places were not stored.
+    /// The places of ids, and whether the first UUID is the entity's id; nil if the places were not stored.
     var layout: (places: [IDPlaces.Place], namesEntity: Bool)? {
         guard let places = IDPlaces.places(places) else { return nil }
         let rest = identifiers.count - places.count { $0.number == nil }
@@ -122,7 +119,7 @@ extension Fingerprint {
 
     /// Reads the stored form: the digest, then 16 bytes for each identifier.
     ///
-    /// - Parameter places: the places, which are stored separately; nil for none.
+    /// - Parameter places: the places, which are stored separately; nil without places.
     public init(stored: [UInt8], places: [UInt8]?) {
         let rest = stored.dropFirst(Fingerprint.digestBytes)
         let identifiers = stride(from: rest.startIndex, to: rest.endIndex - 15, by: 16).map { start in
@@ -137,7 +134,7 @@ extension Fingerprint {
 
     /// The stored form, without the places, which are stored separately.
     ///
-    /// A gateway of a version without places can read it as well.
+    /// Gateways of earlier versions, which do not store places, can read it as well.
     public var stored: [UInt8] {
         var bytes = digest
         bytes.reserveCapacity(digest.count + identifiers.count * 16)
@@ -150,10 +147,10 @@ extension Fingerprint {
 
 /// The places of ids in the canonical form of a mutation's content.
 ///
-/// They are the places after the entity's own id, as byte offsets from 0.
+/// They are byte offsets from the beginning of the form. The place of the entity's own id is not included.
 ///
-/// The stored form consists of variable-length integers of seven bits a byte, lowest bits first. Each integer is the
-/// distance from the previous place, times two, plus one if a device's own id follows. Usually a place takes one byte.
+/// The stored form consists of variable-length integers of seven bits a byte, lowest bits first. Each integer is twice
+/// the distance from the previous place, plus one if a device's own id follows. Usually a place takes one byte.
 struct IDPlaces: Sendable, Hashable {
     struct Place: Sendable, Hashable {
         let offset: Int
@@ -166,10 +163,10 @@ struct IDPlaces: Sendable, Hashable {
 
     init() {}
 
-    /// Finds the UUIDs that were cut out of a form.
+    /// Finds the UUIDs that were removed from a form.
     ///
     /// - Parameters:
-    ///   - count: the number of UUIDs; the search ends with the last.
+    ///   - count: the number of UUIDs; the search ends after the last UUID.
     ///   - start: the offset at which the search begins.
     init(ofMarkersIn form: [UInt8], from start: Int, count: Int) {
         guard count > 0 else { return }

@@ -3,15 +3,15 @@ public import JSONText
 
 /// One create, update, replace or delete, captured offline (specification 001 (docs/spec)).
 ///
-/// Only ``MutationDecoder`` creates instances, so every instance satisfies the rules that can be checked with the
-/// mutation alone.
+/// Only ``MutationDecoder`` creates instances, so every instance satisfies the rules that can be checked without stored
+/// data.
 ///
 /// It is a class because it is passed often and never changes. A copy increments one reference count instead of one for
 /// each member.
 public final class Mutation: EntityWrite, Sendable {
     /// Unique per user (specification 001 (docs/spec), `id`).
     public let id: UUID
-    /// Unique per user; the same key with the same content is a repeat.
+    /// Unique per user. The same key with the same content is a repeat.
     ///
     /// Specification 001 (docs/spec), `idempotency_key_unique_per_mutation`.
     public let idempotencyKey: UUID
@@ -20,8 +20,8 @@ public final class Mutation: EntityWrite, Sendable {
     public let operation: Operation
     /// The entity (specifications 000 and 001 (docs/spec), `entity_type`).
     ///
-    /// It is named by its client id, by the device's own id (specification 002 (docs/spec)), or by the permanent id
-    /// from the server, if the client has it.
+    /// The client id, the device's own id (specification 002 (docs/spec)) or the permanent id from the server
+    /// identifies it.
     public let entity: EntityName
     /// The endpoint to which the mutation is replayed; required only for forwarded types.
     public let endpoint: Endpoint?
@@ -43,7 +43,7 @@ public final class Mutation: EntityWrite, Sendable {
     public let baseVersion: Int64?
     /// Device-local time of capture. It does not affect the order; it shows how old the mutation is.
     public let createdAt: Timestamp
-    /// The value by which a repeat is recognized.
+    /// A hash by which a repeat is recognized.
     public let fingerprint: Fingerprint
     /// Distinct UUIDs in endpoint and payload, in order of appearance.
     ///
@@ -101,7 +101,7 @@ extension Mutation {
         return canonical
     }
 
-    /// The fingerprint with the places of device ids recorded.
+    /// The fingerprint with the places of device ids.
     ///
     /// It is separate from ``fingerprint``, because only the entity type determines which numbers are ids.
     func fingerprint(noting references: [LocalReference]) -> Fingerprint {

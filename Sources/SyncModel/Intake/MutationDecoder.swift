@@ -1,7 +1,7 @@
 import FoundationEssentials
 import JSONText
 
-/// Reads one entry of a push, and checks the rules that need only the entry.
+/// Reads one entry of a push, and checks the rules that can be checked without stored data.
 ///
 /// Reports all errors up to ``ErrorBounds``, not just the first.
 struct MutationDecoder {
@@ -14,7 +14,7 @@ struct MutationDecoder {
     private var problems: [ProblemDetail] = []
     /// The maximum number of errors that `problems` lists.
     private let errorLimit: Int
-    /// The number of errors found beyond that maximum.
+    /// The number of errors beyond ``errorLimit``.
     private var omitted = 0
     /// Whether all of the content could be read. Readable content can still be invalid.
     private var isContentRead = true
@@ -219,7 +219,7 @@ struct MutationDecoder {
 
     private func finish() -> PushEntry {
         let entity = content.entity(on: device)
-        // the entry's content, even if it is invalid; nil if it cannot be read
+        // the entry's content, even if it breaks rules; nil if a part of it could not be read
         let said = isContentRead ? Mutation(content, entity) : nil
         let isValid = problems.isEmpty && content.createdAt != nil && said != nil
         return PushEntry(
@@ -290,7 +290,8 @@ enum MutationMember: UInt32, CaseIterable {
 
     private var length: Int { staticName.utf8CodeUnitCount }
 
-    /// Finds a member by its name, by comparing bytes with the few names of the same length, without making a String.
+    /// Finds a member by its name. It compares the bytes with the few names of the same length, without creating a
+    /// String.
     init?(_ name: JSONName) {
         let candidates = name.utf8Count.map { $0 < Self.byLength.count ? Self.byLength[$0] : [] } ?? Self.allCases
         guard let member = candidates.first(where: { name.equals($0.staticName) }) else { return nil }

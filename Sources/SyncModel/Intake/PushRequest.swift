@@ -11,11 +11,11 @@ public struct PushRequest: Sendable {
     public let afterSequence: Int64?
     /// The entries, in request order.
     public let entries: [PushEntry]
-    /// The size of the body in bytes: the memory that the push counts for while it waits.
+    /// The size of the body in bytes: the memory that is reserved for the push while it waits.
     public let bodyBytes: Int
 
     /// - Throws: `invalid_json` for invalid JSON, `invalid_request` for an invalid envelope, `payload_too_large` above
-    ///   the limits. Each of them refuses the whole push.
+    ///   the limits. Each error refuses the whole push.
     public init(body: [UInt8], limits: IntakeLimits) throws(Problem) {
         let tree: JSONTree
         do throws(JSONParseError) {
@@ -110,7 +110,7 @@ private struct Envelope {
 }
 
 extension Problem {
-    /// The problem of a text that is not JSON, or is too large.
+    /// The problem of a text that is too large or is not valid JSON.
     public init(jsonError error: JSONParseError, limit: Int) {
         switch error.kind {
         case .tooLong, .tooManyNodes:
@@ -121,13 +121,13 @@ extension Problem {
     }
 }
 
-/// One entry of a push: a valid mutation, or the errors in it.
+/// One entry of a push: a valid mutation, or the errors in the entry.
 ///
 /// It is a class for the same reason as ``Mutation``: entries are passed often and never change.
 public final class PushEntry: Sendable {
     /// The index in the request.
     public let index: Int
-    // The entry's identifiers, if they could be read. An invalid entry can have them too.
+    // the identifiers of the entry, if they could be read; an invalid entry can have them too
     /// The mutation's id, if it is a UUID.
     public let id: UUID?
     /// The idempotency key, if it is a UUID.

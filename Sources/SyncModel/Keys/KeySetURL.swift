@@ -3,7 +3,7 @@ public enum KeySetURL {
     /// The maximum length, in bytes.
     public static let maximumBytes = 2_000
 
-    /// The error in the URL, as text that follows the URL's name; nil for a valid URL.
+    /// The error in the URL, as a text that continues a sentence after the URL's name; nil for a valid URL.
     public static func problem(_ text: String) -> String? {
         guard text.utf8.count <= maximumBytes else { return "is longer than \(maximumBytes) bytes" }
         guard text.utf8.allSatisfy({ (0x21...0x7e).contains($0) }) else {
@@ -35,9 +35,9 @@ public enum KeySetAnswer: Sendable, Hashable {
     case document([UInt8], etag: String?, cacheControl: String?)
     /// The previously fetched document is still valid (304).
     case unchanged(cacheControl: String?)
-    /// No document; the reason in a few words, without secrets.
+    /// The reason why there is no document, in a few words and without secrets.
     case failed(String)
 
-    /// Fetches a key set within seconds; `etag` is the ETag of the cached document.
+    /// Fetches a key set within some seconds. `etag` is the ETag of the cached document.
     public typealias Fetch = @Sendable (_ url: String, _ etag: String?) async -> KeySetAnswer
 }

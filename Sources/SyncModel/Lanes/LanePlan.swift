@@ -2,15 +2,16 @@ public import FoundationEssentials
 
 /// The decisions of one step of a lane's worker. It does no I/O.
 ///
-/// They are made while its transaction reads: ``init(_:lane:organization:by:now:)`` once the lane is locked,
-/// ``settle(_:_:)`` once lost mutations are known, ``choose(by:_:now:)`` once the head is known. After each of them the
-/// caller writes ``outcomes`` and ``lane``.
+/// The decisions are made in the course of the step's transaction. ``init(_:lane:organization:isClosed:by:now:)`` is
+/// called after the lane has been locked, ``settle(_:_:)`` after lost mutations have been found, and
+/// ``choose(by:_:waiting:now:)`` after the head has been read. After each of the three, the caller writes ``outcomes``
+/// and ``lane``.
 ///
-/// A class: it is changed in many places, and never copied.
+/// It is a class because it is changed in many places and never copied.
 public final class LanePlan {
-    /// The interrupted work that the step has to recover first.
+    /// The interrupted work that the step must recover first.
     public enum Recovery: Sendable {
-        /// The lane's last worker was lost: the mutation in flight may have been sent.
+        /// The lane's last worker was lost, and the mutation in flight may have been sent.
         case takeover
         /// The step was committed before, but its worker did not receive the result.
         ///
@@ -18,36 +19,36 @@ public final class LanePlan {
         case repetition
     }
 
-    /// Seconds that a lane waits if it cannot run.
+    /// The time that a lane waits if it cannot run, in seconds.
     ///
-    /// The organization is not served, or its data cannot be opened.
+    /// The organization is not active, or the mutation cannot be decrypted by this gateway.
     public static let pause: Double = 30
-    /// Seconds that a lane waits while its user is being joined or erased.
+    /// The time that a lane waits while its user is being joined or erased, in seconds.
     ///
-    /// The end of that may stay unknown for as long.
+    /// The gateway may notice the end of the operation this much later.
     public static let closedPause: Double = 5
-    /// Seconds that a lane waits for the evaluation of an edit from elsewhere.
+    /// The time that a lane waits for the evaluation of an edit from elsewhere, in seconds.
     ///
-    /// Its head may conflict with that edit.
+    /// The lane's head may be in conflict with that edit.
     public static let parkedPause: Double = 0.25
 
     public let request: LaneRequest
-    /// Nil where the organization no longer exists.
+    /// Nil if the organization no longer exists.
     private let organization: Organization?
-    /// Whether the user is being joined with another, or erased.
+    /// Whether the user is being joined into another user, or erased.
     ///
-    /// The lane comes to rest then.
+    /// If so, no further mutation of the lane is started.
     private let isClosed: Bool
     public let recovery: Recovery?
-    /// The lane to write.
+    /// The lane as it is written at the end of the step.
     public private(set) var lane: LaneState
     /// Outcomes since the last write.
     public private(set) var outcomes: [LaneOutcome] = []
     /// The mutation whose waiters this step releases.
     ///
-    /// One at a time, to bound a statement's work.
+    /// A step releases the waiters of one mutation at a time, to bound the work of a statement.
     public private(set) var unblocking: UUID?
-    /// Other mutations whose waiters have to be released.
+    /// Other finished mutations whose waiters must be released.
     private var unfinished: [UUID] = []
     /// Whether more mutations wait for ``unblocking``.
     public var leavesWaiters = false
@@ -55,7 +56,7 @@ public final class LanePlan {
     /// The position from which the step searches for pending mutations.
     private var searchedFrom: Int64 = 0
     public var head = FoundHead.none
-    /// The pending mutations, where several may be in flight.
+    /// The pending mutations, if several may be in flight.
     public var window: LaneWindow?
     /// An inconsistency in the lane that was corrected.
     public private(set) var note: String?
@@ -65,8 +66,8 @@ public final class LanePlan {
     ///
     /// - Parameters:
     ///   - lane: the lane as in its locked row.
-    ///   - isClosed: whether the user is being joined with another, or erased.
-    /// - Returns: nil where the step is lost: another gateway holds the lane, or the lane is not ready.
+    ///   - isClosed: whether the user is being joined into another user, or erased.
+    /// - Returns: nil if the step is lost, because another gateway holds the lane or the lane is not ready.
     public init?(
         _ request: LaneRequest,
         lane: LaneState,
@@ -89,8 +90,8 @@ public final class LanePlan {
                 recovery = lane.inFlight == request.step.dispatch?.mutation.id ? nil : .repetition
             }
         } else {
-            // a process runs a lane once: if the lease is its own, it has released the lane, or has not received the
-            // claim
+            // a process runs a lane only once; so if it holds the lease already, it has released the lane, or has not
+            // received the result of its claim
             guard lane.isReady(at: now) || lane.lease.owner == request.worker else { return nil }
             self.lane.claim(by: request.worker, planner.lease, now: now)
             recovery = lane.lease.owner == nil ? nil : .takeover
@@ -101,7 +102,7 @@ public final class LanePlan {
 
     /// Recovers a mutation that is in flight according to its row.
     ///
-    /// One that this worker has sent is not lost.
+    /// A mutation that this worker has in flight is not lost.
     public func recover(_ mutation: QueuedMutation, isForwarded: Bool) {
         if flights.contains(where: { $0.id == mutation.id }) { return }
         let outcome =
@@ -110,26 +111,24 @@ public final class LanePlan {
         outcomes.append(LaneOutcome(mutation: mutation, from: .inFlight, outcome: outcome))
     }
 
-    /// Recovers a finished mutation for which others still wait.
+    /// Recovers a finished mutation for which other mutations still wait.
     public func recover(waitersFor blocker: UUID) {
         unfinished.append(blocker)
     }
 
     // MARK: - The outcome of the request
 
-    /// Computes the outcome of the mutation in flight, and its effects.
-    ///
-    /// It affects the entity and the lane.
+    /// Computes the outcome of the mutation in flight, with its effects on the entity and the lane.
     ///
     /// - Parameters:
-    ///   - entities: by organization, loaded under their locks; the outcome changes them.
-    ///   - makeID: makes the id of an entity that the built-in store creates.
+    ///   - entities: the entities by organization, read under their locks. The outcome changes them.
+    ///   - makeID: generates the id of an entity that the built-in store creates.
     public func settle(_ entities: inout [UUID: EntityTable], _ makeID: () -> UUID) {
         let organization = request.lane.organization
         switch request.step {
         case .claim: break
         case .proceed(_, let blockers): unfinished += blockers
-        // the step's outcome was written when the step was made before
+        // a repeated step does nothing, because its outcome was already written
         case .settle where recovery != nil, .apply where recovery != nil: break
         case .settle(let dispatch, var outcome):
             let version = outcome.enterFeed(of: dispatch, &entities[organization, default: EntityTable()])
@@ -164,7 +163,7 @@ public final class LanePlan {
 
     // MARK: - The next turn
 
-    /// Takes in a mutation that waited for ``unblocking`` and no longer waits for any.
+    /// Adds to the queue a mutation that waited for ``unblocking`` and no longer waits for any mutation.
     public func release(position: Int64, acceptedAt: Timestamp) {
         lane.enqueue(position: position, acceptedAt: acceptedAt)
         lowestReleased = min(lowestReleased ?? position, position)
@@ -173,9 +172,9 @@ public final class LanePlan {
     /// Updates the lane's head from ``head``, and decides the worker's next ``turn``.
     ///
     /// - Parameters:
-    ///   - entities: by organization, as ``settle(_:_:)`` of the whole group has left them; those that it changed are
-    ///     not written yet, so ``head`` shows them as they were before.
-    ///   - waiting: entities of which edits made elsewhere wait for the outcome of a request.
+    ///   - entities: the entities by organization, after ``settle(_:_:)`` of the whole group. Their changes are not
+    ///     written yet, so ``head`` shows the earlier states.
+    ///   - waiting: entities about which parked edits from elsewhere wait for the outcome of a request.
     public func choose(
         by planner: DispatchPlanner,
         _ entities: [UUID: EntityTable],
@@ -194,12 +193,12 @@ public final class LanePlan {
     /// The step's other mutations in flight.
     private var flights: [LaneFlight] { request.progress?.flights ?? [] }
 
-    /// Whether the lane may have several mutations in flight, or has them still: then ``window`` is to be found.
+    /// Whether the lane may have several mutations in flight, or still has several. If so, the caller sets ``window``.
     public var isConcurrent: Bool {
         request.progress != nil && (organization?.settings.order == .dependencies || !flights.isEmpty)
     }
 
-    /// Mutations that the step may start; those that are due are to be found up to this number.
+    /// The maximum number of mutations that the step may start, and of due mutations that the caller reads.
     public var room: Int {
         guard let organization, let progress = request.progress else { return 0 }
         return request.releases ? 1 : max(0, progress.limit(in: organization) - flights.count)
@@ -261,7 +260,7 @@ public final class LanePlan {
         }
     }
 
-    /// Whether a mutation before that position was released after the poll of the lane.
+    /// Whether a mutation before this position was released after the head was read.
     private func isPassed(_ position: Int64) -> Bool { lowestReleased.map { $0 < position } ?? false }
 
     private func turn(of head: QueuedMutation, _ decision: DispatchPlanner.Decision, _ now: Timestamp) -> LaneAction {
@@ -276,9 +275,7 @@ public final class LanePlan {
         }
     }
 
-    /// Ends a turn without running the mutation.
-    ///
-    /// It never can run, or is in conflict with the feed.
+    /// Ends a turn without running the mutation, because it can never run or is in conflict with the feed.
     private func decide(_ head: QueuedMutation, _ outcome: Outcome, version: Int64?) -> LaneAction {
         outcomes = [LaneOutcome(mutation: head, from: .pending, outcome: outcome, version: version)]
         finish(outcomes[0])
@@ -310,7 +307,7 @@ public final class LanePlan {
             }
         }
         lane.markInFlight(flights.first?.id ?? starts.dispatches.first?.mutation.id)
-        // further mutations may be due behind those that ended without being sent
+        // some mutations ended without being sent, so further mutations may be due
         let isIncomplete = !outcomes.isEmpty
         if flights.isEmpty, starts.dispatches.isEmpty, !isIncomplete {
             if lane.haltedBy != nil { return release(at: nil) }
@@ -321,15 +318,16 @@ public final class LanePlan {
 
     private struct Starts {
         var dispatches: [Dispatch] = []
-        /// When the next mutation may be started that cannot now; nil if none waits for a time.
+        /// When the first of the mutations that cannot be started now may be started; nil if none of them waits for a
+        /// time.
         var due: Timestamp?
-        /// Entities of mutations that are in flight, or have to run first.
+        /// Entities of mutations that are in flight, or must run first.
         var busy: Set<EntityKey>
 
         mutating func delay(until moment: Timestamp) { due = due.map { min($0, moment) } ?? moment }
     }
 
-    /// How long no mutation of the lane may be started, in seconds; nil if they may.
+    /// The time for which no mutation of the lane may be started, in seconds; nil if mutations may be started.
     private var pauseOfLane: Double? {
         guard organization?.status == .active else { return Self.pause }
         return isClosed ? Self.closedPause : nil
@@ -351,7 +349,7 @@ public final class LanePlan {
         _ starts: inout Starts
     ) {
         guard case .mutation(let mutation, let type, let mappings, let entity) = found else {
-            // it cannot be opened here
+            // this gateway cannot decrypt the mutation
             if case .sealed = found { starts.delay(until: now.adding(seconds: Self.pause)) }
             return
         }

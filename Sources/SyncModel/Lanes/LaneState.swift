@@ -1,14 +1,15 @@
 public import FoundationEssentials
 
-/// A lane as its locked row shows it. Its methods are the events of a lane: only they change its counts, its head, its
-/// halt and its lease.
+/// A lane as stored in its row, which the caller has locked.
+///
+/// Its methods are the events of a lane. Only they change its counts, its head, its halt and its lease.
 public struct LaneState: Sendable, Hashable {
-    /// The mutations that run when their turn comes: pending or in flight.
+    /// The lane's pending mutations, and those in flight.
     public struct Queue: Sendable, Hashable {
         public var count: Int32
         /// No mutation before this position is pending or in flight.
         public var head: Int64
-        /// When the first of them was accepted.
+        /// When the first mutation of the queue was accepted.
         public var since: Timestamp?
 
         public init(count: Int32 = 0, head: Int64 = 1, since: Timestamp? = nil) {
@@ -22,11 +23,11 @@ public struct LaneState: Sendable, Hashable {
     public struct Lease: Sendable, Hashable {
         /// The worker that runs the lane, until ``LaneState/readyAt``.
         public var owner: UUID?
-        /// Raised with every claim.
+        /// The token, incremented by every claim.
         ///
-        /// An outcome under an older token is discarded (product rule 13).
+        /// An outcome with an older token is discarded (product rule 13).
         public var token: Int64
-        /// Steps that were made under the lease, by a worker that counts them.
+        /// The number of steps under the lease, for a worker that counts its steps.
         public var step: Int64
 
         public init(owner: UUID? = nil, token: Int64 = 0, step: Int64 = 0) {
@@ -38,20 +39,20 @@ public struct LaneState: Sendable, Hashable {
 
     /// The position of the next mutation.
     public private(set) var nextPosition: Int64
-    /// Raised by one with each change to the lane's mutations and mappings.
+    /// Incremented by each change of the lane's mutations and mappings.
     public private(set) var changePosition: Int64
     public private(set) var queue: Queue
     /// Mutations that are not final.
     public private(set) var openCount: Int32
     /// The mutation that halts the lane until a person settles it.
     public private(set) var haltedBy: UUID?
-    /// When a worker may claim the lane: its head is due, or its lease has expired. Nil when nothing is to run.
+    /// When a worker may claim the lane: when its head is due, or when its lease expires. Nil if no mutation can run.
     public private(set) var readyAt: Timestamp?
     public private(set) var lease: Lease
     /// The mutation that was sent and has no outcome yet.
     public private(set) var inFlight: UUID?
 
-    /// A lane as in its row; the defaults are those of a new lane.
+    /// Creates a lane from the values of its row. The defaults are those of a new lane.
     public init(
         nextPosition: Int64 = 1,
         changePosition: Int64 = 0,
@@ -74,10 +75,10 @@ public struct LaneState: Sendable, Hashable {
 
     // MARK: - Questions
 
-    /// Whether a hold may keep the lane's head from running.
+    /// Whether something may keep the lane's head from running.
     ///
-    /// The lane waits for a person, or a mutation is queued that no worker runs. Usually neither is so, and the caller
-    /// need not read the head.
+    /// True if the lane is halted, or if mutations are queued and no worker runs them. Usually neither is the case, and
+    /// the caller need not read the head.
     public var mayBeHeld: Bool { lease.owner == nil && (haltedBy != nil || queue.count > 0) }
 
     /// Whether a new mutation may take effect without being queued.
@@ -91,14 +92,14 @@ public struct LaneState: Sendable, Hashable {
 
     /// Begins a transaction that changes the lane.
     ///
-    /// All its changes carry one change position.
+    /// All changes of the transaction have the same change position.
     mutating func change() {
         changePosition += 1
     }
 
     /// Appends a new mutation.
     ///
-    /// - Parameter halts: whether it halts the lane.
+    /// - Parameter halts: whether the mutation halts the lane.
     mutating func append(_ record: MutationRecord, halts: Bool) {
         assert(record.position == nextPosition)
         nextPosition += 1
@@ -109,7 +110,7 @@ public struct LaneState: Sendable, Hashable {
 
     /// Records that a mutation became pending.
     ///
-    /// It is new, no longer waits for another, or runs again.
+    /// It is new, no longer waits for other mutations, or runs again.
     mutating func enqueue(position: Int64, acceptedAt: Timestamp) {
         queue.head = queue.count == 0 ? position : min(queue.head, position)
         queue.since = queue.since.map { min($0, acceptedAt) } ?? acceptedAt
@@ -118,7 +119,7 @@ public struct LaneState: Sendable, Hashable {
 
     /// Records the outcome of a mutation's turn.
     ///
-    /// If it was in flight, no mutation is afterwards, and the next head is likely at the next position.
+    /// If it was in flight, no mutation is in flight afterwards, and the next head is probably at the next position.
     ///
     /// - Parameter halts: whether the outcome halts the lane.
     mutating func finish(_ outcome: LaneOutcome, halts: Bool) {
@@ -132,13 +133,13 @@ public struct LaneState: Sendable, Hashable {
             }
         }
         count(from: outcome.from, to: status)
-        // of several in flight, the first one halts the lane
+        // if several mutations in flight halt the lane, the first of them is recorded
         if halts { haltedBy = haltedBy ?? outcome.mutation.id }
     }
 
-    /// Records that a person moved a mutation, or one that it waited for.
+    /// Records that a person changed a mutation, or a mutation for which it waited.
     ///
-    /// Lifts the halt that it caused. A mutation that has to wait for its turn is queued again.
+    /// If the mutation halted the lane, the halt ends. A mutation that must wait for its turn is queued again.
     mutating func settle(_ node: DependencyNode, as status: MutationStatus) {
         if !node.status.isQueued, status.isQueued {
             enqueue(position: node.position, acceptedAt: node.acceptedAt)
@@ -156,21 +157,22 @@ public struct LaneState: Sendable, Hashable {
 
     // MARK: - The head
 
-    /// Records the mutation that is committed as in flight before it is sent; one of them if there are several.
+    /// Records the mutation that is committed as in flight before it is sent. If there are several, one of them is
+    /// recorded.
     mutating func markInFlight(_ id: UUID?) {
         inFlight = id
     }
 
-    /// Forgets the mutation in flight, whose worker no longer receives its outcome.
+    /// Removes the mutation in flight, because its worker no longer receives the outcome.
     ///
-    /// The outcome is recorded separately.
+    /// The outcome of the mutation is recorded separately.
     mutating func clearInFlight() {
         inFlight = nil
     }
 
     /// Sets the head to the first pending mutation that a poll found.
     ///
-    /// It was accepted at `queuedSince`; nil if no mutation was found.
+    /// - Parameter queuedSince: when that mutation was accepted; nil if no mutation was found.
     mutating func setHead(to position: Int64, queuedSince: Timestamp?) {
         queue.head = position
         queue.since = queuedSince
@@ -178,7 +180,7 @@ public struct LaneState: Sendable, Hashable {
 
     /// Corrects a lane that counts queued mutations although the search found none.
     ///
-    /// The next search covers all of the lane. If this one did so already, the count becomes 0.
+    /// The next search covers the whole lane. If the last search already did, the count becomes 0.
     ///
     /// - Returns: a description of the inconsistency.
     mutating func repairCounters() -> String {
@@ -190,7 +192,7 @@ public struct LaneState: Sendable, Hashable {
         return "\(queue.count) mutations were counted as queued, but the queue is empty"
     }
 
-    /// Whether the next poll searches all of the lane for pending mutations.
+    /// Whether the next poll searches the whole lane for pending mutations.
     ///
     /// See ``repairCounters()``.
     var isSearched: Bool { queue.head == 0 && queue.count != 0 }
@@ -199,7 +201,7 @@ public struct LaneState: Sendable, Hashable {
 
     /// Gives the lane to a worker, under a new lease.
     ///
-    /// The lease invalidates outcomes under earlier ones.
+    /// The new lease invalidates outcomes under earlier leases.
     mutating func claim(by worker: UUID, _ lease: LaneLease, now: Timestamp) {
         self.lease = Lease(owner: worker, token: self.lease.token + 1, step: 1)
         readyAt = lease.end(from: now)
@@ -207,7 +209,7 @@ public struct LaneState: Sendable, Hashable {
 
     /// Counts a step under the lease.
     ///
-    /// - Parameter number: those before it, as the worker counted them.
+    /// - Parameter number: the number of earlier steps that the worker has counted.
     mutating func countStep(after number: Int64) {
         lease.step = number + 1
     }
@@ -217,7 +219,8 @@ public struct LaneState: Sendable, Hashable {
         if lease.mustRenew(readyAt, upstream: upstream, now: now) { readyAt = lease.end(from: now) }
     }
 
-    /// Takes the lane back from its worker. A worker may claim it again at that time; nil: after the next event.
+    /// Takes the lane from its worker. A worker may claim it again at the given time or, if that is nil, after the next
+    /// event.
     mutating func release(at moment: Timestamp?) {
         lease.owner = nil
         readyAt = moment
@@ -228,12 +231,12 @@ public struct LaneState: Sendable, Hashable {
     /// Whether no worker holds the lane, and no mutation is in flight.
     public var isAtRest: Bool { lease.owner == nil && inFlight == nil }
 
-    /// Appends another lane's mutations to its own.
+    /// Appends another lane's mutations to this lane.
     ///
-    /// Both lanes are at rest, and one of them at most is halted.
+    /// Both lanes are at rest, and at most one of them is halted.
     ///
-    /// - Returns: what is added to the other lane's positions and change positions: readers of either lane are not past
-    ///   any of them then.
+    /// - Returns: the numbers that are added to the other lane's positions and change positions. They are so large that
+    ///   no reader of either lane has passed the moved mutations.
     public mutating func absorb(_ other: LaneState, now: Timestamp) -> (positions: Int64, changes: Int64) {
         assert(isAtRest && other.isAtRest && (haltedBy == nil || other.haltedBy == nil))
         let (positions, changes) = (nextPosition - 1, max(changePosition, other.changePosition))
@@ -253,7 +256,8 @@ public struct LaneState: Sendable, Hashable {
 
     /// Lets a worker poll the lane immediately.
     ///
-    /// Changes nothing if a worker holds it, it waits for a person, or no mutation is to run.
+    /// Does nothing if a worker holds the lane. Removes the time of the next poll if the lane is halted or its queue is
+    /// empty.
     mutating func wake(now: Timestamp) {
         guard lease.owner == nil else { return }
         readyAt = haltedBy == nil && queue.count > 0 ? now : nil

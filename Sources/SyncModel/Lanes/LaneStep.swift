@@ -1,14 +1,14 @@
 public import FoundationEssentials
 
-/// One step of a lane's worker: what it writes before it continues.
+/// One step of a lane's worker: the changes that it writes before it continues.
 public enum LaneStep: Sendable {
-    /// Take the lane, if it is ready and no other worker holds it.
+    /// Claim the lane, if it is ready and no other worker holds it.
     case claim
     /// Write the outcome of a request to the upstream.
     case settle(Dispatch, Outcome)
     /// Apply a mutation to the built-in store.
     case apply(Dispatch)
-    /// Continue under a lease; first release more mutations that wait for these.
+    /// Continue under a lease. First release more of the mutations that wait for the given mutations.
     case proceed(token: Int64, unblocking: [UUID])
 
     /// The lease under which the step is made; nil for a claim.
@@ -41,7 +41,7 @@ public enum LaneStep: Sendable {
 extension LaneStep {
     /// The entities to which the step makes its entity refer.
     ///
-    /// - Parameter relations: the enforced ones of the organization.
+    /// - Parameter relations: the organization's enforced relations.
     public func targets(_ relations: EntityRelations) -> Set<EntityKey> {
         guard case .apply(let dispatch) = self, case .builtIn(let payload) = dispatch.destination,
             dispatch.mutation.operation != .delete
@@ -62,16 +62,17 @@ public enum LaneAction: Sendable {
     case run(Dispatch)
     /// Make another step immediately.
     case proceed(token: Int64, unblocking: [UUID])
-    /// Run these mutations, which are committed as in flight, in addition to those that are already.
+    /// Run these mutations, which are committed as in flight, in addition to those that already run.
     ///
-    /// Make another step when one of them has an outcome, at `due`, or when the lane changes; at once if `isIncomplete`.
+    /// Make another step when one of them has an outcome, at `due`, or when the lane changes. If `isIncomplete`, make
+    /// it immediately.
     case start([Dispatch], token: Int64, unblocking: [UUID], isIncomplete: Bool, due: Timestamp?)
-    /// Nothing: the lane was given back. A worker may claim it again at that time; nil: after the next push, or after a
-    /// person settles a mutation.
+    /// Do nothing: the lane was released. A worker may claim it again at this time. If the time is nil, it may claim
+    /// the lane after the next push, or after a person settles a mutation.
     case released(readyAt: Timestamp?)
-    /// Nothing: another worker holds the lane, or it was not ready.
+    /// Do nothing: another worker holds the lane, or the lane was not ready.
     ///
-    /// An outcome that was to be written is discarded.
+    /// If the step had an outcome to write, this outcome is discarded.
     case lost
 }
 
@@ -92,11 +93,11 @@ public struct LaneRequest: Sendable {
     public let step: LaneStep
     /// The worker process.
     public let worker: UUID
-    /// Set while the upstream's circuit is open: nothing is sent before.
+    /// The end of the circuit breaker's pause, before which nothing is sent; nil if the upstream's circuit is closed.
     public let heldUntil: Timestamp?
-    /// Whether to give the lane back after this step.
+    /// Whether to release the lane after this step.
     public let releases: Bool
-    /// Nil for a worker that has one mutation in flight at most.
+    /// Nil for a worker that has at most one mutation in flight.
     public let progress: LaneProgress?
 
     public init(
@@ -118,24 +119,25 @@ public struct LaneRequest: Sendable {
 
 /// The state of a worker that runs several mutations of a lane at the same time (product rule 19).
 public struct LaneProgress: Sendable {
-    /// The number of the lease's steps that the worker made, as far as it received their results; the claim is the first.
+    /// The number of steps under the lease whose results the worker received. The claim is the first step.
     public var step: Int64 = 0
-    /// The lane's mutations in flight, without that of the step.
+    /// The lane's mutations in flight, apart from the mutation of the step.
     public var flights: [LaneFlight] = []
-    /// The organization's lanes that the gateway runs at the moment, which share its concurrency.
+    /// The organization's lanes that the gateway runs at the moment. They share the upstream's concurrency.
     public var lanes = 1
-    /// Requests that the gateway has room for, besides one of each lane.
+    /// The number of further requests that the gateway may send, in addition to one for each lane.
     public var room = Int.max
     /// Whether the upstream's circuit lets one request through.
     public var isProbe = false
-    /// When the settings were made under which the upstream refused a batch a short time ago; nil if it did not.
+    /// When the settings were changed with which the upstream recently refused a batch; nil if it did not refuse a
+    /// batch.
     ///
-    /// Batches are sent again once an operator has changed the settings.
+    /// Batches are sent again after an operator has changed the settings.
     public var batchRefusal: Timestamp?
 
     public init() {}
 
-    /// How the organization's upstream takes batches; nil if mutations are sent one by one.
+    /// The upstream's settings for batches; nil if mutations are sent one by one.
     public func batch(in organization: Organization) -> UpstreamBatch? {
         guard organization.settings.order == .dependencies, let upstream = organization.upstream,
             upstream.changedAt != batchRefusal
@@ -143,9 +145,9 @@ public struct LaneProgress: Sendable {
         return upstream.batch
     }
 
-    /// The number of the lane's mutations that may be in flight after the step.
+    /// The maximum number of the lane's mutations in flight after the step.
     ///
-    /// A batch is one request: the next one starts when all parts of it are settled.
+    /// A batch is one request. The next batch starts after all parts of the present batch are settled.
     func limit(in organization: Organization) -> Int {
         if let batch = batch(in: organization) {
             guard flights.isEmpty else { return flights.count }
@@ -158,11 +160,11 @@ public struct LaneProgress: Sendable {
     }
 }
 
-/// A mutation in flight, of possibly several.
+/// A mutation in flight, possibly one of several.
 public struct LaneFlight: Sendable, Hashable {
     public let id: UUID
     public let position: Int64
-    /// Its entity; nil while that has no permanent id.
+    /// The mutation's entity; nil while the entity has no permanent id.
     public let entity: EntityKey?
 
     public init(of dispatch: Dispatch) {
@@ -172,16 +174,17 @@ public struct LaneFlight: Sendable, Hashable {
     }
 }
 
-/// A mutation whose turn had come, and the outcome.
+/// A mutation whose turn had come, and its outcome.
 public struct LaneOutcome: Sendable {
     public let mutation: QueuedMutation
-    /// In flight, or pending where the mutation has an outcome without being run.
+    /// In flight, or pending if the mutation has an outcome without having run.
     public let from: MutationStatus
     public let outcome: Outcome
-    /// The entity's version afterwards; nil where it is not written to the feed.
+    /// The entity's version afterwards; nil if it is not written to the feed.
     public var version: Int64?
 
-    /// The mutation's new status; one that is sent in another form stays as it is.
+    /// The mutation's new status; nil if the change of status is not valid. A mutation that is sent in another form
+    /// keeps its status.
     public var status: MutationStatus? { from.moved(to: outcome.status) }
 }
 
@@ -192,7 +195,7 @@ struct LaneLease: Sendable, Hashable {
     /// The length of a lease, in seconds.
     let seconds: Double
 
-    /// The least time that is left of the lease when a request times out, in seconds.
+    /// The minimum time from the time-out of a request to the end of the lease, in seconds.
     var margin: Double { min(10, seconds / 4) }
 
     /// When a lease taken at `now` expires.
@@ -203,8 +206,9 @@ struct LaneLease: Sendable, Hashable {
         min(Double(upstream.timeoutSeconds), max(1, seconds - margin))
     }
 
-    /// Whether the lease expires too early for a whole request. A lease that expires later than any can was taken
-    /// before the clock was set back.
+    /// Whether the lease expires too early for a whole request, or later than any lease that is taken now.
+    ///
+    /// A lease that expires too late was taken before the clock was set back.
     func mustRenew(_ end: Timestamp?, upstream: UpstreamSettings?, now: Timestamp) -> Bool {
         guard let end, end <= self.end(from: now) else { return true }
         let request = Double(upstream?.timeoutSeconds ?? 0)
@@ -213,7 +217,7 @@ struct LaneLease: Sendable, Hashable {
     }
 }
 
-/// Names a lane: a user's ordered queue inside an organization.
+/// Identifies a lane, a user's ordered queue in an organization.
 public struct LaneKey: Sendable, Hashable, Comparable {
     public let organization: UUID
     public let user: UUID
@@ -229,35 +233,35 @@ public struct LaneKey: Sendable, Hashable, Comparable {
     }
 }
 
-/// The pending mutations of a lane that may have several in flight, as found by a poll.
+/// The pending mutations of a lane that may have several in flight, as read by a poll.
 public struct LaneWindow {
-    /// Pending mutations that the search for the next retry covers.
+    /// The maximum number of pending mutations among which the next retry is searched.
     public static let limit = 256
-    /// How long a lane waits at most whose pending mutations were not all searched, in seconds.
+    /// The maximum time that a lane waits if not all of its pending mutations were searched, in seconds.
     static let longestWait: Double = 60
 
-    /// The first pending mutation; nil for none.
+    /// The first pending mutation; nil if no mutation is pending.
     public var first: (position: Int64, acceptedAt: Timestamp)?
-    /// When the next of the mutations that wait for a retry is due, of the first ``limit`` pending ones.
+    /// When the next retry is due, among the first ``limit`` pending mutations.
     public var nextRetryAt: Timestamp?
-    /// Whether there are more pending mutations than that.
+    /// Whether there are more than ``limit`` pending mutations.
     public var isFull = false
-    /// Those that are due, in order, as many as were asked for.
+    /// The mutations that are due, in order, up to the requested number.
     public var due: [FoundHead] = []
 
     public init() {}
 }
 
-/// The first pending mutation of a lane, as found by a poll.
+/// The first pending mutation of a lane, as read by a poll.
 public enum FoundHead {
     /// No mutation is pending from the lane's head position on.
     case none
     /// A mutation, its type, resolved mappings of its client ids, and its entity.
     ///
-    /// The entity is as stored: without the changes that the transaction has yet to write.
+    /// The entity is as stored, without changes that the transaction has not written yet.
     case mutation(QueuedMutation, EntityType, [UUID: [DispatchPlanner.ResolvedID]], EntityState?)
-    /// The mutation cannot be opened here.
+    /// This gateway cannot decrypt the mutation.
     ///
-    /// The outcome of the previous request is written all the same.
+    /// The outcome of the previous request is written nevertheless.
     case sealed(position: Int64, SealError)
 }

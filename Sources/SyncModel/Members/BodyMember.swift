@@ -1,13 +1,13 @@
 package import JSONText
 
-/// A line of a ``MemberTable``: how a member is read into the body, and how it is written.
+/// A line of a ``MemberTable``, with the functions that read and write one member.
 package struct BodyMember<Body, View>: Sendable {
     package typealias Read = @Sendable (JSONValue, MemberPlace, inout Body, inout MemberReport) -> Void
 
     let name: String
     /// Reads the member; nil for a member that requests do not have.
     let read: Read?
-    /// Writes name and value; nil for a member that is not shown.
+    /// Writes name and value; nil for a member that responses do not have.
     private(set) var write: (@Sendable (View, inout JSONWriter) -> Void)?
     /// The error if the member is missing; nil for an optional member.
     private(set) var requirement: String?
@@ -126,7 +126,7 @@ extension BodyMember where View == Body {
     }
 }
 
-/// A request's change of a value.
+/// The change of a value that a request contains.
 package enum Change<Value: Sendable>: Sendable {
     /// The member is absent.
     case keep
@@ -143,7 +143,7 @@ package enum Change<Value: Sendable>: Sendable {
     }
 }
 
-/// Collects the members of a table, one per line.
+/// Collects the members of a table, which are written one per line.
 @resultBuilder
 package enum BodyMemberBuilder<Body, View> {
     package static func buildExpression(_ member: BodyMember<Body, View>) -> [BodyMember<Body, View>] { [member] }

@@ -1,7 +1,7 @@
 package import FoundationEssentials
 package import JSONText
 
-/// The form of a member's value: how the value is read, and the error for any other value.
+/// The form of a member's value: how the value is read, and the error if the value does not have the form.
 package struct MemberKind<Value>: Sendable {
     private let reader: @Sendable (JSONValue, MemberPlace, inout MemberReport) -> Value?
 

@@ -23,7 +23,7 @@ package struct MemberReport: Sendable {
     ///
     /// - Parameters:
     ///   - what: the object and, after a colon, its members.
-    ///   - objection: the error, which follows the member's name; nil for the general error.
+    ///   - objection: the error, which follows the member's name; nil for the default text.
     package mutating func refuse(
         unknown member: String,
         of what: String,

@@ -1,15 +1,15 @@
 package import JSONText
 
-/// The members of a JSON object, with the name, form and Swift property of each, for reading and for writing.
+/// The members of a JSON object: the name, the form and the Swift property of each, for reading and writing.
 ///
-/// Reading an object fills a `Body` and reports the errors of all members; writing one takes a `View`. Both are the
-/// same type if responses contain what clients sent, as for settings (``TableObject``). The body's initial value and
-/// the members' properties determine the defaults, and how null and absent members are treated.
+/// Reading an object fills a `Body` and reports the errors of all members. Writing an object takes a `View`. `Body` and
+/// `View` are one type if responses contain the values that clients sent, as for settings (``TableObject``). The body's
+/// initial value and the members' properties determine the defaults, and how null and absent members are treated.
 ///
 /// Pushes, events, pulls, look-ups and feeds have hand-written readers and writers, because their speed matters: they
 /// compare names and write members without an allocation or an indirect call for each member.
 package struct MemberTable<Body, View>: Sendable {
-    /// How missing members are refused.
+    /// The missing members that errors list.
     package enum MissingMembers: Sendable {
         /// All missing members, after the other errors.
         case listed
@@ -38,7 +38,7 @@ package struct MemberTable<Body, View>: Sendable {
     /// - Parameters:
     ///   - what: a description of the object for errors, such as `a webhook`. The names of the members are appended,
     ///     unless the description has a colon.
-    ///   - unknown: the text that follows the name of an unknown member in its error; nil for the general text.
+    ///   - unknown: the text that follows the name of an unknown member in its error; nil for the default text.
     ///   - members: the members, in the order in which they are written.
     ///   - check: checks and completes the body that was read.
     package init(
@@ -134,7 +134,7 @@ package struct MemberTable<Body, View>: Sendable {
 package protocol TableObject: JSONWritable, Sendable {
     static var table: MemberTable<Self, Self> { get }
 
-    /// An object with the values of absent members. Required members can have any value.
+    /// Creates an object with the values that absent members get. Required members may have any value.
     init()
 }
 

@@ -13,13 +13,13 @@ public struct TrafficHistory: Sendable {
     public struct Point: Sendable, Hashable {
         /// The rates per second.
         public var rates: TrafficTotals
-        /// The age of the oldest waiting mutation; nil if it was not known.
+        /// The age of the oldest waiting mutation; nil if it is not known.
         public var oldestWaitingSeconds: Double?
     }
 
     /// The points, oldest first.
     public private(set) var points: [Point] = []
-    /// The end of the last point's time; nil before the first.
+    /// The end of the last point's time; nil before the first point.
     public private(set) var end: Timestamp?
     private var begun: (at: Timestamp, totals: TrafficTotals)?
     /// The totals of the last seconds.
@@ -41,7 +41,7 @@ public struct TrafficHistory: Sendable {
         }
         let elapsed = Self.seconds(from: begun.at, to: now)
         guard elapsed >= Double(Self.step) else { return }
-        // no data exist for the time in which a gateway was suspended
+        // the time in which the gateway was suspended has no data
         if elapsed >= Double(2 * Self.step) { points = [] }
         let point = Point(rates: totals.rates(since: begun.totals, seconds: elapsed), oldestWaitingSeconds: oldest)
         points.append(point)

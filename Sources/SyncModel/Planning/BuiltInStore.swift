@@ -1,7 +1,7 @@
 import FoundationEssentials
 import JSONText
 
-/// The effect of one mutation on one entity in the built-in document store. Pure.
+/// The effect of one mutation on one entity in the built-in document store. It does no I/O.
 enum BuiltInStore {
     /// The maximum number of bytes to which patches may grow a document.
     static let maximumDocumentBytes = 1_048_576
@@ -19,20 +19,20 @@ enum BuiltInStore {
         let conflictResolution: ConflictResolution
         /// Whether an update may restore a deleted entity.
         ///
-        /// It may if a person who knew of the deletion specified the whole document.
+        /// It may if a person specified the whole document with knowledge of the deletion.
         var restores = false
     }
 
     enum Outcome {
-        /// The write took effect; the state to write, and the state that a strategy overwrote.
+        /// The write took effect. Has the state to write, and the state that a strategy overwrote.
         case applied(EntityState, resolution: ConflictResolution?, current: EntityState?)
-        /// There was nothing to do, because the entity is deleted.
+        /// The entity is already deleted, so there was nothing to do.
         ///
-        /// The associated value is the tombstone, if the caller may know of it.
+        /// The associated value is the tombstone; nil if the caller must not learn of it.
         case unchanged(EntityState?)
-        /// The current state replaced the mutation (`server_wins`).
+        /// `server_wins` discarded the mutation in favor of the current state.
         case adopted(current: EntityState?)
-        /// The mutation waits for a person; the current state, if the caller may see it.
+        /// The mutation waits for a person. Has the current state; nil if the caller must not see it.
         case conflict(current: EntityState?)
         /// The write was refused permanently, with the status that a REST API would return.
         case refused(status: Int, String)
@@ -56,7 +56,7 @@ enum BuiltInStore {
         on stored: EntityState?,
         _ access: ChannelAccess
     ) -> Outcome {
-        // an entity that this user cannot see does not exist for this user, except that its id is taken
+        // for this user, an entity that the user cannot see does not exist, but its id is in use
         let state = stored.flatMap { $0.isVisible(to: write.writer.user, write.type.visibility, access) ? $0 : nil }
         switch write.operation {
         case .create:
@@ -79,12 +79,12 @@ enum BuiltInStore {
         }
     }
 
-    /// Settles a create of an existing id, which never overwrites.
+    /// Settles a create of an existing id. A create never overwrites an entity.
     ///
-    /// `client_wins` stays manual (product rule 12, `shared` types).
+    /// Under `client_wins`, the conflict waits for a person (product rule 12, `shared` types).
     ///
-    /// A create of a deleted id restores the entity. It conflicts only with a deletion by another writer. `client_wins`
-    /// settles this conflict, because the payload is the whole document.
+    /// A create of a deleted id restores the entity. It conflicts only with a deletion by another writer. In that case,
+    /// `client_wins` restores the entity, because the payload is the whole document.
     private static func settleCreate(_ write: Write, current: EntityState?) -> Outcome {
         if let current, current.isDeleted {
             guard current.lastWriter == write.writer else { return settle(write, current: current) }
@@ -142,7 +142,7 @@ enum BuiltInStore {
         }
     }
 
-    /// Merges by RFC 7396; nil if the result would be too large.
+    /// Merges a patch into a document (RFC 7396); nil if the result would be too large.
     static func merge(_ patch: [UInt8], into document: [UInt8]?) -> [UInt8]? {
         guard let patch = try? JSONTree(parsing: patch).root,
             let merged = try? JSONValue.mergePatch(target: document, patch: patch),
@@ -151,7 +151,7 @@ enum BuiltInStore {
         return merged
     }
 
-    /// The document, with members replaced by the given members of the same names.
+    /// Returns the document after the given members have replaced its members of the same names.
     ///
     /// Nil if the result would be too large.
     static func overlay(_ members: [UInt8], over document: [UInt8]?) -> [UInt8]? {
@@ -174,7 +174,7 @@ enum BuiltInStore {
 }
 
 extension BuiltInStore {
-    /// The result of a mutation in a transaction that applies the mutation or leaves it waiting.
+    /// The result of a mutation in a transaction that applies it or lets it wait.
     struct Result {
         var status: MutationStatus
         var serverID: ServerID?
@@ -266,9 +266,10 @@ extension BuiltInStore {
         )
     }
 
-    /// The outcome of a write, and the writes of other entities that go before it.
+    /// The outcome of a write, and the writes of other entities that precede it.
     ///
-    /// No strategy overrides a relation (product rule 24): the write is a conflict, or gives way by `server_wins`.
+    /// No strategy overrides a relation (product rule 24). A write that breaks a relation is a conflict or, under
+    /// `server_wins`, is discarded.
     private static func decideWithRelations(
         _ write: Write,
         _ key: EntityKey,
@@ -325,9 +326,9 @@ extension BuiltInStore {
 }
 
 extension BuiltInStore.Write {
-    /// Why a write of a type with channels is refused regardless of the entity's version (product rule 27).
+    /// The reason why a write of a type with channels is refused regardless of the entity's version (product rule 27).
     ///
-    /// - Returns: nil where it is allowed, or does not get to the entity.
+    /// - Returns: nil if the write is allowed, or if it does not write the entity.
     fileprivate func refusal(
         of outcome: BuiltInStore.Outcome,
         on stored: EntityState?,
@@ -343,7 +344,7 @@ extension BuiltInStore.Write {
         if let stored, let role = access.role(of: writer.user, on: stored.channels ?? []), role != .write {
             if case .unchanged = outcome { return nil }
             if operation == .create, !stored.isDeleted { return nil }
-            return .forbidden("you may read the entity, and not write it")
+            return .forbidden("you may read the entity, but not write it")
         }
         guard case .applied(let next, _, _) = outcome, let document = next.document, operation != .create else {
             return nil

@@ -1,7 +1,7 @@
 import FoundationEssentials
 public import JSONText
 
-/// How a forwarded mutation overrides the state of another writer. It does no I/O.
+/// Decides how a forwarded mutation overrides another writer's state. It does no I/O.
 ///
 /// Product rule 12.
 public enum ClientWins {
@@ -10,7 +10,7 @@ public enum ClientWins {
 
     /// Decides the request of the next revision.
     ///
-    /// Nil if the conflict stays for a person, because no request would be sure to overwrite the right entity.
+    /// Nil if no request would certainly overwrite the right entity, so that the conflict waits for a person.
     ///
     /// - Parameters:
     ///   - endpoint: the mutation's endpoint, with the known server ids.
@@ -33,9 +33,7 @@ public enum ClientWins {
         }
     }
 
-    /// A PUT of the server's document with the patch merged into it.
-    ///
-    /// If there is nothing to merge, the unchanged PATCH.
+    /// A PUT of the server's document with the patch merged into it; the unchanged PATCH if there is nothing to merge.
     private static func update(_ patch: JSONValue?, _ current: [UInt8]?) -> SentRequest {
         guard let current, let patch, patch.kind == .object,
             let merged = try? JSONValue.mergePatch(target: current, patch: patch, maximumBytes: maximumDocumentBytes)
@@ -45,7 +43,7 @@ public enum ClientWins {
 
     /// A PUT to the existing entity, below the collection of the create.
     ///
-    /// Nil for a global id: an entity with the same global id is a different entity, not an earlier state of this one.
+    /// Nil for a global id, because the existing entity with this id is another entity than the created one.
     private static func create(_ endpoint: String, _ idSpace: IDSpace, _ serverID: ServerID?) -> SentRequest? {
         guard idSpace != .shared, let serverID, !endpoint.isEmpty else { return nil }
         let parts = endpoint.split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)
@@ -56,7 +54,7 @@ public enum ClientWins {
     }
 }
 
-/// Whether the feed adopts the state that an upstream showed to a user.
+/// Decides whether the feed adopts the state that an upstream showed to a user.
 ///
 /// The user's mutation was discarded in favor of that state.
 struct UpstreamStateAdoption {
@@ -79,7 +77,9 @@ struct UpstreamStateAdoption {
 }
 
 extension EntityState {
-    /// Whether a create's answer may be about this entity. A create makes a new entity. If its answer names an entity
-    /// that another user has written, it shows at most that the entity exists.
+    /// Whether the answer to a user's create may be about this entity.
+    ///
+    /// A create makes a new entity. If its answer identifies an entity that another user has written, the answer proves
+    /// only that this entity exists.
     func mayBeMade(by user: UUID) -> Bool { isDeleted || lastWriter.isOwn(of: user) }
 }

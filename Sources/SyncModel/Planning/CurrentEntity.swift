@@ -7,9 +7,10 @@ struct CurrentEntity {
     let id: ServerID
     /// The entity's version; nil if the gateway has the entity only from an upstream's response.
     var version: Int64?
-    /// The entity's version in the feed when the request was sent to the upstream; 0 if the feed had no version.
+    /// The entity's version in the feed when the request was sent to the upstream; 0 if the feed did not have the
+    /// entity.
     ///
-    /// It shows whether another writer has written since then, which no clock could show. Nil if that does not matter.
+    /// It shows whether another writer has written since then, which clocks cannot show. Nil if that does not matter.
     var feedVersion: Int64?
     var etag: String?
     var isDeleted = false
@@ -19,7 +20,7 @@ struct CurrentEntity {
     var isUnreadable = false
     /// Whether the entity's document is omitted.
     ///
-    /// If so, the JSON has no member `document`, and contains only the version.
+    /// If so, the JSON has no member `document`, and shows only the version and the ETag.
     var isOutline = false
 
     var json: [UInt8] {
@@ -80,7 +81,7 @@ extension Problem {
 
     /// Adds the present entity to a stored problem whose `current` lacks its document.
     ///
-    /// - Returns: nil if the problem has its document, or is about another entity.
+    /// - Returns: nil if the problem has the document, or is about another entity.
     public static func completed(_ problem: [UInt8], with entity: EntityState, _ key: EntityKey) -> [UInt8]? {
         guard let outline = CurrentOutline(problem), !outline.isWhole, outline.key == key else { return nil }
         let id = ServerID(text: key.id, isInteger: entity.isIntegerID)
@@ -165,7 +166,7 @@ struct VersionHistory: Sendable, Hashable {
     /// The relation of a write's `base_version` to the entity's version.
     enum Verdict: Sendable, Hashable {
         /// No other writer has written since this writer read the entity. The writer's own later writes, made offline
-        /// on the same version, are not a conflict.
+        /// from the same version, are not a conflict.
         case fits
         /// Another writer has written since this writer read the entity.
         case passed
@@ -200,13 +201,13 @@ public struct Writer: Sendable, Hashable {
         self.device = device
     }
 
-    /// The writer of a state that a user adopted from the upstream.
+    /// The writer of a state that the feed adopted from the upstream through a user's request.
     ///
     /// The writer has no device. Otherwise later edits of this device would count as based on the adopted state, which
     /// the device has not seen.
     static func adopting(_ user: UUID) -> Writer { Writer(user: user, device: noDevice) }
 
-    /// Whether one of a user's devices wrote the state, rather than adopting it.
+    /// Whether one of the user's devices wrote the state. An adopted state does not count.
     func isOwn(of user: UUID) -> Bool { self.user == user && device != Self.noDevice }
 
     static let noDevice = UUID(uuid: (0, 0, 0, 0, 0, 0, 0x80, 0, 0x80, 0, 0, 0, 0, 0, 0, 0))

@@ -20,7 +20,7 @@ public struct EntityState: Sendable {
     ///
     /// 0 if the document was read, or does not exist.
     public var unreadBytes = 0
-    /// Whether the document was not read because other entities only refer to the entity.
+    /// Whether the document was not read because the entity is only the target of references.
     public var isTarget = false
     /// The bytes of the document, whether it was read or not.
     var documentBytes: Int { document?.count ?? unreadBytes }
@@ -38,9 +38,9 @@ public struct EntityState: Sendable {
     ///
     /// Nil for built-in types, and if the upstream sent no ETag.
     public var etag: String?
-    /// The references to store with a written entity; nil of types without enforced relations.
+    /// The references that are stored with a written entity; nil for types without enforced relations.
     public fileprivate(set) var references: Set<EntityReference>?
-    /// Whether other references may be stored.
+    /// Whether the stored references may have to be replaced.
     public fileprivate(set) var replacesReferences = false
     /// The position of the entity's last change, as the database has it; 0 for a new entity.
     private var storedPosition: Int64 = 0
@@ -66,7 +66,7 @@ public struct EntityState: Sendable {
         self.runBase = runBase
     }
 
-    /// All about the entity's channels.
+    /// The entity's channels, grants, and changes of both.
     var membership: ChannelMembership {
         get { boxedMembership?.membership ?? ChannelMembership() }
         set { boxedMembership = newValue.isEmpty ? nil : ChannelMembership.Box(newValue) }
@@ -79,12 +79,12 @@ public struct EntityState: Sendable {
             membership.channels = newValue
         }
     }
-    /// The grants that the entity makes from its next write on; nil for a type that makes none.
+    /// The grants that the entity makes from its next write on; nil for a type without grants.
     public var grants: [GrantedChannel]? {
         get { boxedMembership?.membership.grants }
         set { membership.grants = newValue }
     }
-    /// What the database has of its channels; nil for a new entity.
+    /// The stored position and channels of the entity; nil for a new entity.
     public var stored: StoredPlace? {
         get {
             guard storedPosition > 0 else { return nil }
@@ -95,7 +95,7 @@ public struct EntityState: Sendable {
             if newValue?.channels != nil || boxedMembership != nil { membership.storedChannels = newValue?.channels }
         }
     }
-    /// What the write of this state changes in the entity's channels.
+    /// The changes of the entity's channels that a write of this state makes.
     public var stays: StayChanges { boxedMembership?.membership.stays ?? StayChanges() }
 
     /// The basis of the `base_version` check.
@@ -106,9 +106,9 @@ public struct EntityState: Sendable {
         run.verdict(on: baseVersion, from: writer) == .fits
     }
 
-    /// Whether a user may know of the entity.
+    /// Whether an entity exists for a user.
     ///
-    /// A private entity exists only for its creator, an entity in channels only for users who hold one of them.
+    /// A private entity exists only for its creator. An entity in channels exists only for users who hold one of them.
     func isVisible(to user: UUID, _ visibility: Visibility, _ access: ChannelAccess = ChannelAccess()) -> Bool {
         switch visibility {
         case .organization: true
@@ -139,7 +139,7 @@ public struct EntityState: Sendable {
 
 /// The entities of one organization that a group of pushes touches.
 ///
-/// It holds the states as loaded, and each plan updates them, so that each push sees the effects of earlier pushes in
+/// It has the states that were read. Each plan updates them, so that each push sees the effects of earlier pushes in
 /// the group.
 public struct EntityTable: Sendable {
     private struct Slot {
@@ -153,26 +153,26 @@ public struct EntityTable: Sendable {
     /// The index in `slots`.
     private var places: [EntityKey: Int] = [:]
     private var writeCount = 0
-    /// Bytes of the largest document that was loaded.
+    /// The size of the largest document that was read, in bytes.
     private(set) var largestDocument = 0
     /// Whether any document was not read because of the read limit.
     private(set) var hasUnread = false
     /// The organization's enforced relations.
     public var relations = EntityRelations()
-    /// Entities that deletions may still delete or change in this push or turn.
+    /// The number of entities that deletions may still delete or change in this push or turn.
     var deletionRoom = EntityRelations.limit
-    /// Entities that refer to those that may be deleted, as stored.
+    /// Stored references to entities that may be deleted, by the entity to which they refer.
     private var storedReferrers: [EntityKey: FoundReferrers] = [:]
-    /// Entities that refer to others since the table was read.
+    /// Entities that refer to an entity since the table was read, by the entity to which they refer.
     private var newReferrers: [EntityKey: Set<EntityKey>] = [:]
-    /// How entities of types with channels are in them, by type.
+    /// The rules of types with channels, by type.
     private let rules: [ByteExactString: ChannelRules]
-    /// The channels that the users of the group hold, as the plans leave them.
+    /// The channels that the users of the group hold, after the plans so far.
     public var access = ChannelAccess()
 
     public init(_ rules: [ByteExactString: ChannelRules] = [:]) { self.rules = rules }
 
-    /// An empty table by the same rules.
+    /// An empty table with the same rules.
     var emptied: EntityTable { EntityTable(rules) }
 
     /// Reserves capacity for additional entities.
@@ -186,7 +186,7 @@ public struct EntityTable: Sendable {
         largestDocument = max(largestDocument, state.documentBytes)
         if state.unreadBytes > 0 { hasUnread = true }
         var state = state
-        // templates that were not evaluated yet
+        // evaluates templates that were not evaluated before
         if state.channels == nil, !rules.isEmpty, let rules = rules[key.type] { state = state.placed(by: rules, key) }
         set(key, state, lastWrite: nil)
     }
@@ -212,7 +212,7 @@ public struct EntityTable: Sendable {
 
     private mutating func set(_ key: EntityKey, _ state: EntityState, lastWrite: Int?) {
         let slot = Slot(key: key, state: state, lastWrite: lastWrite)
-        // one look-up for a new entity, since most entities are new
+        // a new entity needs only one look-up, because most entities are new
         if let place = places.updateValue(slots.count, forKey: key) {
             places[key] = place
             slots[place] = slot
@@ -223,23 +223,23 @@ public struct EntityTable: Sendable {
 
     // MARK: - References
 
-    /// Adds what refers to an entity, as stored; the entities themselves are loaded as all others.
+    /// Adds the stored references to an entity. The entities that refer to it are loaded like all others.
     public mutating func load(_ referrers: FoundReferrers, of key: EntityKey) { storedReferrers[key] = referrers }
 
-    /// The entities that may refer to another; nil where they are too many.
+    /// The entities that may refer to an entity; nil if there are too many.
     func referrers(of key: EntityKey) -> Set<EntityKey>? {
         let stored = storedReferrers[key] ?? FoundReferrers()
         return stored.isCut ? nil : stored.entities.union(newReferrers[key] ?? [])
     }
 
-    /// The state with the references to store.
+    /// The state with the references that must be stored.
     private mutating func withReferences(_ state: EntityState, of key: EntityKey) -> EntityState {
         guard !relations.of(key.type).isEmpty else { return state }
         var next = state
         let references = relations.references(in: state.document, of: key.type)
         for reference in references { newReferrers[reference.target, default: []].insert(key) }
         let before = self[key]
-        // usually an update does not change them
+        // usually an update does not change the references
         let isSame =
             before?.document != nil && relations.references(in: before?.document, of: key.type) == references
         next.references = references
@@ -255,12 +255,12 @@ public struct EntityTable: Sendable {
     }
 }
 
-/// The latest value for each entity, found by both of its possible names.
+/// The latest value for each entity, found by its client id or its server id.
 struct EntityIndex<Value> {
     private var byClientID: [ClientReference: Value] = [:]
     /// Values by the text of the server id.
     ///
-    /// An integer and a string of the same digits are the same entity.
+    /// An integer and a string with the same digits identify the same entity.
     private var byServerID: [EntityKey: Value] = [:]
 
     mutating func record(_ value: Value, of entity: EntityName) {
@@ -268,7 +268,7 @@ struct EntityIndex<Value> {
         if let id = entity.serverID { byServerID[EntityKey(type: entity.type, id: id.text)] = value }
     }
 
-    /// The latest values under the entity's client name and under its server id.
+    /// The latest values under the entity's client id and under its server id.
     func latest(of entity: EntityName) -> (Value?, Value?) {
         if byClientID.isEmpty, byServerID.isEmpty { return (nil, nil) }
         return (

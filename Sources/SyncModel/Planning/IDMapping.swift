@@ -13,20 +13,18 @@ public struct IDMapping: Sendable, Hashable {
     }
 
     @Exact public private(set) var entityType: String
-    /// The client's name of the entity; it never changes.
-    ///
-    /// Specification 000 (docs/spec), `client_id_immutable`.
+    /// The client's id of the entity. It never changes (specification 000 (docs/spec), `client_id_immutable`).
     public let client: ClientName
     /// The server id; nil while it is unknown.
     public var serverID: ServerID?
     public var status: Status
     /// The create of the entity. After the mapping is resolved, this value has no effect.
     public let mutationID: UUID
-    /// Whether the mapping will never be resolved, because its create was discarded. Another create may take over the
-    /// client id.
+    /// Whether the mapping will never be resolved, because its create was discarded. If so, another create may take
+    /// over the client id.
     public let isAbandoned: Bool
 
-    /// Creates a mapping; by default, a mapping whose create has not run yet.
+    /// Creates a mapping. By default, its create has not run yet.
     public init(
         entityType: String,
         client: ClientName,
@@ -46,7 +44,7 @@ public struct IDMapping: Sendable, Hashable {
     /// The mapping of a device id.
     ///
     /// - Parameters:
-    ///   - create: the mutation that creates the entity; nil for an id that a pull assigned, for which the create has
+    ///   - create: the mutation that creates the entity; nil for an id that a pull assigned, because then the value has
     ///     no effect.
     ///   - isAbandoned: whether the create was discarded or deleted; ignored after the id is resolved.
     public init(
@@ -88,8 +86,8 @@ public struct NewMapping: Sendable {
 
 /// The mappings of a user that the answer to a push contains after they are resolved.
 ///
-/// They are the mappings of the entities' own client ids, each in its entity type. The client ids that endpoints,
-/// payloads and dependencies name are included in any entity type.
+/// The client id of an entry's entity counts only in its own entity type. A client id in an endpoint, a payload or
+/// `dependency_ids` counts in any entity type.
 public struct TouchedMappings: Sendable {
     private var named: Set<UUID> = []
     private var own: Set<ClientReference> = []

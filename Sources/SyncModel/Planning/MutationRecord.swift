@@ -1,6 +1,6 @@
 public import FoundationEssentials
 
-/// A mutation's row without its content, but with all other values that an answer contains.
+/// A mutation's row without its content. It has all other values that an answer contains.
 ///
 /// It is a class because it is passed often and never changes. A copy increments one reference count instead of one for
 /// each member. The members of its parts are available directly, such as `record.status`.
@@ -61,7 +61,7 @@ public final class MutationRecord: EntityWrite, Sendable {
         public init(_ status: MutationStatus) { self.status = status }
     }
 
-    /// The response, or the values that replace it.
+    /// The upstream's response, or the values that replace it for a built-in type.
     public struct Response: Sendable {
         /// The HTTP status of the outcome.
         ///
@@ -79,28 +79,27 @@ public final class MutationRecord: EntityWrite, Sendable {
         public init() {}
     }
 
-    /// Members that are null in the answer although they are stored. Normally there are no such members.
+    /// Members that are null in the answer although they have a stored value. Normally there are no such members.
     public struct Gaps: Sendable {
         /// Members that cannot be decrypted.
         public var unreadable: [String] = []
         /// Members that were not read, to limit the answer's size.
         public var omitted: [String] = []
-        /// Whether texts by the mutation's user and by the upstream are omitted.
-        ///
-        /// They are omitted if the reader did not request them.
+        /// Whether the texts of the mutation's user and of the upstream are omitted, because the reader did not request
+        /// them.
         public var isWithheld = false
 
         public init() {}
     }
 
-    /// The parts of a record, for changes in a copy.
+    /// The parts of a record, which a copy can change.
     public struct Parts: Sendable {
         public let origin: Origin
         /// The entity, with its permanent id if that is known.
         public var entity: EntityName
         public var state: State
         public var response = Response()
-        /// The value by which a repeat is recognized.
+        /// A hash by which a repeat is recognized.
         public let fingerprint: Fingerprint
         public var gaps = Gaps()
 
@@ -120,7 +119,7 @@ public final class MutationRecord: EntityWrite, Sendable {
     ///
     /// - Parameters:
     ///   - result: the mutation's result in the transaction that accepts it.
-    ///   - dependsOn: the mutations that it waits for.
+    ///   - dependsOn: the mutations for which it waits.
     convenience init(
         _ mutation: Mutation,
         deviceID: UUID,
@@ -189,7 +188,7 @@ extension MutationRecord {
         return MutationRecord(parts)
     }
 
-    /// The record with another error.
+    /// A copy of the record with another error.
     public func showing(_ error: [UInt8]) -> MutationRecord { with { $0.response.error = error } }
 
     /// The record with the given members marked as not read.
@@ -213,7 +212,7 @@ extension MutationRecord {
         return MutationRecord(copy)
     }
 
-    /// The record without texts by its user and by the upstream.
+    /// A copy of the record without the texts of its user and of the upstream.
     ///
     /// It does not contain the response's body and ETag, the conflicting entity, or the address of a redirect.
     public var redacted: MutationRecord {

@@ -1,6 +1,6 @@
 public import FoundationEssentials
 
-/// All changes of one push; the store writes them in set-based SQL.
+/// All changes of one push. The store writes them in set-based SQL.
 public struct PushPlan: Sendable {
     /// The results of the entries, in request order.
     public var verdicts: [PushVerdict] = []
@@ -12,13 +12,14 @@ public struct PushPlan: Sendable {
     public var unresolvedIDs: UnresolvedIDHistory?
     /// The accepted mutations, in running order.
     public var mutations: [NewMutation] = []
-    /// New mappings, one row each, including pending mappings and mappings of device ids.
+    /// New mappings, including pending mappings and mappings of device ids. Each is a row.
     public var mappings: [NewMapping] = []
     /// Device ids that a pull assigned and that this push uses for the first time.
     ///
     /// The push confirms them.
     public var confirmedIDs: [LocalID: ServerID] = [:]
-    /// Device ids in waiting mutations, which will look them up by the client ids that represent them.
+    /// Device ids in waiting mutations. At their turns, the mutations look them up by the client ids that represent
+    /// them.
     public var pinnedIDs: Set<LocalID> = []
     /// Refused entries to record.
     public var rejections: [Rejection] = []
@@ -60,7 +61,7 @@ public enum PushRefusal: Error, Sendable {
     case problem(Problem)
     /// The push, or one of its entries, would be refused, but the snapshot is incomplete.
     ///
-    /// The caller has to look up the other names of the push and plan again.
+    /// The caller must look up the other keys, ids and client ids of the push, and plan again.
     case needsProbe
     /// The push needs too much work to be planned together with others.
     ///
@@ -68,15 +69,15 @@ public enum PushRefusal: Error, Sendable {
     case requiresOwnBatch
     /// The documents of other pushes used up the limit, although this push needs few documents.
     ///
-    /// The caller has to read this push without the heavy pushes.
+    /// The caller must read this push without the heavy pushes.
     case isCrowded
 }
 
 /// A warning to the client about an accepted entry.
 public enum PushWarning: Sendable, Hashable {
-    /// An earlier mutation of the device named the client id of this create.
+    /// An earlier mutation of the device contained the client id of this create.
     ///
-    /// That mutation came before the create, so the id counts as data in it.
+    /// The earlier mutation did not depend on the create, so the id was treated as data in it.
     case clientIDWasData
 }
 
@@ -103,7 +104,7 @@ public struct Rejection: Sendable {
 
 /// A mutation to be stored.
 ///
-/// It is a class because it is read column by column. A copy increments one reference count.
+/// It is a class because it is read column by column, and a copy increments only one reference count.
 public final class NewMutation: Sendable {
     public let mutation: Mutation
     public let record: MutationRecord
@@ -111,10 +112,10 @@ public final class NewMutation: Sendable {
     public let priority: Int16
     /// The mutation's strategy or the organization's default.
     public let conflictResolution: ConflictResolution
-    /// The client ids to replace when the mutation's turn comes.
+    /// The client ids that are replaced when the mutation's turn comes.
     ///
-    /// They are the user's client ids in endpoint and payload, and the entity's own client id unless this mutation
-    /// creates the entity. Empty for a final mutation.
+    /// They are the user's client ids in endpoint and payload. The entity's own client id is included unless this
+    /// mutation creates the entity. Empty for a final mutation.
     public let references: [ClientReference]
 
     init(
@@ -132,10 +133,10 @@ public final class NewMutation: Sendable {
     }
 }
 
-/// A stored mutation that is not final and writes an entity that the push names.
+/// A stored mutation that is not final, and writes an entity that is in the push.
 public struct OpenMutation: Sendable {
     public let id: UUID
-    /// The entity, with all known names.
+    /// The entity, with all of its known ids.
     public let entity: EntityName
     /// The mutation's position in the lane.
     public let position: Int64
@@ -149,7 +150,7 @@ public struct OpenMutation: Sendable {
 
 /// An accepted entry of a push, with its dependencies.
 struct ValidatedMutation {
-    /// Where the server id of a client id comes from.
+    /// The origin of a client id's server id.
     enum Target {
         case server(ServerID)
         /// The client id is unresolved until this entry of the push has run.
@@ -186,7 +187,7 @@ struct ValidatedMutation {
         if !stored.contains(id) { stored.append(id) }
     }
 
-    /// The client ids to replace when the mutation's turn comes, sorted.
+    /// The client ids that are replaced when the mutation's turn comes, sorted.
     var clientReferences: [ClientReference] {
         references.map { ClientReference(clientID: $0, entityType: $1.type) }.sorted { $0.clientID < $1.clientID }
     }

@@ -4,8 +4,8 @@ import FoundationEssentials
 extension PushPlanner {
     mutating func finish(_ validator: PushValidator) -> PushPlan {
         plan.rejections = Array(validator.rejections.values)
-        // a worker polls a lane with queued mutations anyway, or waits for the lane's back-off; with the order of
-        // dependencies, a back-off does not hold new mutations
+        // if the lane already has queued mutations, a worker will poll it anyway, or it waits for its back-off; in the
+        // order of dependencies, a back-off does not delay new mutations
         let (before, after) = (snapshot.lane.queue.count, plan.lane.queue.count)
         if before == 0 || context.organization.settings.order == .dependencies && after > before {
             plan.lane.wake(now: context.now)
@@ -19,7 +19,7 @@ extension PushPlanner {
         }
         plan.touchedMappings = touchedMappings()
         plan.warnings = warnings()
-        // UUIDs that are mere data in a mutation
+        // UUIDs that are only data in a mutation
         let strays = validator.accepted.lazy.reversed().flatMap { accepted in
             accepted.mutation.references.lazy.reversed()
                 .filter { accepted.references[$0] == nil && $0 != accepted.mutation.entity.clientID }
@@ -28,7 +28,7 @@ extension PushPlanner {
         return plan
     }
 
-    /// Warnings for creates whose client ids were named by earlier mutations.
+    /// Warnings for creates whose client ids occurred in earlier mutations.
     ///
     /// A repeat gets the same warning.
     private func warnings() -> [Int: PushWarning] {
@@ -43,7 +43,7 @@ extension PushPlanner {
         return warnings
     }
 
-    /// The user's resolved mappings that the batch touches, in the order of the batch.
+    /// The user's resolved mappings of ids that the push contains, in the order of the push.
     private func touchedMappings() -> [IDMapping] {
         guard !snapshot.mappings.isEmpty || !plan.mappings.isEmpty else { return [] }
         var created = CreatedMappings(plan.mappings)
@@ -68,7 +68,7 @@ extension PushPlanner {
     }
 }
 
-/// The mappings that a push makes; each can be taken once.
+/// The mappings that a push creates. Each can be taken once.
 private struct CreatedMappings {
     private let mappings: [NewMapping]
     private var isTaken: [Bool]
@@ -90,11 +90,11 @@ private struct CreatedMappings {
     }
 }
 
-/// Bounds on the stored documents that the patches of a push are merged into.
+/// Bounds on the stored documents into which the patches of a push are merged.
 ///
-/// A push can be a few bytes while each of these documents has a megabyte, so its size does not limit the work.
+/// A push of a few bytes can patch documents of a megabyte each, so its size does not limit the work.
 public enum DocumentBounds {
-    /// The bytes up to which a push may merge documents in a batch with other pushes.
+    /// The maximum number of bytes of documents that a push merges if it is committed together with other pushes.
     ///
     /// A document counts once for each patch.
     public static let light = 524_288
@@ -135,7 +135,7 @@ extension PushPlanner {
         try check(cost.written, "that this push patches", DocumentBounds.most)
         try check(cost.read, "to which this push refers", context.documentBytes)
         try check(cost.merged, "that this preview merges, counted once per patch,", context.mergedBytes)
-        // the documents of this push fit once they are read without the others
+        // the documents of this push fit if they are read without those of other pushes
         if isCrowded { throw cost.read > DocumentBounds.light ? .requiresOwnBatch : .isCrowded }
     }
 

@@ -1,10 +1,10 @@
 public import FoundationEssentials
 import JSONText
 
-/// Decides everything about one push. Pure.
+/// Decides everything about one push. It does no I/O.
 ///
-/// It decides which entries are repeats, refused or accepted, and for built-in types their immediate effects. It reads
-/// the snapshot and the entities, and returns the plan to write.
+/// It decides which entries are repeats, refused or accepted. For built-in types, it decides their immediate effects.
+/// It reads the snapshot and the entities, and returns the plan that is then written.
 public struct PushPlanner {
     let push: PushRequest
     let snapshot: PushSnapshot
@@ -18,7 +18,7 @@ public struct PushPlanner {
     /// Entities whose large documents an error of this push already contains.
     private var shown: Set<EntityKey> = []
 
-    /// - Parameter entities: the organization's entities after the previous pushes; the plan changes them.
+    /// - Parameter entities: the organization's entities after the previous pushes. The plan changes them.
     /// - Throws: ``PushRefusal``; if it throws, `entities` is unchanged. A problem has the state of the user's quota,
     ///   for the `RateLimit` header.
     public static func plan(
@@ -59,7 +59,7 @@ public struct PushPlanner {
         )
         if validator.needsProbe { throw .needsProbe }
         if context.isStrict, let problem = validator.strictProblem() {
-            // the problem names all refused entries, so every name must be looked up
+            // the problem lists all refused entries, so every key, id and client id must be looked up
             throw snapshot.isComplete ? .problem(problem) : .needsProbe
         }
         let isOneTooMany = !snapshot.isDeviceKnown && (snapshot.deviceCount ?? 0) >= context.deviceLimit
@@ -76,7 +76,7 @@ public struct PushPlanner {
         }
         try checkPatchSize(validator.accepted, entities, context, by: Writer(user: context.user, device: push.deviceID))
         var planner = PushPlanner(push, snapshot, context, entities)
-        // only one variable owns the table at a time: a table with two owners is copied at its next write
+        // only one variable may hold the table at a time, because a table in two variables is copied at its next write
         entities = entities.emptied
         planner.entities.reserve(validator.accepted.count)
         for accepted in validator.accepted { planner.run(accepted) }
@@ -84,9 +84,9 @@ public struct PushPlanner {
         var plan = planner.finish(validator)
         plan.allowance = validator.newCount > 0 ? allowance?.bucket : nil
         plan.standing = allowance?.standing
-        // repeats are answered, and change nothing
+        // a push that adds too many devices may contain repeats, which are answered and change nothing
         if isOneTooMany { plan.acceptedSequence = snapshot.watermark }
-        // an unknown device is stored with its first entry that is stored: otherwise refused pushes could create
+        // an unknown device is stored together with its first stored entry; otherwise refused pushes could create
         // devices without limit
         let isAllRefused = plan.rejections.isEmpty && plan.verdicts.allSatisfy { $0.record == nil }
         if !snapshot.isDeviceKnown, isAllRefused { plan.acceptedSequence = snapshot.watermark }
@@ -200,7 +200,7 @@ public struct PushPlanner {
         guard accepted.mutation.operation != .delete, let payload = accepted.mutation.payload else { return [] }
         let mutation = accepted.mutation
         let related = snapshot.localIDs.references(of: accepted.index)
-        // usually there is nothing to replace
+        // usually no ids need to be replaced
         let namesItself = mutation.entity.clientID.map { mutation.references.contains($0) } ?? false
         if accepted.references.isEmpty, related.isEmpty, !namesItself { return Array(payload.raw) }
         let (references, createdIDs) = (accepted.references, createdIDs)
@@ -235,7 +235,7 @@ public struct PushPlanner {
         for (clientID, reference) in accepted.references {
             guard let id = localIDs[clientID] else { continue }
             if let serverID = snapshot.tentativeIDs[clientID] { plan.confirmedIDs[id] = serverID }
-            // the id can be found already while its create waits
+            // an id whose create waits has a row, so it can be found
             if case .mutation = reference.target { continue }
             if !record.status.isFinal, !snapshot.pinnedIDs.contains(clientID) { plan.pinnedIDs.insert(id) }
         }
@@ -253,7 +253,7 @@ extension PushPlanner {
         public var isStrict: Bool
         /// The time of the transaction.
         public var now: Timestamp
-        /// Makes a server id; UUIDv7 in production.
+        /// Generates a server id, in production a UUIDv7.
         public var makeID: @Sendable () -> UUID
         /// The maximum number of devices of a user.
         public var deviceLimit = 1_000

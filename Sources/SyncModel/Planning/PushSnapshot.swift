@@ -16,9 +16,9 @@ public struct PushSnapshot: Sendable {
     public var deviceCount: Int?
     /// Whether enough data was read to decide if the device may push.
     public var isDeviceRead: Bool { isDeviceKnown || deviceCount != nil }
-    /// UUIDs that the device's recent mutations named and that matched no client id.
+    /// UUIDs in the device's recent mutations that matched no client id.
     public var unresolvedIDs = UnresolvedIDHistory()
-    /// Whether every name in the push was looked up.
+    /// Whether every key, id and client id in the push was looked up.
     ///
     /// If not, rows that are missing from this snapshot may exist. Such a snapshot is sufficient to accept an entry,
     /// because unique indexes detect an existing row. It is never sufficient to refuse an entry (product rule 5).
@@ -29,19 +29,19 @@ public struct PushSnapshot: Sendable {
     public var knownByID: [UUID: MutationRecord] = [:]
     /// Refused entries by idempotency key.
     public var rejections: [UUID: Rejection] = [:]
-    /// Mappings of this user by client id; several if entity types share the client id.
+    /// Mappings of this user by client id; an id has several mappings if entity types share it.
     public var mappings: [UUID: [IDMapping]] = [:]
-    /// The device ids that the push names.
+    /// The device ids that the push contains.
     public var localIDs = PushLocalIDs()
-    /// Device ids whose server ids a waiting mutation can already find.
+    /// Device ids whose server ids can already be found at the turn of a waiting mutation.
     public var pinnedIDs: Set<UUID> = []
     /// Ids that a pull assigned and that are not confirmed yet. This push confirms them if it takes effect.
     public var tentativeIDs: [UUID: ServerID] = [:]
-    /// Server ids of device ids that only comparisons of repeats need, by client id.
+    /// Server ids of device ids that are needed only to compare repeats, by client id.
     ///
     /// They are device ids of first attempts, and device ids of deleted entities.
     public var comparedIDs: [UUID: [ServerID]] = [:]
-    /// Repeats with too many ids to look them up together with the others.
+    /// Indices of repeats that are not compared in this push, because they have too many ids to look up.
     public var uncompared: Set<Int> = []
     /// Open mutations on entities of the push.
     public var open: [OpenMutation] = []
@@ -74,14 +74,14 @@ extension PushSnapshot {
     func usableMapping(_ name: ClientReference) -> IDMapping? { mapping(name).flatMap { $0.isAbandoned ? nil : $0 } }
 }
 
-/// Ids to look up for comparing repeats with their first attempts.
+/// Ids that must be looked up to compare repeats with their first attempts.
 ///
-/// They are in addition to the ids that the push itself names.
+/// Ids that the push itself contains are looked up separately.
 public struct ComparedIDs: Sendable {
     /// The maximum number of ids that are looked up for one push.
     public static let limit = 20_000
 
-    /// An id of a device, which may differ from the pushing device.
+    /// An id of a device. This device may not be the pushing device.
     public struct OfDevice: Sendable, Hashable {
         public let device: UUID
         public let id: LocalID
@@ -96,10 +96,9 @@ public struct ComparedIDs: Sendable {
 }
 
 extension PushSnapshot {
-    /// The ids to look up so that each repeat with different ids can be compared.
+    /// Returns the ids that must be looked up so that each repeat with different ids can be compared.
     ///
-    /// Entries that name too many ids are recorded as ``uncompared``; the client has to send them again in a smaller
-    /// push.
+    /// Entries with too many ids are recorded as ``uncompared``. The client must send them again in a smaller push.
     public mutating func idsToCompare(_ push: PushRequest) -> ComparedIDs {
         var ids = ComparedIDs()
         uncompared = []
@@ -143,7 +142,7 @@ extension PushSnapshot {
             if !known.localIDs.contains(id) { ids.localIDs.insert(id) }
         }
         if let own = first.entity.localID { add(own, of: first.device) }
-        // the ids of entities that the push names were looked up with the push
+        // the ids of entities in the push were looked up with the push
         if let own = given.entity.localID { add(own, of: device) }
         guard differences == nil, let type = localIDs.type(of: index), let places = first.fingerprint.layout?.places
         else { return ids }
@@ -177,9 +176,9 @@ extension FirstAttempt {
             && isKnown(mutation.entity)
     }
 
-    /// Whether the first attempt had the server id that accompanies a client's name.
+    /// Whether the first attempt had the server id that the second attempt has next to a client id.
     ///
-    /// A fingerprint contains one name of the entity. If there are two names, it contains the client's name.
+    /// A fingerprint contains one id of the entity: the client id, if the attempt had both.
     func isKnown(_ given: EntityName) -> Bool {
         given.client == nil || given.serverID == nil || given.serverID == entity.serverID
     }

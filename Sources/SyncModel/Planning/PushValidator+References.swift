@@ -57,20 +57,20 @@ extension PushValidator {
         }
     }
 
-    /// Text about an unknown integer id, which is refused.
+    /// The error text for an unknown device id, which is refused.
     ///
-    /// Such an id has no meaning on other devices. A UUID, in contrast, may be data.
+    /// Unlike a UUID, an integer in such a place cannot be data.
     static func unknown(_ id: LocalID) -> String {
         "unknown local id \(id.number) of type '\(id.entityType)': this device neither created it nor"
             + " received it in a pull"
     }
 
-    /// The name of a client id in messages to its client.
+    /// The description of a client id in messages to its client.
     private func name(of id: UUID) -> String {
         snapshot.localIDs.named[id].map { "local id \($0.number)" } ?? "client id \(id.lowercased)"
     }
 
-    /// Resolves a client id of this user; nil if the id is mere data.
+    /// Resolves a client id of this user; nil if the id is only data.
     private func refer(
         to id: UUID,
         _ pointer: String,
@@ -98,7 +98,7 @@ extension PushValidator {
             (target, type) = (.entry(entry), create.entityType)
             judged.wait(forEntry: entry)
         } else if refused || !here.contains(where: { $0.rank > rank }) {
-            // an earlier create that was not accepted is a repeat of a discarded create
+            // an earlier create that is neither accepted nor refused is a repeat of a discarded create
             throw dependencyRejected(judged.index, pointer)
         } else {
             let detail = "\(name(of: id)) is created later in this push; move the create before its first use"
@@ -130,7 +130,7 @@ extension PushValidator {
     }
 }
 
-/// Evaluates the entity of an entry: its type and its names (product rules 1, 3 and 9).
+/// Evaluates the entity of an entry: its type and its ids (product rules 1, 3 and 9).
 extension PushValidator {
     func entityType(of mutation: Mutation, index: Int) throws(Problem) -> EntityType {
         guard let type = types(mutation.entity.type) else {
@@ -140,7 +140,7 @@ extension PushValidator {
         return type
     }
 
-    /// Checks the mutation's headers, after the look-up of its key.
+    /// Checks the mutation's headers. It is called after the look-up of the idempotency key.
     ///
     /// A repeat gets its first answer, even if the operator has changed the list of headers since.
     func judgeHeaders(of mutation: Mutation, index: Int) throws(Problem) {
@@ -212,8 +212,10 @@ extension PushValidator {
         }
     }
 
-    /// Evaluates a permanent id in a create. A create that is sent again to a restored gateway may ask for the id that
-    /// the built-in store had given the entity.
+    /// Evaluates a permanent id in a create.
+    ///
+    /// A create that is sent again to a restored gateway may request the id that the built-in store gave the entity
+    /// before the restore.
     private func judgeFormerID(_ id: ServerID, in judged: ValidatedMutation) throws(Problem) {
         let reason =
             judged.type.isForwarded
@@ -235,7 +237,7 @@ extension PushValidator {
         }
     }
 
-    /// Evaluates the entity of an update, replace or delete that names the entity by its client id.
+    /// Evaluates the entity of an update, replace or delete that identifies the entity by its client id.
     private func judgeTarget(
         _ client: ClientName,
         of mutation: Mutation,
@@ -277,7 +279,7 @@ extension PushValidator {
         let (named, known) = writes.latest(of: entity)
         if let named { judged.wait(forEntry: named) }
         if let known { judged.wait(forEntry: known) }
-        // only the last write: it already depends on the earlier ones
+        // the stored mutation must wait only for the last write, which already depends on the earlier writes
         switch open.latest(of: entity) {
         case (let one?, let other?): judged.wait(for: one.position < other.position ? other.id : one.id)
         case (let last?, nil), (nil, let last?): judged.wait(for: last.id)
@@ -285,9 +287,9 @@ extension PushValidator {
         }
     }
 
-    /// An entity with all its known names.
+    /// An entity with all of its known ids.
     ///
-    /// An entity named by its client id may also have been written under its server id.
+    /// An earlier write may have identified the entity by its server id, while this write uses its client id.
     func known(_ entity: EntityName) -> EntityName {
         guard entity.serverID == nil, let name = entity.reference else { return entity }
         return entity.with(snapshot.mapping(name)?.serverID)

@@ -2,8 +2,8 @@ import FoundationEssentials
 
 /// Evaluates the entries of a push, in running order. It does not execute them.
 ///
-/// It decides which entries are repeats, which entries are refused for which reason, and which entries are accepted
-/// with which dependencies (product rules 1, 3, 5, 9).
+/// It decides which entries are repeats, which are refused and why, and which are accepted with which dependencies
+/// (product rules 1, 3, 5 and 9).
 struct PushValidator {
     let snapshot: PushSnapshot
     let types: (String) -> EntityType?
@@ -19,7 +19,7 @@ struct PushValidator {
     private(set) var repeated: [Int: Int] = [:]
     /// Refused entries to record, by idempotency key.
     private(set) var rejections: [UUID: Rejection] = [:]
-    /// Whether an entry is refused although not every name was looked up.
+    /// Whether an entry is refused although not every key, id and client id of the push was looked up.
     ///
     /// The entry may be a repeat of a row that was not read. Such a row may also be the missing dependency, or may have
     /// the refused id or client id. A repeated refusal does not count, because it is based on a key that was found.
@@ -48,7 +48,7 @@ struct PushValidator {
     /// The latest entry that writes each entity.
     private(set) var writes = EntityIndex<Int>()
 
-    /// - Parameter upstream: the organization's upstream, which lists the headers that mutations may carry.
+    /// - Parameter upstream: the organization's upstream, which lists the headers that mutations may have.
     init(
         _ push: PushRequest,
         snapshot: PushSnapshot,
@@ -80,11 +80,11 @@ struct PushValidator {
                 creates.add((created.entityType, rank), of: created.clientID)
             }
         }
-        // evaluate invalid entries first, so that entries that refer to them find them refused
+        // invalid entries are evaluated first, so that entries that refer to them are refused, too
         for entry in push.entries where entry.refusal != nil { judgeInvalid(entry) }
         for (rank, index) in order.order.enumerated() {
             guard let mutation = push.entries[index].mutation else { continue }
-            validator(mutation, index: index, rank: rank, isCyclic: order.cyclic.contains(index))
+            judge(mutation, index: index, rank: rank, isCyclic: order.cyclic.contains(index))
         }
     }
 
@@ -120,7 +120,7 @@ struct PushValidator {
         }
     }
 
-    private mutating func validator(_ mutation: Mutation, index: Int, rank: Int, isCyclic: Bool) {
+    private mutating func judge(_ mutation: Mutation, index: Int, rank: Int, isCyclic: Bool) {
         if let first = acceptedByKey[mutation.idempotencyKey], snapshot.knownByKey[mutation.idempotencyKey] == nil {
             return judgeAgain(mutation, index: index, first: first)
         }
@@ -158,7 +158,7 @@ struct PushValidator {
         return judged
     }
 
-    /// Evaluates an entry with the key of an entry that was accepted earlier in this push.
+    /// Evaluates an entry with the same key as an entry that was accepted earlier in this push.
     private mutating func judgeAgain(_ mutation: Mutation, index: Int, first: (index: Int, mutation: Mutation)) {
         let before = FirstAttempt(first.mutation, by: deviceID, snapshot.localIDs.references(of: first.index))
         guard snapshot.isRepetition(mutation, at: index, by: deviceID, of: before) else {
@@ -169,9 +169,9 @@ struct PushValidator {
         repeated[index] = first.index
     }
 
-    /// Returns the result of an entry that repeats a stored entry (product rule 5).
+    /// Returns the result of an entry that repeats a stored entry (product rule 5); nil for a new entry.
     ///
-    /// An entry whose sequence number or id was used before gets a result, too.
+    /// An entry whose sequence number or id was used before gets a refusal as the result.
     private mutating func repetition(of mutation: Mutation, index: Int) -> PushVerdict? {
         let key = mutation.idempotencyKey
         if let known = snapshot.knownByKey[key] {
@@ -196,9 +196,10 @@ struct PushValidator {
         return nil
     }
 
-    /// Returns the refusal that an entry repeats.
+    /// Returns the stored refusal that an entry repeats.
     ///
-    /// Each device has its own sequence numbers. A key with the same number from another device is evaluated again.
+    /// Each device has its own sequence numbers. So an entry with the same key and number from another device is
+    /// evaluated again.
     private func rejection(under key: UUID, _ number: Int64) -> Rejection? {
         guard let earlier = rejections[key] ?? snapshot.rejections[key] else { return nil }
         return earlier.sequenceNumber == number && earlier.deviceID == deviceID ? earlier : nil
@@ -210,8 +211,8 @@ struct PushValidator {
         if !rejections.isEmpty { rejections[mutation.idempotencyKey] = nil }
         acceptedByID[mutation.id] = judged.index
         if let created = mutation.created { createdBy[created] = judged.index }
-        // a later entry that names the entity depends on this entry; a create without a server id is found by its
-        // client id instead
+        // later entries for this entity depend on this entry; if the entry is a create without a server id, they find
+        // it by its client id instead
         if mutation.namesKnownEntity { writes.record(judged.index, of: known(mutation.entity)) }
         accepted.append(judged)
     }
@@ -228,7 +229,7 @@ struct PushValidator {
     }
 
     private mutating func refuseDependants(of mutation: Mutation) {
-        // an accepted mutation with the same id still counts
+        // if an accepted mutation has the same id, other entries can still depend on that mutation
         if acceptedByID[mutation.id] == nil, snapshot.knownByID[mutation.id] == nil { rejectedIDs.insert(mutation.id) }
         if let created = mutation.created { rejectedCreates.insert(created) }
     }
@@ -294,13 +295,13 @@ extension Problem {
         )
     }
 
-    /// The problem of a repeat in which more ids differ than are looked up for one push.
+    /// The problem of a repeat that contains more ids to compare than are looked up for one push.
     ///
     /// Such a repeat is not compared.
     static func tooManyToCompare(index: Int) -> Problem {
         let detail =
-            "this key was used before, and the repeated entries of a push may contain \(ComparedIDs.limit) ids to "
-            + "compare; send this one again in another push"
+            "this key was used before, and the repeated entries of this push contain more than \(ComparedIDs.limit) ids "
+            + "to compare; send this entry again in another push"
         return Problem(.validationFailed, pointer: "/mutations/\(index)", rule: Rule.range, detail)
     }
 

@@ -2,16 +2,16 @@ import Crypto
 public import FoundationEssentials
 import JSONText
 
-/// Replaces the client's names by server ids in a mutation's path and payload.
+/// Replaces the client's ids by server ids in a mutation's path and payload, including the relations in the payload.
 ///
-/// Relations in the payload are included. It is used for a push that takes effect immediately, a lane's turn, a
-/// person's retry and a preview. Pure; the caller supplies the server ids.
+/// It is used for a push that takes effect immediately, a lane's turn, a person's retry and a preview. It does no I/O;
+/// the caller supplies the server ids.
 struct ReferenceResolver {
     private let entity: EntityName
     private let lookUp: (UUID) -> ServerID?
 
     /// - Parameters:
-    ///   - entity: the mutation's own entity, with its server id.
+    ///   - entity: the mutation's entity, with its server id.
     ///   - lookUp: returns the server id of any other client id; nil if it is unknown, and for a UUID that is only
     ///     data.
     init(of entity: EntityName, _ lookUp: @escaping (UUID) -> ServerID? = { _ in nil }) {
@@ -59,12 +59,12 @@ struct ReferenceResolver {
     }
 }
 
-/// UUIDs in a device's recent mutations that matched no client id.
+/// The UUIDs in a device's recent mutations that matched no client id.
 ///
 /// They were treated as data (product rule 3). A later create with one of them as client id gets a warning.
 ///
-/// The device's row stores the last ``limit`` UUIDs, six bytes of each. A collision of two is less likely than a disk
-/// error.
+/// The device's row stores the last ``limit`` UUIDs, with six bytes for each. A collision between two of them is less
+/// likely than a disk error.
 public struct UnresolvedIDHistory: Sendable, Hashable {
     public static let limit = 20
     private static let width = 6
@@ -87,7 +87,7 @@ public struct UnresolvedIDHistory: Sendable, Hashable {
         !stored.isEmpty && marks.contains(Self.mark(id))
     }
 
-    /// The history with some more ids, or nil if they change nothing.
+    /// The history with some more ids; nil if they are already in it.
     ///
     /// New ids replace the oldest ids beyond the limit.
     ///
@@ -112,7 +112,8 @@ public struct UnresolvedIDHistory: Sendable, Hashable {
 
     /// Six bytes of a hash.
     ///
-    /// UUIDs that differ in any byte have different marks, no matter which of their bytes their generator increments.
+    /// UUIDs that differ in any byte have different marks. Some generators change only a few bytes from one UUID to the
+    /// next.
     private static func mark(_ id: UUID) -> UInt64 {
         let hash = withUnsafeBytes(of: id.uuid) { SHA256.hash(data: $0) }
         return hash.prefix(width).reduce(0) { $0 << 8 | UInt64($1) }

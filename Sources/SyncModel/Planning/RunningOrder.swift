@@ -44,9 +44,10 @@ struct RunningOrder {
             let mutation = item.mutation
             let created = mutation.created?.clientID
             let target = created == nil ? [mutation.entity.clientID].compactMap { $0 } : []
-            // a create that names itself in its payload does not wait for itself
+            // a create whose payload contains its own client id does not wait for itself
             for id in mutation.dependencyIDs + mutation.references + target where id != created {
-                // a dependency on itself does not affect the order, however often it is listed
+                // a mutation's dependency on itself does not affect the order, even if several copies of the mutation
+                // are in the push
                 for other in owner[id] ?? [] where group[other].mutation.id != mutation.id { needed.insert(other) }
             }
             waitsFor[place] = needed.count

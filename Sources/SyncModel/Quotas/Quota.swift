@@ -1,5 +1,6 @@
-/// A number of tokens in a window of time. Unused tokens accumulate up to one window's worth: the quota is a bucket of
-/// tokens that is refilled evenly.
+/// A number of tokens in a window of time, in a bucket that is refilled evenly.
+///
+/// Unused tokens accumulate up to the number for one window.
 public struct Quota: Sendable, Hashable {
     /// The unit that is counted, and the window.
     public enum Kind: String, Sendable, Hashable, CaseIterable {
@@ -31,7 +32,7 @@ public struct Quota: Sendable, Hashable {
     }
 
     public let kind: Kind
-    /// The number of tokens in a window, which may also be taken all at the same time: 1 to 1,000,000,000.
+    /// The number of tokens in a window, from 1 to 1,000,000,000. They may all be taken at the same time.
     public let limit: Int64
 
     public init(_ kind: Kind, limit: Int64) {
@@ -40,7 +41,7 @@ public struct Quota: Sendable, Hashable {
     }
 }
 
-/// The remainder of a quota at a moment, for the caller.
+/// The remainder of a quota at this moment, for the caller.
 public struct QuotaStatus: Sendable, Hashable {
     public let quota: Quota
     /// The number of tokens that may be taken now.
@@ -55,7 +56,7 @@ public struct QuotaStatus: Sendable, Hashable {
     }
 }
 
-/// A user's quota of new mutations, in the transaction that accepts a push.
+/// Applies a user's quota of new mutations in the transaction that accepts a push.
 ///
 /// Product rule 16. Entries that leave a record count: accepted entries, and refused entries that are stored. Repeats
 /// are free, so that a client that was refused, or lost an answer, can always get the results of its earlier entries.
@@ -87,7 +88,7 @@ enum MutationAllowance {
         let most = "a user may push \(limit) per day, and \(standing.left) are left"
         let hint =
             Int64(count) > limit
-            ? "; because it exceeds the quota of a day, it is only accepted when no part of the quota is in use" : ""
+            ? "; a push of more mutations than the daily quota is accepted only while the quota is unused" : ""
         var problem = Problem(.rateLimited, "the push has \(much), \(most); no mutation was accepted" + hint)
         problem.retryAfter = Int(max(1, (milliseconds + 999) / 1_000))
         problem.standing = standing

@@ -1,6 +1,6 @@
 /// The tokens taken from a quota that are not refilled yet.
 ///
-/// It uses whole numbers, so that rounding never loses or makes a token, however often the bucket is used.
+/// It uses whole numbers, so that rounding never loses or adds a token.
 public struct TokenBucket: Sendable, Hashable {
     /// The amount missing until the bucket is full, in parts.
     ///
@@ -9,8 +9,10 @@ public struct TokenBucket: Sendable, Hashable {
     public private(set) var missing: Int64
     public private(set) var asOf: Timestamp
 
-    /// The maximum difference between the clocks of gateways, in microseconds. A bucket from further in the future was
-    /// written with a wrong clock, and counts as written now, so that no client is locked out until that time.
+    /// The maximum difference between the clocks of gateways, in microseconds.
+    ///
+    /// A bucket with a later time was written with a wrong clock. It counts as written now, so that no client is locked
+    /// out until that time.
     static let skew: Int64 = 60_000_000
 
     public init(missing: Int64, asOf: Timestamp) {
@@ -24,10 +26,10 @@ public struct TokenBucket: Sendable, Hashable {
 
     /// Takes all tokens or none of them.
     ///
-    /// If nothing is missing, even more than the whole quota fits, because a request that cannot be split must be
-    /// possible eventually. The bucket is in debt afterwards, so that the rate is kept in the long run.
+    /// If the bucket is full, even more than the whole quota can be taken, because a request that cannot be split must
+    /// be possible eventually. The bucket is in debt afterwards, so that the average rate stays within the quota.
     ///
-    /// - Returns: whether the tokens were taken; if not, the milliseconds until exactly that number fits.
+    /// - Returns: whether the tokens were taken; if not, the milliseconds until that number can be taken.
     public mutating func take(_ count: Int, of quota: Quota, at now: Timestamp) -> Taking {
         refill(quota, at: now)
         let parts = Int64(count) * quota.kind.window
@@ -42,7 +44,7 @@ public struct TokenBucket: Sendable, Hashable {
     /// The result of ``take(_:of:at:)``.
     public enum Taking: Sendable, Hashable {
         case taken
-        /// The tokens fit after this many milliseconds, 1 or more.
+        /// The tokens can be taken after this many milliseconds, 1 or more.
         case fits(after: Int64)
     }
 
@@ -75,9 +77,10 @@ public struct TokenBucket: Sendable, Hashable {
 
     private mutating func refill(_ quota: Quota, at now: Timestamp) {
         if asOf.microseconds - now.microseconds > Self.skew { asOf = now }
-        // usage under a higher limit is capped, so that no client waits longer for it than for its largest debt
+        // usage under a higher limit is capped, so that a client waits at most until the largest possible debt is
+        // refilled
         missing = min(missing, Self.capacity(of: quota) + quota.kind.overdraft * quota.kind.window)
-        // less than a millisecond is carried over to the next call
+        // a fraction of a millisecond is carried over to the next call
         let elapsed = (now.microseconds - asOf.microseconds) / 1_000
         guard elapsed > 0 else { return }
         let (parts, isBeyond) = elapsed.multipliedReportingOverflow(by: quota.limit)
@@ -98,8 +101,8 @@ public struct TokenBucket: Sendable, Hashable {
 
 /// One gateway's share of an organization's bucket.
 ///
-/// It consists of tokens that the gateway drew in advance, to admit requests without reading the bucket. Pure; the
-/// store draws.
+/// It consists of tokens that the gateway drew in advance, to admit requests without reading the bucket. It does no
+/// I/O; the store draws the tokens.
 public struct RequestPortion: Sendable {
     /// The answer to a request.
     public enum Answer: Sendable, Hashable {
@@ -122,7 +125,7 @@ public struct RequestPortion: Sendable {
     private var heldUntil = Timestamp(microseconds: 0)
     /// The moment until which the bucket is empty.
     private var emptyUntil = Timestamp(microseconds: 0)
-    /// Tokens that the last draw left in the bucket, for all gateways.
+    /// The number of tokens that were in the bucket, for all gateways, after the last draw.
     private var leftBehind: Int64 = 0
 
     /// Creates an empty portion.
@@ -130,7 +133,7 @@ public struct RequestPortion: Sendable {
         self.quota = quota
     }
 
-    /// The maximum number of tokens that a gateway holds: the tokens of a quarter second, and at least one.
+    /// The maximum number of tokens that a gateway holds: the tokens of a quarter second, but at least one token.
     public var size: Int64 { Swift.max(1, quota.limit / 4) }
 
     /// Admits one request, if the drawn tokens allow it.
@@ -164,12 +167,12 @@ public struct RequestPortion: Sendable {
         heldUntil = Timestamp(microseconds: now.microseconds + Self.lifetime)
         leftBehind = bucket.left(of: quota)
         guard granted < wanted else { return }
-        // no longer than `ask` believes, which would ask the bucket again at once, and again
+        // at most the time that `ask` accepts; otherwise `ask` would cause draws again and again
         let wait = Swift.max(Self.pause, bucket.millisecondsToNext(of: quota)) * 1_000
         emptyUntil = Timestamp(microseconds: now.microseconds + Swift.min(wait, Self.lifetime))
     }
 
-    /// Takes back tokens of requests that were not made, while they may be used.
+    /// Takes back the tokens of requests that were not made, if these tokens can still be used.
     public mutating func giveBack(_ count: Int64, at now: Timestamp) {
         if now <= heldUntil { held += count }
     }

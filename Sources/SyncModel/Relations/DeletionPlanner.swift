@@ -1,10 +1,10 @@
 import JSONText
 
-/// Why a write would break a relation (product rule 24).
+/// The reason why a write would break a relation (product rule 24).
 struct BrokenRelation: Error {
     let rule: String
     let detail: String
-    /// The place in the payload (RFC 6901); empty for a deletion.
+    /// The JSON Pointer to the reference in the payload; empty for a deletion.
     var pointer = ""
 
     /// The write refers to a deleted entity.
@@ -16,9 +16,9 @@ struct BrokenRelation: Error {
         )
     }
 
-    /// Entities refer to the deleted one.
+    /// Entities refer to the entity that would be deleted.
     ///
-    /// - Parameter name: one of them; nil where the user may not know of it.
+    /// - Parameter name: one of these entities; nil if the user must not learn of it.
     static func referred(by name: EntityKey?) -> BrokenRelation {
         let what = name.map { "'\($0.type)' \($0.id) refers" } ?? "entities of other users refer"
         return BrokenRelation(rule: Rule.referredTo, detail: "\(what) to an entity that would be deleted")
@@ -32,12 +32,12 @@ struct BrokenRelation: Error {
     }
 }
 
-/// Decides what a deletion does with the entities that refer to the deleted one. It does no I/O.
+/// Decides what a deletion does with the entities that refer to the deleted entity. It does no I/O.
 struct DeletionPlanner {
     private let root: EntityKey
     private let writer: Writer
     private let entities: EntityTable
-    /// Entities that may still be deleted or changed.
+    /// The number of entities that may still be deleted or changed.
     private let room: Int
     /// The root, then entities deleted by cascades, in the order in which they were found.
     private var deleted: [EntityKey]
@@ -48,7 +48,7 @@ struct DeletionPlanner {
     /// Entities that forbid the deletion unless it deletes them as well.
     private var restricting: [EntityKey] = []
 
-    /// The writes that go before the deletion: of those that refer to an entity before those of the entity.
+    /// Returns the writes that precede the deletion. An entity is written after the entities that refer to it.
     static func effects(
         ofDeleting root: EntityKey,
         by writer: Writer,
@@ -86,7 +86,7 @@ struct DeletionPlanner {
     private mutating func add(_ key: EntityKey, referringTo target: EntityKey) throws(BrokenRelation) {
         guard let stored = entities[key], let state = changed[key] ?? entities[key], !state.isDeleted else { return }
         guard state.unreadBytes == 0, !state.isTarget else { throw .tooMany }
-        // a document that cannot be opened may refer to the entity
+        // a document that cannot be decrypted may refer to the entity
         let rules = state.isUnreadable ? [.restrict] : entities.rules(of: key, state, to: target)
         if rules.contains(.restrict) {
             restricting.append(key)
@@ -112,7 +112,7 @@ struct DeletionPlanner {
 }
 
 extension EntityTable {
-    /// Checks the references that a payload names, with server ids in place.
+    /// Checks the references in a payload in which server ids have replaced client ids.
     ///
     /// A reference that the entity has already is not checked again.
     func checkTargets(of write: BuiltInStore.Write, on key: EntityKey) throws(BrokenRelation) {
@@ -129,7 +129,7 @@ extension EntityTable {
         }
     }
 
-    /// The rules of the relations by which an entity refers to another.
+    /// The rules of the relations by which an entity refers to another entity.
     fileprivate func rules(of key: EntityKey, _ state: EntityState, to target: EntityKey) -> Set<DeletionRule> {
         let references = relations.references(in: state.document, of: key.type)
         let members = references.filter { $0.target == target }.map(\.member)

@@ -1,28 +1,29 @@
 import JSONText
 
-/// What happens when an entity is deleted to which a relation leads (product rule 24).
+/// The action if an entity is deleted to which others refer by a relation (product rule 24).
 public enum DeletionRule: String, Sendable, Hashable, CaseIterable {
-    /// The deletion is a conflict while an entity refers to the deleted one.
+    /// The deletion is a conflict while an entity refers to the deleted entity.
     case restrict
-    /// Entities that refer to it are deleted, too.
+    /// Entities that refer to the deleted entity are deleted, too.
     case cascade
-    /// The reference is removed from entities that have it.
+    /// The reference is removed from the entities that have it.
     case setNull = "set_null"
-    /// Nothing: entities may refer to deleted ones.
+    /// No action: entities may refer to deleted entities.
     case ignore
 }
 
-/// The enforced relations of an organization: those between two types of the built-in store.
+/// The enforced relations of an organization: the relations between two types of the built-in store.
 ///
 /// The organization's API decides about types that are forwarded to it.
 public struct EntityRelations: Sendable {
-    /// Entities that one push, or one turn of a lane, deletes or changes because they refer to deleted ones.
+    /// The maximum number of entities that one push, or one turn of a lane, deletes or changes because they refer to
+    /// deleted entities.
     public static let limit = 1_000
-    /// Ids in the relations of one document that are checked and found.
+    /// The maximum number of ids in the relations of one document that are checked and found.
     static let referenceLimit = LocalReference.limit
 
     private var relations: [ByteExactString: [Relation]] = [:]
-    /// The types of both ends.
+    /// The visibilities of the types on both sides of relations.
     private var visibilities: [ByteExactString: Visibility] = [:]
     private var targets: Set<ByteExactString> = []
 
@@ -46,25 +47,26 @@ public struct EntityRelations: Sendable {
 
     public var isEmpty: Bool { relations.isEmpty }
 
-    /// The relations of a type's documents.
+    /// The enforced relations of a type's documents.
     public func of(_ type: String) -> [Relation] { relations.isEmpty ? [] : relations[type] ?? [] }
 
-    /// Whether relations lead to a type.
+    /// Whether enforced relations refer to a type.
     public func lead(to type: String) -> Bool { !targets.isEmpty && targets.contains(ByteExactString(type)) }
 
-    /// Whether relations lead to a type and from it, so that a deletion of others may delete its entities.
+    /// Whether a type has enforced relations and is also the target of enforced relations, so that deletions of other
+    /// entities may delete its entities.
     public func link(_ type: String) -> Bool { lead(to: type) && relations[type] != nil }
 
     func visibility(of type: String) -> Visibility { visibilities[type] ?? .user }
 
-    /// Relations whose entities are deleted with those that they refer to.
+    /// Relations whose entities are deleted together with the entities to which they refer.
     public var cascading: [(type: String, member: String)] {
         relations.sorted { $0.key < $1.key }.flatMap { type, relations in
             relations.filter { $0.onDelete == .cascade }.map { (type.string, $0.member) }
         }
     }
 
-    /// The distinct references of a document, the first ones of very many.
+    /// The distinct references of a document, up to a limit.
     public func references(in document: [UInt8]?, of type: String) -> Set<EntityReference> {
         let relations = of(type)
         guard !relations.isEmpty, let document,
@@ -73,7 +75,7 @@ public struct EntityRelations: Sendable {
         return Set(root.values(in: relations).prefix(Self.referenceLimit).compactMap(EntityReference.init))
     }
 
-    /// The document without a reference: `null` in its place, or an array without it.
+    /// The document without a reference: `null` in place of the id, or an array without the id.
     ///
     /// Nil for a document that cannot be read.
     func removing(_ target: EntityKey, from document: [UInt8]?, of type: String) -> [UInt8]? {
@@ -106,7 +108,7 @@ public struct EntityReference: Sendable, Hashable {
     @Exact public private(set) var member: String
     public let target: EntityKey
 
-    /// Nil for a value that is no id.
+    /// Nil for a value that is not an id.
     init?(_ value: RelatedValue) {
         guard let id = ServerID(json: value.value) else { return nil }
         member = value.relation.member
@@ -114,10 +116,10 @@ public struct EntityReference: Sendable, Hashable {
     }
 }
 
-/// The entities that refer to one that is to be deleted.
+/// The entities that refer to an entity that is to be deleted.
 public struct FoundReferrers: Sendable {
     public var entities: Set<EntityKey> = []
-    /// Whether there are more than the limit, so that not all were read.
+    /// Whether there are too many such entities, so that not all of them were read.
     public var isCut = false
 
     public init() {}

@@ -2,15 +2,15 @@ public import JSONText
 
 /// The storage periods of data (product rule 15).
 public struct RetentionPolicy: Sendable, Hashable {
-    /// `SLUICE_RETENTION_SUCCEEDED_DAYS`: the days for which payloads of final mutations are kept.
+    /// `SLUICE_RETENTION_SUCCEEDED_DAYS`: the number of days for which payloads of final mutations are kept.
     ///
     /// The days count from `synced_at`. See specification 001 (docs/spec), `succeeded_entries_pruned_after_sync`.
     public var payloadDays: Double
-    /// `SLUICE_RETENTION_DAYS`: the days for which all other data that expire are kept.
+    /// `SLUICE_RETENTION_DAYS`: the number of days for which all other data that expire are kept.
     ///
     /// See specification 001 (docs/spec), `delete_after_30days`.
     public var days: Double
-    /// `SLUICE_RETENTION_AUDIT_DAYS`: the days for which acts of operators are kept.
+    /// `SLUICE_RETENTION_AUDIT_DAYS`: the number of days for which acts of operators are kept.
     public var auditDays: Double
 
     /// Creates a policy. Payloads expire no later than their records.
@@ -30,11 +30,11 @@ public struct RetentionPolicy: Sendable, Hashable {
     }
 }
 
-/// The kinds of data that retention deletes or discards, in this order.
+/// The kinds of data that retention deletes or discards, in the order of processing.
 public enum RetentionKind: String, Sendable, Hashable, CaseIterable {
-    /// Idempotency records: final mutations.
+    /// Idempotency records, which are final mutations.
     case records
-    /// Payloads and headers of younger final mutations. Only their idempotency records remain.
+    /// Payloads and headers of younger final mutations, of which only the idempotency records remain.
     case payloads
     /// Failed and conflicting mutations that no person settled and on which no mutation depends. They are discarded.
     case unsettled

@@ -1,10 +1,10 @@
 import JSONText
 
-/// The body of a route: JSON in which `{"$": …}` is replaced for each mutation.
+/// The body of a route: JSON in which each `{"$": …}` is replaced by a value of the mutation.
 ///
-/// `{"$": "payload"}` is the payload, `{"$": "id"}` the entity's server id, and `{"$": "/member"}` a JSON Pointer into
-/// the payload. A member whose value is missing is left out, and a missing element of an array is null. A body that
-/// consists of a missing value is not sent.
+/// `{"$": "payload"}` gives the payload, `{"$": "id"}` the entity's server id, and `{"$": "/member"}` the value at this
+/// JSON Pointer in the payload. If a value is missing, a member is omitted, and an element of an array becomes null. If
+/// the whole body is a missing value, the request has no body.
 public struct BodyTemplate: Sendable, Hashable {
     static let maximumBytes = 16_384
 
@@ -28,10 +28,10 @@ public struct BodyTemplate: Sendable, Hashable {
         json = Array(value.raw)
     }
 
-    /// Whether the body holds the entity's server id.
+    /// Whether the body contains the entity's server id.
     var namesEntity: Bool { (try? JSONTree(parsing: json).root).map(Self.holdsID) ?? false }
 
-    /// The body of one mutation's request; nil for none.
+    /// The body of one mutation's request; nil for a request without a body.
     func body(id: ServerID?, payload: JSONValue?) -> [UInt8]? {
         guard let root = try? JSONTree(parsing: json).root else { return nil }
         var writer = JSONWriter(capacity: json.count + (payload?.rawCount ?? 0))

@@ -1,39 +1,39 @@
 public import JSONText
 
-/// The request that an entity type makes for an operation.
+/// The form of the request for an operation on an entity type.
 public struct EntityRoute: Sendable, Hashable {
     static let methods = ["POST", "PUT", "PATCH", "DELETE"]
 
     /// One of ``methods``.
     @Exact public var method: String
     public var path: PathTemplate
-    /// Nil: the payload.
+    /// The body; nil for the payload.
     public var body: BodyTemplate?
-    /// JSON Pointer to the entity's id in an answer; nil: that of the upstream.
+    /// The JSON Pointer to the entity's id in an answer; nil for the upstream's pointer.
     @Exact public var idPointer: String? = nil
-    /// JSON Pointer to the entity's document in an answer; nil: the object that holds the id.
+    /// The JSON Pointer to the entity's document in an answer; nil for the object that holds the id.
     @Exact public var documentPointer: String? = nil
-    /// Rules that apply before those of the upstream.
+    /// Rules that apply before the upstream's rules.
     public var outcomes: [OutcomeRule] = []
 
-    /// Whether each request of the route holds the entity's server id.
+    /// Whether each request of the route contains the entity's server id.
     ///
-    /// The operator has decided then that an answer is about the entity.
+    /// If so, the operator has determined that an answer concerns the entity.
     var namesEntity: Bool { path.namesEntity || body?.namesEntity ?? false }
 }
 
 /// The requests of an entity type, by operation (product rule 20).
 public struct EntityRoutes: Sendable, Hashable {
-    /// As the operator wrote them.
+    /// The routes as the operator wrote them.
     public let json: [UInt8]
     public private(set) var routes: [Operation: EntityRoute] = [:]
-    /// Whether mutations that have an `endpoint` are sent by the routes, too.
+    /// Whether mutations that have an `endpoint` are also sent by the routes.
     public private(set) var ignoresEndpoint = false
 
-    /// The route of a mutation; nil if it is sent to its own endpoint, or nowhere.
+    /// The route of a mutation; nil if it is sent to its own endpoint or is not sent.
     ///
-    /// A revision that overrides a conflict with a whole document, or a create that overrides an existing entity, takes
-    /// the route of `replace`.
+    /// The route of `replace` is used in two cases: a revision overrides a conflict with a whole document, or a create
+    /// overrides an existing entity.
     func route(of mutation: QueuedMutation) -> EntityRoute? {
         guard mutation.endpoint == nil || ignoresEndpoint, mutation.override?.endpoint == nil else { return nil }
         guard let override = mutation.override else { return routes[mutation.operation] }
@@ -44,9 +44,9 @@ public struct EntityRoutes: Sendable, Hashable {
     /// Whether a new mutation needs no endpoint.
     public func has(_ operation: Operation) -> Bool { routes[operation] != nil }
 
-    /// Why the routes cannot be those of a type; nil if they can.
+    /// The reason why a type cannot have these routes; nil if it can.
     ///
-    /// An entity whose id the upstream assigns has no server id before its create.
+    /// If the upstream assigns an entity's id, the entity has no server id before its create.
     public func problem(in idSpace: IDSpace) -> ProblemDetail? {
         guard idSpace.isServerGiven, let create = routes[.create], create.namesEntity else { return nil }
         return ProblemDetail(
@@ -65,7 +65,7 @@ extension EntityRoutes {
 
     /// Reads routes, or appends the errors in them.
     ///
-    /// - Parameter pointer: the place of the routes.
+    /// - Parameter pointer: the JSON Pointer to the routes.
     public init(_ value: JSONValue, at pointer: String, _ errors: inout [ProblemDetail]) {
         json = Array(value.raw)
         guard let members = value.members else {
@@ -94,13 +94,13 @@ extension EntityRoutes {
                     errors.append(ProblemDetail(pointer: place, rule: Rule.unknownMember, detail: detail))
                     continue
                 }
-                // a null leaves out one of the routes of the collection
+                // a null removes one of the collection's routes
                 routes[operation] = value.isNull ? nil : Self.route(value, of: operation, at: place, &errors)
             }
         }
     }
 
-    /// Reads the stored form. Routes that this version cannot read are left out.
+    /// Reads the stored form. Routes that this version cannot read are omitted.
     public init(stored value: JSONValue) {
         var errors: [ProblemDetail] = []
         self.init(value, at: "/routes", &errors)

@@ -2,7 +2,8 @@ public import JSONText
 
 /// An operator's rule about the meaning of an upstream's answers.
 ///
-/// Product rule 21. The first rule that matches an answer decides; without one, the table of product rule 11 does.
+/// Product rule 21. The first rule that matches an answer decides. If no rule matches, the table of product rule 11
+/// applies.
 public struct OutcomeRule: Sendable, Hashable {
     /// The result that a rule gives to an answer.
     public enum Verdict: String, Sendable, Hashable, CaseIterable {
@@ -10,9 +11,9 @@ public struct OutcomeRule: Sendable, Hashable {
         case failed
         /// A conflict, resolved by the mutation's strategy.
         case conflict
-        /// Sent again after a pause, as after a 429, or after a 503 where the status is a 5xx.
+        /// The mutation is sent again after a pause: as after a 503 if the status is a 5xx, otherwise as after a 429.
         case retry
-        /// `failed`, and the lane is halted even if `on_failure` is `continue`.
+        /// The mutation fails, and the lane halts even if `on_failure` is `continue`.
         case halt
     }
 
@@ -20,9 +21,9 @@ public struct OutcomeRule: Sendable, Hashable {
     public struct Condition: Sendable, Hashable {
         enum Test: Sendable, Hashable {
             case exists(Bool)
-            /// The value exists and is this one.
+            /// The value exists and is equal to this value.
             case equals(Scalar)
-            /// The value is missing or another one.
+            /// The value is missing, or differs from this value.
             case differs(Scalar)
         }
 
@@ -31,7 +32,7 @@ public struct OutcomeRule: Sendable, Hashable {
         var test: Test
     }
 
-    /// A text, an integer, a boolean or null, comparable by its bytes.
+    /// A text, an integer, a boolean or null, which is compared by its bytes.
     struct Scalar: Sendable, Hashable {
         private let kind: JSONValue.Kind
         private let bytes: [UInt8]
@@ -51,29 +52,29 @@ public struct OutcomeRule: Sendable, Hashable {
         }
     }
 
-    /// Rules of an upstream, or of a route.
+    /// The maximum number of rules of an upstream or a route.
     public static let limit = 32
     static let conditionLimit = 8
 
-    /// HTTP statuses, 200 to 599.
+    /// The HTTP statuses to which the rule applies, 200 to 599.
     public let statuses: Set<Int>
     public let conditions: [Condition]
     public let verdict: Verdict
-    /// Where the answer has a text for people.
+    /// The JSON Pointer to a text for people in the answer.
     @Exact public private(set) var message: String?
-    /// Where a conflict's answer has the entity's current document.
+    /// The JSON Pointer to the entity's current document in the answer to a conflict.
     @Exact public private(set) var document: String?
-    /// The rule's place in the settings, as errors name it.
+    /// The rule's place in the settings, for errors.
     @Exact public private(set) var place: String
 
-    /// Whether the rule decides about an answer.
+    /// Whether the rule matches an answer.
     ///
     /// - Parameter body: nil for an answer without JSON, in which no value exists.
     public func matches(status: Int, body: JSONValue?) -> Bool {
         statuses.contains(status) && conditions.allSatisfy { $0.holds(in: body) }
     }
 
-    /// The text for people in an answer, of 200 characters at most.
+    /// The text for people in an answer, at most 200 characters.
     func message(in body: JSONValue?) -> String? {
         message.flatMap { body?.value(at: $0)?.string }.map { String($0.prefix(200)) }
     }
@@ -89,7 +90,7 @@ extension OutcomeRule.Condition {
         }
     }
 
-    /// Whether the other condition is about a value inside this one's.
+    /// Whether the other condition concerns a value inside this condition's value.
     private func isAbove(_ other: OutcomeRule.Condition) -> Bool {
         other.pointer.utf8.starts(with: (pointer + "/").utf8)
     }
@@ -102,7 +103,7 @@ extension OutcomeRule.Condition {
         }
     }
 
-    /// Whether the condition holds only if nothing is inside the value.
+    /// Whether the condition holds only if the value has no members or elements.
     private var isLeaf: Bool {
         switch test {
         case .exists(false), .equals: true
@@ -112,9 +113,9 @@ extension OutcomeRule.Condition {
 
     private var isDifference: Bool { if case .differs = test { true } else { false } }
 
-    /// Whether this condition holds wherever the other one does.
+    /// Whether this condition holds whenever the other condition holds.
     func follows(from other: OutcomeRule.Condition) -> Bool {
-        // what has members exists, and is no text, integer, boolean or null
+        // a value with members exists, and is not a text, integer, boolean or null
         if isAbove(other), other.isPresence { return test == .exists(true) || isDifference }
         if other.isAbove(self), other.isLeaf { return test == .exists(false) || isDifference }
         guard pointer == other.pointer else { return false }
@@ -149,7 +150,7 @@ extension OutcomeRule {
 
     /// Reads a list of rules, or appends the errors in it.
     ///
-    /// - Parameter pointer: the list's place.
+    /// - Parameter pointer: the JSON Pointer to the list.
     static func rules(_ value: JSONValue, at pointer: String, _ errors: inout [ProblemDetail]) -> [OutcomeRule] {
         guard let elements = value.elements else {
             errors.append(ProblemDetail(pointer: pointer, rule: Rule.memberType, detail: "outcomes must be an array"))
@@ -165,7 +166,7 @@ extension OutcomeRule {
             let place = "\(pointer)/\(index)"
             guard let rule = OutcomeRule(element, at: place, &errors) else { continue }
             if let first = rules.first(where: { $0.covers(rule) }) {
-                let detail = "the rule never decides: each answer that matches it matches \(first.place) before"
+                let detail = "the rule never decides: each answer that it matches is already matched by \(first.place)"
                 errors.append(ProblemDetail(pointer: place, rule: Rule.range, detail: detail))
             }
             rules.append(rule)
@@ -173,7 +174,7 @@ extension OutcomeRule {
         return rules
     }
 
-    /// Whether each answer that matches the other rule matches this one.
+    /// Whether this rule matches each answer that the other rule matches.
     private func covers(_ other: OutcomeRule) -> Bool {
         other.statuses.isSubset(of: statuses)
             && conditions.allSatisfy { condition in other.conditions.contains { condition.follows(from: $0) } }
@@ -240,7 +241,7 @@ extension OutcomeRule {
         }
     }
 
-    /// A combination of members that has no meaning, with its place.
+    /// A combination of members that is not allowed, with its place and the error.
     private var contradiction: (member: String, detail: String)? {
         for (index, condition) in conditions.enumerated() {
             if let other = conditions[..<index].firstIndex(where: { $0.excludes(condition) }) {
@@ -271,7 +272,7 @@ extension OutcomeRule {
         "\(name) must be a JSON Pointer (RFC 6901) of at most 200 bytes, like /error/message"
     }
 
-    /// Empty for an invalid value.
+    /// The statuses of a value; empty for an invalid value.
     private static func statuses(_ value: JSONValue) -> Set<Int> {
         if let elements = value.elements {
             let sets = elements.map { $0.elements == nil ? statuses($0) : [] }
@@ -338,13 +339,13 @@ extension OutcomeRule {
     }
 }
 
-/// The rules of an upstream or a route as they are stored.
+/// The rules of an upstream or a route in the stored form.
 public struct OutcomeRules: Sendable, Hashable {
-    /// As the operator wrote them.
+    /// The rules as the operator wrote them.
     public let json: [UInt8]
     public let rules: [OutcomeRule]
 
-    /// No rules.
+    /// Creates an empty list.
     public init() { (json, rules) = (Array("[]".utf8), []) }
 
     /// Reads a list of rules, or appends the errors in it.
@@ -353,7 +354,7 @@ public struct OutcomeRules: Sendable, Hashable {
         rules = OutcomeRule.rules(value, at: pointer, &errors)
     }
 
-    /// Reads the stored form. Rules that this version cannot read are left out.
+    /// Reads the stored form. Rules that this version cannot read are omitted.
     public init(stored value: JSONValue) {
         var errors: [ProblemDetail] = []
         self.init(value, at: "/outcomes", &errors)

@@ -2,8 +2,8 @@ import JSONText
 
 /// The path of a route: text in which `{id}` and `{/member}` are replaced for each mutation.
 ///
-/// `{id}` is the entity's server id, and `{/member}` a JSON Pointer into the payload. Both are percent-encoded, so that
-/// no value can add a segment or a query.
+/// `{id}` gives the entity's server id, and `{/member}` the value at this JSON Pointer in the payload. Both are
+/// percent-encoded, so that no value can add a segment or a query.
 public struct PathTemplate: Sendable, Hashable {
     private enum Part {
         case text(Substring)
@@ -15,7 +15,8 @@ public struct PathTemplate: Sendable, Hashable {
     /// The template as the operator wrote it.
     @Exact public private(set) var text: String
 
-    /// - Throws: the error; it completes "path …".
+    /// - Throws: the error. Its text continues a sentence that begins with "path", such as "path is longer than 2048
+    ///   bytes".
     public init(_ text: String) throws(Endpoint.Malformed) {
         guard text.utf8.count <= Endpoint.maximumBytes else { throw Endpoint.Malformed("is longer than 2048 bytes") }
         var sample = ""
@@ -26,7 +27,7 @@ public struct PathTemplate: Sendable, Hashable {
         self.text = text
     }
 
-    /// Whether the path holds the entity's server id.
+    /// Whether the path contains the entity's server id.
     public var namesEntity: Bool {
         (try? Self.parts(of: text))?.contains { if case .id = $0 { true } else { false } } ?? false
     }
@@ -34,7 +35,7 @@ public struct PathTemplate: Sendable, Hashable {
     /// The path of one mutation's request.
     ///
     /// - Parameters:
-    ///   - id: the entity's id; nil where it is not known.
+    ///   - id: the entity's id; nil if it is not known.
     ///   - payload: the payload, in which server ids have replaced client ids.
     /// - Throws: `validation_failed` if a value is missing, or if the result could lead out of the base URL.
     func path(id: ServerID?, payload: JSONValue?) throws(Problem) -> String {

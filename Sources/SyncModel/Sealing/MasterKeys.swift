@@ -1,15 +1,15 @@
 import Crypto
 import FoundationEssentials
 
-/// The master keys of a gateway. The first wraps new data keys; all of them unwrap data keys.
+/// The master keys of a gateway. The first key wraps new data keys, and all keys unwrap data keys.
 public struct MasterKeys: Sendable {
     /// The maximum size of a file of master keys, in bytes.
     public static let maximumBytes = 65_536
 
     /// The key that wraps new data keys; nil if no new data keys may be created.
     ///
-    /// With nil, sealed values can be opened, and organizations with a data key continue to use it. Organizations
-    /// without a data key do not get a data key.
+    /// If nil, sealed values can still be opened, and organizations with a data key continue to use it. Organizations
+    /// without a data key do not get one.
     public let wrapping: MasterKey?
     private let keys: [ByteExactString: MasterKey]
 
@@ -109,7 +109,7 @@ public struct MasterKey: Sendable {
         }
     }
 
-    /// `[a-z0-9][a-z0-9_-]{0,31}`.
+    /// Whether a name matches `[a-z0-9][a-z0-9_-]{0,31}`.
     public static func isValidName(_ name: some StringProtocol) -> Bool {
         guard let first = name.utf8.first, name.utf8.count <= 32 else { return false }
         let isPlain: (UInt8) -> Bool = { (97...122).contains($0) || (48...57).contains($0) }
@@ -117,7 +117,7 @@ public struct MasterKey: Sendable {
     }
 }
 
-/// An error in a text of master keys. Of the text, its description contains only names.
+/// An error in a text of master keys. Its description contains no part of the text other than names of keys.
 public struct MasterKeyError: Error, Sendable, Hashable, CustomStringConvertible {
     public let description: String
 }

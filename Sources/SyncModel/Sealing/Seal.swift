@@ -3,8 +3,8 @@ public import FoundationEssentials
 
 /// Seals values of one organization when they are written, and opens them when they are read.
 ///
-/// It uses AES-256-GCM with the organization's data key of the highest number and a random nonce. The place of the
-/// value is authenticated.
+/// It uses AES-256-GCM with the organization's data key of the highest number and a random nonce. The value's place is
+/// authenticated.
 ///
 /// If an organization has no data key, its values are stored in plain form. Plain values that were stored before the
 /// first data key stay readable, and so do values that are sealed with older data keys.
@@ -15,7 +15,7 @@ public struct Seal: Sendable {
         case locked(String)
     }
 
-    /// The data keys of the organization, shared by all its readers and writers. They never change.
+    /// The data keys of the organization, which all of its readers and writers share. They never change.
     private final class DataKeys: Sendable {
         let organization: UUID
         let number: Int32
@@ -43,9 +43,9 @@ public struct Seal: Sendable {
 
     private let state: State
     private var closing = Closing.known
-    /// Called with each value that stays closed.
+    /// Called with each value that cannot be opened and is treated as missing.
     private let observer: (@Sendable (SealedPlace, SealError) -> Void)?
-    /// The use of users' own keys; nil if they are not used.
+    /// The users' own keys and their use; nil if they are not used.
     private let users: UserSealing?
 
     /// The seal of an organization without data keys.
@@ -64,12 +64,12 @@ public struct Seal: Sendable {
 
     /// Unwraps an organization's data keys.
     ///
-    /// An older key that cannot be unwrapped is left out. If the newest key cannot be unwrapped, all values are locked.
+    /// An older key that cannot be unwrapped is omitted. If the newest key cannot be unwrapped, all values are locked.
     ///
     /// - Parameters:
     ///   - masters: the configured master keys; nil without configured keys.
-    ///   - users: how users' own keys are used; nil if they are not used.
-    ///   - observer: called with each value that stays closed, see ``read(json:as:_:)``.
+    ///   - users: the users' own keys and their use; nil if they are not used.
+    ///   - observer: called with each value that cannot be opened and is treated as missing, see ``read(json:as:_:)``.
     public init(
         of organization: UUID,
         _ wrapped: [WrappedKey],
@@ -108,7 +108,7 @@ public struct Seal: Sendable {
         if case .plain = state { true } else { false }
     }
 
-    /// The reason why no value can be read or written; nil if values can.
+    /// The reason why no value can be read or written; nil if values can be read and written.
     public var lock: String? {
         if case .locked(let reason) = state { reason } else { nil }
     }
@@ -142,8 +142,8 @@ public struct Seal: Sendable {
 
     // MARK: - Values of json columns
 
-    /// - Parameter owner: the user that a document is sealed for, see ``user(ofType:owner:)``; the users of other rows
-    ///   are part of their places.
+    /// - Parameter owner: the user for whom a document is sealed, see ``user(ofType:owner:)``. For rows of users, the
+    ///   place contains the user.
     /// - Throws: ``SealError/locked(_:)``; ``SealError/noUserKeys(_:)``.
     public func seal(
         json plain: [UInt8]?,
@@ -185,15 +185,15 @@ public struct Seal: Sendable {
 
     // MARK: - Values that stay closed
 
-    /// The values that stay closed if they cannot be opened.
+    /// The values that are returned as nil if they cannot be opened: "closed" values.
     ///
     /// For other values, the reader receives the error, and tries again.
     public enum Closing: Sendable, Hashable {
         /// Values that were changed, or moved to another place.
         case damaged
-        /// Also values that are sealed with a stored data key that no configured master key unwraps.
+        /// In addition, values that are sealed with a stored data key that no configured master key unwraps.
         case known
-        /// Also values that are sealed with an unknown data key, because there are no newer keys.
+        /// In addition, values that are sealed with an unknown data key, because there are no newer keys.
         case everything
     }
 
@@ -206,7 +206,7 @@ public struct Seal: Sendable {
     /// The seal for a reader that cannot fetch newer keys.
     public var withoutKeyRefresh: Seal { closing(.everything) }
 
-    /// Whether the data key of that number is stored but its master key is missing.
+    /// Whether the data key with this number is stored, but its master key is missing.
     public func isThere(_ number: Int32) -> Bool {
         if case .sealed(let keys) = state { keys.closed.contains(number) } else { false }
     }
@@ -214,7 +214,7 @@ public struct Seal: Sendable {
     /// Whether a value stays closed, so that its row is returned without the value.
     private func isHopeless(_ error: SealError) -> Bool {
         switch error {
-        // the missing keys are fetched, and then the value is read again
+        // the missing keys are fetched, after which the value is read again
         case .locked, .unknownUserKeys, .noUserKeys: false
         case .damaged, .destroyedUserKey: true
         case .closedUserKey: closing != .damaged
@@ -263,18 +263,19 @@ public struct Seal: Sendable {
 
     /// A user's own key for sealing; nil if only the organization's key is used.
     ///
-    /// - Parameter isOwner: whether the value is a document. Other users can write it, and do not wait for its owner's
-    ///   key.
+    /// - Parameter isOwner: whether the value is a document. Other users can write a document, and do not wait for its
+    ///   owner's key.
     private func own(_ user: UUID, isOwner: Bool, _ keys: DataKeys) throws(SealError) -> SymmetricKey? {
         guard let users, users.seals else { return nil }
         let name = LaneKey(organization: keys.organization, user: user)
         switch users.ring.find(name) {
         case .key(let key): return key
-        // existing values of the user stay as they are; new values wait until the key can be unwrapped
+        // existing values of the user stay unchanged, and new values wait until the key can be unwrapped
         case .closed(let reason):
             if isOwner { return nil }
             throw .closedUserKey(reason)
-        // a user who is being erased gets no new key: values that are still written are erased with the others
+        // a user who is being erased gets no new key: values that are still written for the user are erased with all
+        // others
         case .refused: return nil
         case .gone, nil: throw .noUserKeys([name])
         }
@@ -310,7 +311,7 @@ public struct Seal: Sendable {
         case .closed(let reason): throw .closedUserKey(reason)
         case .gone, .refused: throw .destroyedUserKey(user)
         case nil:
-            // without a ring, the key cannot be fetched either
+            // without a ring, the key cannot be fetched
             throw users == nil ? .destroyedUserKey(user) : .unknownUserKeys([user])
         }
     }

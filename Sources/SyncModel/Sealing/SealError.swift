@@ -6,17 +6,17 @@ import JSONText
 public enum SealError: Error, Sendable, Hashable, CustomStringConvertible {
     /// The organization's data are sealed, and its data key is not available.
     ///
-    /// The data are neither served nor written.
+    /// The gateway neither reads nor writes the data.
     case locked(String)
-    /// The value was sealed with a data key that this gateway does not know.
+    /// The value was sealed with a data key that this gateway has not read.
     ///
-    /// The key is newer than the known keys, or was dropped.
+    /// The key is newer than the keys that were read, or was dropped.
     case unknownKey(Int32)
     /// Values are sealed with users' keys that are not in memory.
     ///
     /// The keys must be read from the store.
     case unknownUserKeys(Set<LaneKey>)
-    /// Values have to be sealed for users whose keys are not in memory.
+    /// Values must be sealed for users whose keys are not in memory.
     ///
     /// The keys must be read from the store, or created.
     case noUserKeys(Set<LaneKey>)

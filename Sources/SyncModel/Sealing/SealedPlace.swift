@@ -83,7 +83,7 @@ public enum SealedPlace: Sendable, Hashable {
         }
     }
 
-    /// The user who owns the row; nil if the writer has to name the user.
+    /// The user who owns the row; nil if the writer must specify the user.
     var user: UUID? {
         switch self {
         case .mutation(_, let user, _), .rejection(let user, _), .numbered(_, let user, _): user
@@ -151,8 +151,8 @@ public enum SealedPlace: Sendable, Hashable {
 
     /// The authenticated bytes.
     ///
-    /// They are version, organization, the user whose key seals (only in the second version), column and row. Each part
-    /// except the last has a fixed length or a terminator, so no two places have the same bytes.
+    /// They are version, organization, the user whose key seals the value (only in the second version), column and row.
+    /// Each part except the last has a fixed length or a terminator, so no two places have the same bytes.
     func authenticated(in organization: UUID, under keyUser: UUID? = nil) -> [UInt8] {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(80)

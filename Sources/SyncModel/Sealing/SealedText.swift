@@ -3,14 +3,14 @@ import JSONText
 
 /// The written form of a sealed value: `sluice-sealed:1:NUMBER:BASE64`.
 ///
-/// The base 64 part contains nonce, ciphertext and tag. A json column contains the form as a JSON string, a text column
-/// as plain text. A value that is sealed with both a user's own key and the organization's key has the form
+/// The base 64 part contains nonce, ciphertext and tag. In a json column, the form is a JSON string; in a text column,
+/// it is plain text. A value that is sealed with both a user's own key and the organization's key has the form
 /// `sluice-sealed:1:NUMBER.USER:BASE64`. `USER` is the user for whom the key was created.
 ///
-/// A value is sealed if and only if it begins with `sluice-sealed:1:`. A plain value with the same beginning, with or
-/// without leading spaces, is stored with one more space in front (``escaped(json:)``, ``escaped(text:)``), which the
-/// reader removes. For this reason, no client and no upstream can make a payload or a response look like a sealed
-/// value, and each value is read exactly as it was written.
+/// A value is sealed if and only if it begins with `sluice-sealed:1:`. A plain value can begin with the same text, with
+/// or without leading spaces. Such a value is stored with one more space in front (``escaped(json:)``,
+/// ``escaped(text:)``), which the reader removes. So no client and no upstream can make a payload or a response look
+/// like a sealed value, and each value is read exactly as it was written.
 public enum SealedText {
     static let prefix = Array("sluice-sealed:1:".utf8)
     private static let quote = UInt8(ascii: "\"")
@@ -28,8 +28,8 @@ public enum SealedText {
 
     /// The beginning of a sealed value, for comparisons in SQL.
     ///
-    /// With arguments, the beginning of a value that is sealed with the data key of that number and with that user's
-    /// key.
+    /// With arguments, it is the beginning of a value that is sealed with the data key of this number and with this
+    /// user's key.
     public static func beginning(number: Int32? = nil, user: UUID? = nil, isJSON: Bool) -> String {
         let digits = number.map { String($0) + (user.map { "." + $0.lowercased } ?? "") + ":" } ?? ""
         return (isJSON ? "\"" : "") + String(decoding: prefix, as: UTF8.self) + digits
@@ -45,18 +45,19 @@ public enum SealedText {
     /// Whether a plain value of a text column must be escaped.
     public static func needsEscape(text: String) -> Bool { text.utf8.drop { $0 == space }.starts(with: prefix) }
 
-    /// A plain value for a json column. White space in front of a JSON text has no meaning (RFC 8259, section 2).
+    /// A plain value as it is stored in a json column. White space in front of a JSON text has no meaning (RFC 8259,
+    /// section 2).
     static func escaped(json: [UInt8]) -> [UInt8] { needsEscape(json: json[...]) ? [space] + json : json }
 
-    /// The plain value of ``escaped(json:)``.
+    /// Reverses ``escaped(json:)``.
     static func unescaped(json: [UInt8]) -> [UInt8] {
         json.first == space && needsEscape(json: json[...]) ? Array(json.dropFirst()) : json
     }
 
-    /// A plain value for a text column.
+    /// A plain value as it is stored in a text column.
     static func escaped(text: String) -> String { needsEscape(text: text) ? " " + text : text }
 
-    /// The plain value of ``escaped(text:)``.
+    /// Reverses ``escaped(text:)``.
     static func unescaped(text: String) -> String {
         text.utf8.first == space && needsEscape(text: text) ? String(text.dropFirst()) : text
     }
@@ -92,12 +93,12 @@ public enum SealedText {
         return (number, user, sealed)
     }
 
-    /// The keys that a stored value names.
+    /// The keys with which a stored value is sealed.
     public enum Cover: Sendable, Hashable {
         case plain
         /// A data key by its number, and the key of a user, if any.
         case keys(Int32, user: UUID?)
-        /// The value begins like a sealed value, but does not name its key.
+        /// The value begins like a sealed value, but its keys cannot be read.
         case unknown
     }
 
@@ -106,7 +107,7 @@ public enum SealedText {
         return names(bytes, isJSON: isJSON).map { .keys($0.number, user: $0.user) } ?? .unknown
     }
 
-    /// The key names in front of the sealed bytes, and the position at which the sealed bytes begin.
+    /// The keys before the sealed bytes, and the position at which the sealed bytes begin.
     private static func names<Bytes: RandomAccessCollection<UInt8>>(
         _ bytes: Bytes,
         isJSON: Bool

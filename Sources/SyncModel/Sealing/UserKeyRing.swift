@@ -3,8 +3,8 @@ import Synchronization
 
 /// A cache of users' keys, for all organizations together.
 ///
-/// It holds up to ``capacity`` keys, each for some minutes. The absence of a key is cached only for a few seconds,
-/// which is long enough to read a page of rows whose key was destroyed.
+/// It contains up to ``capacity`` keys, each for some minutes. The absence of a key is cached only for a few seconds.
+/// This is long enough to read a page of rows whose key was destroyed.
 public final class UserKeyRing: Sendable {
     /// The cached state of a user's key.
     enum Holding: Sendable {
@@ -49,7 +49,7 @@ public final class UserKeyRing: Sendable {
         }
     }
 
-    /// Whether it is known if the key exists.
+    /// Whether the cache has an entry about the user's key.
     public func isKnown(_ user: LaneKey) -> Bool { find(user) != nil }
 
     /// Caches a stored key.
@@ -83,7 +83,7 @@ public final class UserKeyRing: Sendable {
     var count: Int { held.withLock { $0.count } }
 }
 
-/// Collects the users whose keys are not in memory, for many values.
+/// Collects the users whose keys are missing for many values.
 ///
 /// This allows one statement to fetch all the keys.
 public struct LackingKeys {

@@ -3,11 +3,11 @@ public import FoundationEssentials
 
 /// A stored data key of an organization, wrapped by a master key.
 ///
-/// The organization is authenticated with the key.
+/// The organization is authenticated together with the key.
 public struct WrappedKey: Sendable, Hashable {
     /// The key's number, starting at 1 in each organization.
     public let number: Int32
-    /// The ``MasterKey/label`` of the master key that wraps it.
+    /// The ``MasterKey/label`` of the master key that wraps this key.
     @Exact public private(set) var masterKey: String
     /// Nonce, ciphertext and tag: 60 bytes.
     public let bytes: [UInt8]
@@ -71,12 +71,13 @@ public struct WrappedKey: Sendable, Hashable {
 
 /// A stored key of one user, wrapped by a master key.
 ///
-/// The organization and the user for whom the key was created are authenticated with it. Values that are sealed with
-/// the key name this user, so the user never changes, even if the rows are moved to another user.
+/// The organization and the user for whom the key was created are authenticated together with the key. Values that are
+/// sealed with the key contain this user's id. So the key's user never changes, even if the rows are moved to another
+/// user.
 public struct WrappedUserKey: Sendable, Hashable {
     /// The organization, and the user for whom the key was created.
     public let name: LaneKey
-    /// The ``MasterKey/label`` of the master key that wraps it.
+    /// The ``MasterKey/label`` of the master key that wraps this key.
     @Exact public private(set) var masterKey: String
     /// Nonce, ciphertext and tag: 60 bytes.
     public let bytes: [UInt8]
@@ -153,9 +154,9 @@ enum KeyWrap {
     }
 }
 
-/// How an organization's values are sealed with users' own keys, if such keys are used.
+/// The users' own keys, if an organization's values are sealed with them.
 ///
-/// The values are sealed with the organization's key in addition.
+/// The values are then sealed with both the organization's key and the user's key.
 public struct UserSealing: Sendable {
     /// The cached keys.
     let ring: UserKeyRing

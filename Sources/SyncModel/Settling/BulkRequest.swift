@@ -18,7 +18,7 @@ public struct BulkRequest: Sendable {
 
     /// The ids of the mutations; nil for all mutations.
     public private(set) var ids: [UUID]?
-    /// `failed` and `conflict`, unless the filter names other statuses that the move allows.
+    /// The statuses: `failed` and `conflict`, unless the filter names others that the move allows.
     public private(set) var statuses = MutationStatus.forAPerson
     /// Only mutations of this type.
     public private(set) var entityType: String?
@@ -26,7 +26,7 @@ public struct BulkRequest: Sendable {
     public private(set) var deviceID: UUID?
     /// Only mutations of this user.
     public private(set) var userID: UUID?
-    /// How dependants are treated; nil leaves a mutation with dependants unchanged.
+    /// The treatment of dependants; nil leaves a mutation with dependants unchanged.
     public private(set) var dependants: DependantsChoice?
 
     /// - Parameter limit: the maximum number of bytes of a body.
@@ -41,7 +41,7 @@ public struct BulkRequest: Sendable {
         if let value = body["ids"] { ids = try Self.ids(value) }
         if move == .discard { dependants = try body.choice("dependents") }
         guard let filter = body["filter"] else {
-            // a request with ids names its mutations, so it covers every status that the move allows
+            // a request with ids covers every status that the move allows
             statuses = Self.allowed(move)
             return
         }
@@ -92,7 +92,7 @@ public struct FailureFilter: Sendable, Hashable {
     @Exact public var entityType: String?
     /// The code of the problem.
     @Exact public var errorCode: String?
-    /// The HTTP status of the response that made the mutation fail; 0: no response.
+    /// The HTTP status of the response that made the mutation fail; 0 if there was no response.
     public var responseStatus: Int16?
     public var user: UUID?
 
@@ -106,12 +106,12 @@ public struct FailureFilter: Sendable, Hashable {
         ])
     }
 
-    /// Whether nothing but the entity type is filtered.
+    /// Whether the filter consists of the entity type only.
     public var isOfTypeOnly: Bool {
         statuses.isEmpty && errorCode == nil && responseStatus == nil && user == nil
     }
 
-    /// The failure group that the filter names; nil if it does not name a whole group.
+    /// The failure group that the filter selects; nil if it does not select a whole group.
     public var group: FailureGroup.Key? {
         guard let entityType, let errorCode, let responseStatus else { return nil }
         return FailureGroup.Key(entityType: entityType, errorCode: errorCode, responseStatus: responseStatus)

@@ -7,7 +7,8 @@ struct ConflictState {
     let id: ServerID?
     /// The entity's version in Sluice; nil if the entity is only known from the upstream's answer.
     let version: Int64?
-    /// The entity's version in the feed when the request was sent to the upstream; 0 if the feed had no version.
+    /// The entity's version in the feed when the request was sent to the upstream; 0 if the feed did not have the
+    /// entity.
     ///
     /// Nil if the conflict does not contain it.
     let feedVersion: Int64?
@@ -38,8 +39,8 @@ struct ConflictState {
 
     /// Returns the entity of a mutation, if it is known.
     ///
-    /// For a create, the last answer names the entity. The mutation's own id may be the id of another entity, with
-    /// which an earlier attempt conflicted.
+    /// For a create, the last answer identifies the entity. The mutation's stored id may identify another entity, with
+    /// which an earlier attempt was in conflict.
     static func entity(of record: MutationRecord, _ current: ConflictState?, _ idPointer: String) -> ServerID? {
         let named = id(inAnswer: record.responseBody, at: idPointer) ?? current?.id
         let known = record.entity.serverID
@@ -53,9 +54,9 @@ struct ConflictState {
 }
 
 extension SettleSubject {
-    /// The entity that a conflict is about; nil if it is unknown.
+    /// The entity with which the mutation is in conflict; nil if it is unknown.
     ///
-    /// - Parameter idPointer: the place in an upstream's answer that names the entity (RFC 6901).
+    /// - Parameter idPointer: the JSON Pointer to the entity's id in an upstream's answer.
     public func conflictingEntity(_ idPointer: String) -> EntityKey? {
         let id = ConflictState.entity(of: record, ConflictState(error: record.error), idPointer)
         return id.map { EntityKey(type: record.entity.type, id: $0.text) }
@@ -63,11 +64,11 @@ extension SettleSubject {
 
     /// Whether the entity was written after the upstream returned the conflicting state.
     ///
-    /// Nil if the conflict does not contain the version. A comparison of times would not be reliable, because another
-    /// lane's write may be recorded while the response is under way, and gateways have different clocks.
+    /// Nil if the conflict does not contain the version. A comparison of times would not be reliable, because the
+    /// gateway may record another lane's write before this response arrives, and gateways have different clocks.
     ///
     /// - Parameters:
-    ///   - stored: the current entity; an entity that the user must not see is treated as missing.
+    ///   - stored: the current entity. An entity that the user must not see is treated as missing.
     ///   - user: the mutation's user.
     public func isOvertaken(by stored: EntityState, for user: UUID) -> Bool? {
         guard stored.isVisible(to: user, type.visibility, access) else { return false }
@@ -124,7 +125,7 @@ public struct SettledContent: Sendable {
     /// Device ids in the payload's relations.
     let localReferences: [LocalReference]
 
-    /// Creates the content. Stored content is not checked again, because the push checked it.
+    /// Creates the content. Stored content is not validated again, because the push validated it.
     public init(_ subject: SettleSubject, _ edit: ContentEdit) {
         endpoint = edit.endpoint ?? subject.endpoint
         payload = edit.payload ?? subject.payload.flatMap { try? JSONTree(parsing: $0, limits: .widest).root }

@@ -18,7 +18,7 @@ public struct DependencyGraph: Sendable {
         }
     }
 
-    /// Direct dependants of the given mutations, in lane order.
+    /// The direct dependants of the given mutations, in lane order.
     ///
     /// The given mutations themselves are excluded.
     public func direct(of ids: Set<UUID>) -> [DependencyNode] {
@@ -26,9 +26,9 @@ public struct DependencyGraph: Sendable {
         return places.map { nodes[$0] }.filter { !ids.contains($0.id) }.sorted { $0.position < $1.position }
     }
 
-    /// Direct and indirect dependants of the given mutations.
+    /// The direct and indirect dependants of the given mutations.
     ///
-    /// Each dependant follows all mutations that it depends on. The given mutations themselves are excluded.
+    /// Each dependant comes after all mutations on which it depends. The given mutations themselves are excluded.
     public func all(of ids: Set<UUID>) -> [DependencyNode] {
         var finished: [Int] = []
         var entered: Set<Int> = []
@@ -47,10 +47,10 @@ public struct DependencyGraph: Sendable {
         return finished.reversed().map { nodes[$0] }.filter { !ids.contains($0.id) }
     }
 
-    /// The given mutations on which no mutation outside the result depends.
+    /// The given mutations on which no mutation outside this result depends.
     ///
-    /// If a mutation is excluded, the mutations that it depends on are excluded as well, and so on. Each mutation is
-    /// visited once.
+    /// If a mutation is excluded, the mutations on which it depends are also excluded, directly and indirectly. Each
+    /// mutation is visited once.
     public func unneeded(among ids: Set<UUID>) -> Set<UUID> {
         var unneeded = ids
         var open: [UUID] = []
@@ -73,7 +73,7 @@ public struct DependencyNode: EntityWrite, Sendable {
     public let status: MutationStatus
     public let operation: Operation
     public let entity: EntityName
-    /// Mutations that have to succeed first. Some of them may already have succeeded.
+    /// Mutations that must succeed first. Some of them may already have succeeded.
     public let dependsOn: [UUID]
 
     public init(

@@ -1,18 +1,18 @@
 public import FoundationEssentials
 import JSONText
 
-/// Decides the effects of discarding mutations (product rule 4). Pure.
+/// Decides the effects of discarding mutations (product rule 4). It does no I/O.
 ///
-/// It decides which dependants are discarded with the mutations, and which mutations the kept dependants wait for
-/// instead.
+/// It decides which dependants are also discarded. It also decides for which mutations the kept dependants wait
+/// afterwards.
 public struct DiscardPlanner {
     /// The store's data about the kept mutations.
     public struct Knowledge: Sendable {
-        /// The dependencies that do not satisfy their dependants yet.
+        /// The dependencies that are not satisfied yet (product rule 3).
         public var unmet: [UUID: EntityName]
-        /// A client id that a mutation needs and that stays unresolved, by mutation.
+        /// A client id that a mutation needs and that will never be resolved, by mutation.
         ///
-        /// After the creates are discarded, the client id can no longer be resolved.
+        /// The id's create is one of the discarded mutations.
         public var lost: [UUID: UUID]
 
         public init(unmet: [UUID: EntityName] = [:], lost: [UUID: UUID] = [:]) {
@@ -30,7 +30,7 @@ public struct DiscardPlanner {
     /// - Parameters:
     ///   - subjects: the mutations to discard.
     ///   - graph: all dependants in the lane.
-    ///   - choice: how dependants are treated; if it is nil, a discard of mutations with dependants is refused.
+    ///   - choice: the treatment of dependants. If it is nil, discarding mutations with dependants is refused.
     ///   - limit: the maximum number of mutations that one plan changes.
     /// - Throws: `status_transition_must_be_valid`; `validation_failed` if the choice is missing.
     public init(
@@ -54,7 +54,7 @@ public struct DiscardPlanner {
 
     /// Statuses that can be discarded.
     ///
-    /// Other statuses cannot be discarded: a mutation in flight may take effect, and a final mutation has its outcome.
+    /// A mutation in flight cannot be discarded, because it may take effect. A final mutation has its outcome.
     public static let statuses: [MutationStatus] = [.pending, .blocked, .failed, .conflict]
 
     /// Kept mutations that this plan changes. The caller reads the data about them for ``Knowledge``.
@@ -79,7 +79,8 @@ public struct DiscardPlanner {
             return
         }
         let doomed = subjects.values.sorted { $0.position < $1.position } + (choice == .keep ? [] : all)
-        // each mutation precedes all its dependants, so the last mutations can be discarded without the others
+        // each mutation precedes all of its dependants, so the last mutations of the list can be discarded before the
+        // others
         for node in doomed.suffix(limit) { plan.add(MutationDiscard(node: node)) }
         plan.isComplete = doomed.count <= limit
     }
@@ -89,13 +90,13 @@ public struct DiscardPlanner {
         if let lost = knowledge.lost[node.id] {
             let words = subjects.values.first { $0.entity.clientID == lost }?.entity.words
             let name = words ?? "client id \(lost.lowercased)"
-            let detail = "needs \(name), but the mutation that creates it was discarded"
+            let detail = "the mutation needs \(name), whose create was discarded"
             release.problem = Problem(.dependencyRejected, detail)
         }
         return release
     }
 
-    /// Returns the mutations that a kept mutation still waits for.
+    /// Returns the mutations for which a kept mutation still waits.
     ///
     /// The dependency on a discarded mutation is dropped. If the discarded mutation waited for an earlier mutation of
     /// the same entity, the kept mutation must wait for that earlier mutation (product rule 3).

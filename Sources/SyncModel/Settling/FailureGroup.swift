@@ -2,7 +2,7 @@ public import FoundationEssentials
 
 /// Mutations of an organization that wait for a person for the same reason.
 public struct FailureGroup: Sendable {
-    /// The common properties, in the order of paging through groups.
+    /// The common properties. Pages of groups are ordered by them, in this sequence.
     public struct Key: Sendable, Hashable {
         @Exact public var entityType: String
         @Exact public var errorCode: String
@@ -15,7 +15,7 @@ public struct FailureGroup: Sendable {
             self.responseStatus = responseStatus
         }
 
-        /// The status, derived from `error_code`, which is `conflict` only for mutations in conflict.
+        /// The status of the mutations: `conflict` if that is their error code, otherwise `failed`.
         public var status: MutationStatus { errorCode == ProblemCode.conflict.rawValue ? .conflict : .failed }
     }
 

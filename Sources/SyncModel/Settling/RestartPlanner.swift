@@ -1,9 +1,9 @@
 public import FoundationEssentials
 import JSONText
 
-/// Decides how a mutation that a person settled runs again. Pure.
+/// Decides how a mutation that a person settled runs again. It does no I/O.
 ///
-/// It runs as a retry, or as `client_wins` in a conflict.
+/// The mutation runs as a retry or, after a conflict, as `client_wins`.
 public struct RestartPlanner {
     /// The store's data about the mutation's dependencies.
     public struct Knowledge: Sendable {
@@ -11,7 +11,7 @@ public struct RestartPlanner {
         ///
         /// Mappings of device ids are included, under the client ids that represent them.
         public var mappings: [UUID: [IDMapping]]
-        /// The dependencies that do not satisfy their dependants yet.
+        /// The dependencies that are not satisfied yet (product rule 3).
         public var unmet: Set<UUID>
         /// Whether the entity was written after the upstream returned it in a conflict.
         public var isOvertaken: Bool
@@ -35,9 +35,9 @@ public struct RestartPlanner {
     /// A retry (product rule 6).
     ///
     /// The retry is a new revision if and only if the last answer was definitive or the content is edited. A success
-    /// that does not name the created entity is not definitive.
+    /// whose answer does not identify the created entity is not definitive.
     ///
-    /// - Throws: `status_transition_must_be_valid`; `validation_failed` for content that does not fit.
+    /// - Throws: `status_transition_must_be_valid`; `validation_failed` for invalid content.
     public static func retry(
         _ subject: SettleSubject,
         _ request: RetryRequest,
@@ -45,10 +45,12 @@ public struct RestartPlanner {
     ) throws(Problem) -> RestartPlanner {
         try subject.require(MutationStatus.forAPerson, to: "retry")
         if subject.mayHaveTakenEffect, !request.edit.isEmpty, !request.isForced {
-            let last = subject.hasTakenEffect ? "took effect upstream" : "is of unknown outcome"
+            let last =
+                subject.hasTakenEffect
+                ? "the last attempt took effect at the upstream" : "the outcome of the last attempt is unknown"
             throw Problem(
                 .statusTransitionMustBeValid,
-                "the last attempt \(last), so an edited retry could take effect in addition to it;"
+                "\(last), so an edited retry could take effect in addition to it;"
                     + " retry it unchanged, or accept this with \"force\": true"
             )
         }
@@ -62,9 +64,9 @@ public struct RestartPlanner {
 
     /// `client_wins` in a conflict (product rule 12): a new revision in any case.
     ///
-    /// - Parameter idPointer: the place in an upstream's answer that names the entity (RFC 6901).
+    /// - Parameter idPointer: the JSON Pointer to the entity's id in an upstream's answer.
     /// - Throws: `status_transition_must_be_valid`, also if only a retry or a discard is possible; `validation_failed`
-    ///   for content that does not fit.
+    ///   for invalid content.
     public static func clientWins(
         _ subject: SettleSubject,
         _ edit: ContentEdit,
@@ -148,10 +150,10 @@ public struct RestartPlanner {
         restart.localIDs = content.localIDs.filter { isReference($0.clientID(on: subject.record.deviceID)) }
     }
 
-    /// UUIDs that must be resolved first, if they are client ids.
+    /// The UUIDs that must be resolved first, if they are client ids.
     ///
-    /// They are the UUIDs in endpoint and payload, and the UUID of the changed entity. A create does not wait for the
-    /// entity that it creates.
+    /// They are the UUIDs in endpoint and payload, and the UUID of the changed entity. The UUID of an entity that this
+    /// mutation creates is not included.
     private var waitedFor: [UUID] {
         let created = subject.record.created?.clientID
         return content.identifiers.filter { $0 != created && isMeant($0) }
@@ -159,8 +161,8 @@ public struct RestartPlanner {
 
     /// Whether a UUID can be a client id.
     ///
-    /// For unchanged content, this was decided before. A UUID that was only data stays data, even if a create has used
-    /// it as a client id since then.
+    /// For unchanged content, this was decided when the mutation was accepted. A UUID that was only data stays data,
+    /// even if a create has used it as a client id since then.
     private func isMeant(_ id: UUID) -> Bool {
         isOwn(id) || subject.references.ids.contains(id)
             || edit.endpoint?.uuids.contains(id) == true || edit.payload?.uuids.contains(id) == true
@@ -181,7 +183,7 @@ public struct RestartPlanner {
         isMeant(id) && !mappings(of: id).isEmpty && id != subject.record.created?.clientID
     }
 
-    /// The create that a client id waits for; nil if the id is resolved, or is only data.
+    /// The create that must resolve a client id; nil if the id is resolved, or is only data.
     private func create(of id: UUID) throws(Problem) -> UUID? {
         let known = mappings(of: id)
         guard !known.isEmpty || subject.references.types[id] != nil else {
@@ -214,7 +216,7 @@ public struct RestartPlanner {
         return Problem(.validationFailed, pointer: pointer(to: id), rule: Rule.entityReference, detail)
     }
 
-    /// The id's place in the request; empty for unchanged content.
+    /// The JSON Pointer to the id in the request; empty for unchanged content.
     private func pointer(to id: UUID) -> String {
         if edit.payload != nil, let place = content.localReferences.first(where: { $0.clientID == id })?.place {
             return "/payload" + place.pointer
@@ -223,19 +225,19 @@ public struct RestartPlanner {
         return edit.endpoint?.uuids.contains(id) == true ? "/endpoint" : ""
     }
 
-    /// Dependencies that are new because of an edit, or because another create has the client id.
+    /// Dependencies that are new because of an edit, or because another create has taken over the client id.
     public var addedDependencies: [UUID] {
         restart.dependsOn.filter { !subject.record.dependsOn.contains($0) }
     }
 
-    /// Checks that no new dependency waits for this mutation itself.
+    /// Checks that no new dependency waits for this mutation, directly or indirectly.
     ///
     /// - Throws: `validation_failed`.
     public func checkCycles(_ graph: DependencyGraph) throws(Problem) {
         let dependants = Set(graph.all(of: [subject.record.id]).map(\.id))
         let circular = addedDependencies.first { dependants.contains($0) || $0 == subject.record.id }
         guard let circular else { return }
-        let detail = "would wait for mutation \(circular.lowercased), which waits for this one"
+        let detail = "the mutation would wait for mutation \(circular.lowercased), which waits for it"
         let pointer = edit.payload != nil ? "/payload" : edit.endpoint != nil ? "/endpoint" : ""
         throw Problem(.validationFailed, pointer: pointer, rule: Rule.dependencies, detail)
     }
@@ -245,14 +247,16 @@ public struct RestartPlanner {
     private mutating func send(_ idPointer: String) throws(Problem) {
         let current = ConflictState(error: subject.record.error)
         let serverID = ConflictState.entity(of: subject.record, current, idPointer)
-        // the overriding request is sent unchanged, so it cannot wait for ids
+        // client ids in a stored overriding request are not replaced later; so a document is merged, and a path is
+        // made, only if all of their ids are resolved
         let isWaiting = content.payload?.uuids.contains(where: isWaitedFor) ?? false
         let sent = ClientWins.plan(
             operation: subject.record.operation,
             idSpace: subject.type.idSpace,
             endpoint: content.endpoint.map { resolver.path($0, own: nil) } ?? "",
             payload: resolvedPayload,
-            // a document that other writers have changed since then would undo their changes
+            // if other writers have changed the entity since the conflict, the conflict's document is outdated, and
+            // sending it would undo their changes
             current: isWaiting || knowledge.isOvertaken ? nil : current?.documentOfConflict,
             serverID: content.endpoint?.uuids.contains(where: isWaitedFor) ?? false ? nil : serverID
         )
@@ -264,7 +268,7 @@ public struct RestartPlanner {
     /// Whether a UUID is an unresolved client id.
     private func isWaitedFor(_ id: UUID) -> Bool { isReference(id) && resolver.serverID(of: id) == nil }
 
-    /// Resolves client ids. An unresolved client id stays in the content, and is replaced before the request is sent.
+    /// Resolves client ids. An unresolved client id stays in the content.
     private var resolver: ReferenceResolver {
         let own = subject.record.entity
         let known = own.clientID.flatMap(mappedID) ?? own.serverID
@@ -287,7 +291,7 @@ public struct RestartPlanner {
 public struct MutationRestart: Sendable {
     /// The mutation before the change.
     public let record: MutationRecord
-    /// Mutations that must succeed first; empty if the mutation runs when its turn comes.
+    /// Mutations that must succeed first; empty if it needs to wait only for its turn.
     public var dependsOn: [UUID] = []
     /// The revision, incremented if the upstream must treat the mutation as a new request (product rule 6).
     public var revision: Int32
@@ -299,15 +303,15 @@ public struct MutationRestart: Sendable {
     public var payload: [UInt8]?
     /// The user's client ids in the content; nil leaves them unchanged.
     public var references: [ClientReference]?
-    /// The device ids to resolve when the mutation's turn comes.
+    /// The device ids that are resolved when the mutation's turn comes.
     public var localIDs: [LocalID] = []
-    /// Set if a person chose `client_wins`. In this case, the error keeps the conflict.
+    /// Set if a person chose `client_wins`. If so, the conflict stays recorded as the error.
     public var resolution: ConflictResolution?
     /// The request that is sent in place of the mutation's own request.
     public var sent: SentRequest?
     /// The entity that a create overwrites; nil leaves it unchanged.
     ///
-    /// An upstream's answer is not required to contain this id again.
+    /// The upstream's answer to the request need not contain this id.
     public var serverID: ServerID?
 
     /// `pending`, or `blocked` while the mutation waits for other mutations.
@@ -318,7 +322,7 @@ public struct MutationRestart: Sendable {
 public struct MutationRelease: Sendable {
     /// The mutation before the change.
     public let node: DependencyNode
-    /// The mutations that this mutation still waits for.
+    /// The mutations for which this mutation still waits.
     public let dependsOn: [UUID]
     /// The problem with which the mutation fails; nil if it does not fail.
     public var problem: Problem?

@@ -1,6 +1,6 @@
 public import FoundationEssentials
 
-/// Decides how a conflict ends by `server_wins` (product rule 12). Pure.
+/// Decides how a conflict ends by `server_wins` (product rule 12). It does no I/O.
 ///
 /// The mutation is discarded, the server's entity is adopted, and the mutation's dependants are satisfied.
 public struct ServerWinsPlanner {
@@ -9,7 +9,7 @@ public struct ServerWinsPlanner {
     /// The entity's permanent id; nil if it is unknown.
     public let serverID: ServerID?
 
-    /// - Parameter idPointer: the place in an upstream's answer that names the entity (RFC 6901).
+    /// - Parameter idPointer: the JSON Pointer to the entity's id in an upstream's answer.
     /// - Throws: `status_transition_must_be_valid`, also if there is no entity to adopt.
     public init(_ subject: SettleSubject, idPointer: String) throws(Problem) {
         try subject.require([.conflict], to: "resolve")
@@ -34,8 +34,8 @@ public struct ServerWinsPlanner {
 
     /// The entity's next state; nil if there is nothing to write.
     ///
-    /// Only a forwarded entity from the upstream's own answer is adopted. Built-in entities, and entities from the
-    /// feed, stay as they are.
+    /// Only the state of a forwarded entity that the upstream's own answer contained is adopted. Built-in entities, and
+    /// states from the feed, are not changed.
     ///
     /// - Parameters:
     ///   - stored: the current entity.
@@ -99,7 +99,7 @@ public struct ServerWinsPlanner {
     /// - Parameters:
     ///   - state: the entity after the change; nil if it is unknown.
     ///   - waiters: mutations that are blocked by this mutation.
-    ///   - unmet: the waiters' dependencies that do not satisfy their dependants yet.
+    ///   - unmet: the waiters' dependencies that are not satisfied yet.
     ///   - isOneOfMany: whether other mutations are settled in the same way. If so, large documents are not stored with
     ///     the mutations.
     public func plan(

@@ -2,8 +2,9 @@ package import JSONText
 
 /// The members of a body that settles mutations.
 ///
-/// It is a small object without unknown members and duplicates. Requests read the members in sequence, up to the first
-/// error, because the members depend on each other. A ``MemberTable`` would list the errors of all members.
+/// It is a small object without unknown members and duplicates. Requests read the members in sequence, up to
+/// the first error, because the meaning of a member depends on others. A ``MemberTable`` would report the errors of all
+/// members.
 package struct SettleBody {
     private var members: [(name: String, value: JSONValue)] = []
 
@@ -56,7 +57,7 @@ package struct SettleBody {
 }
 
 extension IntakeLimits {
-    /// The size in bytes of the largest body that settles one mutation: a payload, and the other members.
+    /// The maximum size of a body that settles one mutation, in bytes: a payload and the other members.
     public var settlingBytes: Int { payloadBytes + 16_384 }
 }
 
@@ -93,7 +94,7 @@ public struct RetryRequest: Sendable {
 
 /// `POST /v1/mutations/{id}/discard`: `{"dependents": "discard" | "keep"}`.
 public struct DiscardRequest: Sendable {
-    /// How dependants are treated; nil if the request does not contain it.
+    /// The treatment of dependants; nil if the request does not contain it.
     public let dependants: DependantsChoice?
 
     public init(dependants: DependantsChoice? = nil) {
@@ -113,7 +114,7 @@ public struct DiscardRequest: Sendable {
 ///
 /// `{"strategy": "server_wins" | "client_wins", "payload"?}`
 public struct ResolveRequest: Sendable {
-    /// The strategies that a person may choose from.
+    /// The strategies from which a person may choose.
     public enum Strategy: String, Sendable, Hashable, CaseIterable {
         case serverWins = "server_wins"
         case clientWins = "client_wins"

@@ -1,6 +1,6 @@
 public import FoundationEssentials
 
-/// All changes that settling makes in one transaction.
+/// All changes of one transaction that settles mutations.
 ///
 /// The store writes them in set-based SQL.
 public struct SettlePlan: Sendable {
@@ -13,8 +13,8 @@ public struct SettlePlan: Sendable {
     public private(set) var mappings: [MappingChange] = []
     /// Whether the plan covers the whole request.
     ///
-    /// If not, the caller plans again after this part is written. Dependants are settled first, so that every part
-    /// leaves the lane consistent.
+    /// If not, the caller plans again after this part is written. Dependants are settled first, so that the lane is
+    /// consistent after every part.
     public internal(set) var isComplete = true
 
     public init(_ lane: LaneState) {
@@ -36,7 +36,7 @@ public struct SettlePlan: Sendable {
         if let change = MappingChange(restart.record, restart.record.id, .pending) { mappings.append(change) }
     }
 
-    /// Adds a mutation to discard. A create's mapping fails, unless the server's entity replaces the created entity.
+    /// Adds a mutation to discard. A create's mapping fails, unless the server's entity is adopted in its place.
     mutating func add(_ discard: MutationDiscard) {
         settle(discard.node, as: discard.node.status.moved(to: .discarded))
         discards.append(discard)
@@ -65,7 +65,7 @@ public struct SettlePlan: Sendable {
         releases.append(release)
     }
 
-    /// Updates the lane's counts. An invalid transition is not counted, because it is not written.
+    /// Updates the lane's counts. A transition that is not valid is not counted, because it is not written.
     private mutating func settle(_ node: DependencyNode, as status: MutationStatus?) {
         if let status { lane.settle(node, as: status) }
     }
@@ -101,9 +101,7 @@ public struct SettleSubject: Sendable {
         self.references = references
     }
 
-    /// Whether the upstream answered with an unusable success.
-    ///
-    /// The upstream created the entity, but the answer does not name it.
+    /// Whether the upstream's last answer was a success that does not identify the entity that it created.
     var hasTakenEffect: Bool {
         record.status == .failed && record.responseStatus.map { (200...299).contains($0) } ?? false
     }
@@ -127,7 +125,7 @@ public struct SettleSubject: Sendable {
 /// In the second case, the client id of the mapping represents the device id.
 public struct MappingChange: Sendable, Hashable {
     @Exact public private(set) var entityType: String
-    /// The client's name of the entity.
+    /// The client's id of the entity.
     public let client: ClientName
     /// The create to which the mapping belongs.
     ///

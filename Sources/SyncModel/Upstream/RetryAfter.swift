@@ -1,8 +1,8 @@
 extension Timestamp {
     /// Reads the value of `Retry-After` (RFC 9110, 10.2.3).
     ///
-    /// The value is a number of seconds from `now`, or a date in one of the three forms of section 5.6.7, of which two
-    /// are obsolete. Nil for any other text.
+    /// The value is a number of seconds from `now`, or a date in one of the three forms of section 5.6.7. Nil for any
+    /// other text.
     ///
     /// The result is never before `now`, and never more than a day after it.
     public init?(retryAfter text: String, now: Timestamp) {
@@ -33,7 +33,7 @@ private struct HTTPDateReader {
         rest = text
     }
 
-    /// Whether only white space follows.
+    /// Whether only white space remains.
     var isAtEnd: Bool { rest.allSatisfy { $0 == 0x20 || $0 == 0x09 } }
 
     private static let days = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"]
@@ -55,7 +55,7 @@ private struct HTTPDateReader {
         return isAtEnd ? moment : nil
     }
 
-    /// Reads all digits that follow; nil unless there is at least one.
+    /// Reads all digits up to the next other character; nil if the next character is not a digit.
     ///
     /// A number above `limit` is read as `limit`.
     mutating func number(upTo limit: Int) -> Int? {
@@ -79,7 +79,7 @@ private struct HTTPDateReader {
         guard let day = digits(2), skip("-"), let month = month(), skip("-"), let short = digits(2), skip(" "),
             let time = time(), skip(" GMT")
         else { return nil }
-        // a year more than 50 years ahead is the latest past year with those digits
+        // if the year is more than 50 years in the future, the latest past year with the same two digits is meant
         let year = thisYear / 100 * 100 + short
         return moment(year > thisYear + 50 ? year - 100 : year, month, day, time)
     }

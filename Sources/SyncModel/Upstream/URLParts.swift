@@ -51,7 +51,7 @@ struct URLParts {
         return nil
     }
 
-    /// The error in the path. It must follow the rules of an endpoint, so that no part of it is ambiguous.
+    /// The error in the path. The path must follow the rules of an endpoint, so that no part of it is ambiguous.
     private var pathProblem: String? {
         if path.isEmpty { return nil }
         // RFC 3986, 3.3: unreserved, sub-delims, ":" and "@"; slashes between segments, and escapes
@@ -100,7 +100,7 @@ public struct BaseURL: Sendable, Hashable {
     /// The value of `Host`, without a port if it is the scheme's default.
     @Exact public private(set) var host: String
 
-    /// The error in a text; completes "base_url …".
+    /// The error in a text. Its reason continues a sentence that begins with "base_url".
     public struct Malformed: Error, Sendable, Hashable {
         public let reason: String
     }
@@ -124,8 +124,8 @@ public struct BaseURL: Sendable, Hashable {
 
 // MARK: - WebhookURL
 
-/// The URL of an endpoint: `https`, a host, and optionally a port, a path and a query. It can be `http` if the operator
-/// allows the address.
+/// The URL of a webhook's endpoint: `https`, a host, and optionally a port, a path and a query. The scheme can be
+/// `http` if the operator allows the address.
 public struct WebhookURL: Sendable, Hashable {
     public static let maximumBytes = BaseURL.maximumBytes
 
@@ -171,17 +171,17 @@ public struct WebhookURL: Sendable, Hashable {
 
     /// Whether the last part of a host is a number, so that resolvers read the host as an address.
     ///
-    /// The number is decimal, octal or hexadecimal, because resolvers read hosts as `inet_aton` does. No host name ends
-    /// with a number.
+    /// The number can be decimal, octal or hexadecimal, because resolvers read hosts like `inet_aton`. The last part of
+    /// a host name is never a number.
     package static func isOddNumber(_ host: String) -> Bool {
         guard let last = host.split(separator: ".").last?.lowercased() else { return false }
         if last.utf8.allSatisfy({ (48...57).contains($0) }) { return true }
         return last.hasPrefix("0x") && last.dropFirst(2).utf8.allSatisfy { Character(Unicode.Scalar($0)).isHexDigit }
     }
 
-    /// The reason why nothing will be sent to the URL, as far as it is known before the name is resolved.
+    /// The reason why nothing will be sent to the URL, if it is known before the name is resolved.
     ///
-    /// The text completes "url …". Nil if there is no objection.
+    /// The text continues a sentence that begins with "url". Nil if no reason is known.
     public func problem(_ policy: AddressPolicy) -> String? {
         if let address = IPAddress(host) {
             return policy.problem(address, isTLS: isTLS).map { "cannot be used: \($0)" }
@@ -232,7 +232,7 @@ public struct AddressPolicy: Sendable, Hashable {
         ("fc00::/7", "private"), ("ff00::/8", "multicast"), ("64:ff9b::/96", "an embedded address"),
         ("2001::/23", "reserved"), ("2001:db8::/32", "for documentation"),
         ("2002::/16", "an embedded address"), ("3fff::/20", "for documentation"),
-        // a public address by its number, but in Azure the host of the virtual machine answers at it
+        // a public address according to its number, but in Azure the virtual machine's host uses it
         ("168.63.129.16/32", "a cloud's own"),
     ].compactMap { text, kind in IPNetwork(text).map { ($0, kind) } }
 }

@@ -5,7 +5,7 @@ public import JSONText
 ///
 /// The body is missing, too long, or not JSON.
 public struct UnusableBody: Sendable, Hashable {
-    /// The reason, as text that completes "the body …".
+    /// The reason. The text continues a sentence that begins with "the body".
     public let reason: String
     /// The first bytes, printable and without possible secrets.
     ///
@@ -51,7 +51,7 @@ public struct UnusableBody: Sendable, Hashable {
         }
     }
 
-    /// The content coding, by the header or by the first bytes; nil if the body has no coding.
+    /// The content coding, according to the header or the first bytes; nil if the body has no coding.
     private static func coding(_ bytes: [UInt8], _ encoding: String?) -> String? {
         if bytes.starts(with: [0x1f, 0x8b]) { return "gzip" }
         let named = encoding?.lowercased().unicodeScalars.split(whereSeparator: { [",", " ", "\t"].contains($0) })
@@ -60,8 +60,8 @@ public struct UnusableBody: Sendable, Hashable {
         return HeaderField.isName(String(named)) && named.utf8.count <= 20 ? String(named) : "an unknown coding"
     }
 
-    /// Whether the text begins with the byte order mark of UTF-16, or has a zero byte, as every ASCII character has in
-    /// UTF-16.
+    /// Whether the text begins with the byte order mark of UTF-16 or has a zero byte. In UTF-16, every ASCII character
+    /// has a zero byte.
     private static func isUTF16(_ bytes: [UInt8]) -> Bool {
         bytes.starts(with: [0xff, 0xfe]) || bytes.starts(with: [0xfe, 0xff]) || bytes.prefix(2).contains(0)
     }
@@ -80,7 +80,7 @@ enum PrintableExcerpt {
     /// Returns up to ``maximumBytes`` bytes as text.
     ///
     /// Characters other than letters, digits, punctuation and symbols become `·`, a text that looks like a token
-    /// becomes `[…]`, and nothing follows a word that announces a secret.
+    /// becomes `[…]`, and the text ends at a word after which a secret may follow.
     static func of(_ bytes: some Collection<UInt8>) -> String {
         var text = ""
         for scalar in String(decoding: bytes.prefix(maximumBytes), as: UTF8.self).unicodeScalars {

@@ -2,22 +2,22 @@ public import FoundationEssentials
 
 /// A request that only reads, and does not act for a user.
 public struct UpstreamFetch: Sendable, Hashable {
-    /// `X-Sluice-Organization`.
+    /// The value of `X-Sluice-Organization`.
     public var organization: UUID
-    /// `GET`, `HEAD` or `OPTIONS`; `POST` for a batch of these.
+    /// `GET`, `HEAD` or `OPTIONS`; `POST` for a batch of such requests.
     @Exact public var method: String
     /// Path and query below the base URL; begins with one slash.
     @Exact public var path: String
     /// Headers of the request, which take precedence over the upstream's headers.
     @Exact public var headers: [ByteExactString: String]
-    /// `If-None-Match`.
+    /// The value of `If-None-Match`.
     @Exact public var etag: String?
-    /// `If-Modified-Since`.
+    /// The value of `If-Modified-Since`.
     @Exact public var lastModified: String?
     /// The longest body that is read.
     public var maximumBytes: Int
     public var timeout: Duration
-    /// JSON; nil for none.
+    /// The body, JSON; nil without a body.
     public var body: [UInt8]?
 
     public init(
@@ -53,7 +53,7 @@ public struct UpstreamFetch: Sendable, Hashable {
 
     /// Whether an operator's header is sent with such requests.
     ///
-    /// False if another header of that name takes precedence.
+    /// False if the gateway's header of the same name is sent instead.
     public static func carries(_ name: String, _ value: String) -> Bool {
         !owns(name) && UpstreamSettings.headerProblem(name: name, value: value, isCredential: false) == nil
     }
@@ -65,14 +65,14 @@ public struct UpstreamFetch: Sendable, Hashable {
 /// The relevant parts of the answer to an ``UpstreamFetch``.
 public struct FetchedResponse: Sendable {
     public var status: Int
-    /// The moment that `Retry-After` contains, in either form.
+    /// The time of `Retry-After`, which may be a date or a number of seconds.
     public var retryAt: Timestamp?
     public var location: String?
     /// The scheme of `WWW-Authenticate` or `Proxy-Authenticate`.
     public var challenge: String?
     /// `Content-Type` without its parameters; nil if missing or invalid.
     public var contentType: String?
-    /// `ETag` and `Last-Modified`, if they can be sent back.
+    /// `ETag` and `Last-Modified`, if they can be sent in later requests.
     public var etag: String?
     public var lastModified: String?
     /// The values of `Link`.
@@ -110,11 +110,11 @@ public enum FetchAnswer: Sendable {
     case none(String)
 }
 
-/// Reads from upstreams, with one answer per request. Other types evaluate the answer and decide whether to repeat the
-/// request.
+/// Reads from upstreams. Each request gets one answer, which other types evaluate to decide whether to send the request
+/// again.
 public protocol UpstreamReader: Sendable {
     /// Sends a request that only reads.
     ///
-    /// It never throws, because each result is an answer. A cancelled task gets its answer soon.
+    /// It does not throw, because each result is an answer. A cancelled task gets its answer soon.
     func fetch(_ request: UpstreamFetch, from upstream: UpstreamSettings) async -> FetchAnswer
 }

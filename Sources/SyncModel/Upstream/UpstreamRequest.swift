@@ -1,11 +1,11 @@
 public import FoundationEssentials
 import JSONText
 
-/// One request to an upstream, with server ids in place.
+/// One request to an upstream, in which server ids have replaced client ids.
 public struct UpstreamRequest: Sendable, Hashable {
-    /// `X-Sluice-Organization`.
+    /// The value of `X-Sluice-Organization`.
     public var organization: UUID
-    /// The mutation's user; `X-Sluice-User`.
+    /// The mutation's user, who is the value of `X-Sluice-User`.
     public var user: UUID
     /// `POST`, `PATCH`, `PUT` or `DELETE`.
     @Exact public var method: String
@@ -13,27 +13,27 @@ public struct UpstreamRequest: Sendable, Hashable {
     @Exact public var path: String
     /// The mutation's own headers, names in lower case.
     @Exact public var headers: [ByteExactString: String]
-    /// `If-Match`, which takes precedence over one among the mutation's headers.
+    /// The value of `If-Match`, which replaces an `If-Match` among the mutation's headers.
     ///
-    /// Nil leaves those as they are.
+    /// Nil does not change the mutation's headers.
     @Exact public var ifMatch: String?
-    /// Whether to leave out conditions among the mutation's headers.
+    /// Whether to omit conditions among the mutation's headers.
     ///
     /// Set if the request is to override a conflict.
     public var isUnconditional = false
-    /// JSON; nil for none.
+    /// The body, JSON; nil without a body.
     public var body: [UInt8]?
-    /// The entity's document or patch in the body, if the body is another one; JSON.
+    /// The entity's document or patch, JSON; nil if the body is this document or patch.
     public var content: [UInt8]?
     /// Whether the operator's route puts the entity's id into the request.
     ///
-    /// The answer is about this entity then, also if the id is not a segment of the path.
+    /// If so, the answer concerns this entity even if the id is not a segment of the path.
     public var namesEntity = false
     /// The gateway's key, the same for all attempts of one revision (product rule 6).
     public var idempotencyKey: UUID
     /// The trace in which the request is a separate span; nil begins a new trace.
     public var trace: TraceContext?
-    /// The request's own span in that trace, if it is recorded; nil for a new one.
+    /// The request's own span in that trace, if it is recorded; nil for a new span.
     public var span: TraceContext?
     public var timeout: Duration
 
@@ -58,26 +58,26 @@ public struct UpstreamRequest: Sendable, Hashable {
     }
 }
 
-/// Which headers are sent with a request, besides the operator's.
+/// The rules that decide which headers are sent with a request, in addition to the operator's headers.
 ///
 /// The sender and the preview use these rules.
 extension UpstreamRequest {
     /// Headers that make a request fail when the entity is not in the expected state.
     private static let conditions: Set<ByteExactString> = ["if-match", "if-none-match", "if-unmodified-since"]
 
-    /// The gateway decompresses nothing, and waits for no `100 Continue`.
+    /// Headers that are never sent: the gateway decompresses no answer, and does not wait for `100 Continue`.
     private static let never: Set<ByteExactString> = ["accept-encoding", "expect"]
 
-    /// The form of a header's name in which some servers treat names as the same.
+    /// The form in which some servers compare the names of headers.
     ///
-    /// Of two headers that share it, the first is sent.
+    /// If two headers have the same form, only the first is sent.
     public static func foldedHeader(_ name: String) -> String { HeaderField.folded(name) }
 
     public static func canCarry(_ value: String) -> Bool { HeaderField.isValue(value) }
 
     /// Whether a header of the operator or the mutation is sent with this request.
     ///
-    /// False if another header of that name takes precedence.
+    /// False if the gateway's header of the same name is sent instead.
     public func carries(_ name: String, _ value: String) -> Bool {
         let lowercased = name.lowercased()
         return !Self.never.contains(lowercased) && (body != nil || lowercased != "content-type")
@@ -91,10 +91,10 @@ extension UpstreamRequest {
         }
     }
 
-    /// The mutation's headers and the gateway's, for the mutation's user.
+    /// The mutation's headers and the gateway's headers, as the mutation's user may see them.
     ///
-    /// It shows nothing of the credential and the operator's headers, not even which of the mutation's headers these
-    /// replace. Names in lower case; the gateway's first, then by name.
+    /// They reveal nothing about the credential and the operator's headers, not even which of the mutation's headers
+    /// these replace. The names are in lower case. The gateway's headers come first, then the others by name.
     var userHeaders: [(name: String, value: String)] {
         var ours = [
             (name: "idempotency-key", value: idempotencyKey.lowercased),
@@ -109,7 +109,7 @@ extension UpstreamRequest {
 }
 
 extension UpstreamRequest {
-    /// A path and query as a URL holds them, with all other characters percent-encoded. Existing escapes stay.
+    /// Percent-encodes all characters of a path and query that a URL cannot contain. Existing escapes are kept.
     public static func encoded(path: String) -> String {
         let bytes = Array(path.utf8)
         if bytes.allSatisfy(isKept) { return path }

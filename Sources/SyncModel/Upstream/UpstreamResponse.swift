@@ -4,33 +4,35 @@ import FoundationEssentials
 public struct UpstreamResponse: Sendable {
     /// HTTP status.
     public var status: Int
-    /// `Retry-After`, either form (RFC 9110, 10.2.3), as a moment.
+    /// The time of `Retry-After`, which may be a date or a number of seconds (RFC 9110, 10.2.3).
     public var retryAt: Timestamp?
-    /// `Location`; of a success without one `Content-Location`.
+    /// `Location`, or the `Content-Location` of a success without a `Location`.
     public var location: String?
     /// `ETag`, at most 1,000 bytes.
     public var etag: String?
-    /// How the upstream, or a proxy before it, wants requests to authenticate.
+    /// The authentication that the upstream, or a proxy before it, requests.
     ///
-    /// The scheme of `WWW-Authenticate` or `Proxy-Authenticate`.
+    /// It is the scheme of `WWW-Authenticate` or `Proxy-Authenticate`.
     public var challenge: String?
-    /// The body, when it is valid JSON of at most 1 MiB, without white space around it.
+    /// The body, if it is valid JSON of at most 1 MiB, without white space around it.
     public var json: [UInt8]?
-    /// The body, if it is JSON within the same limit that cannot be stored.
+    /// The body, if it is JSON within the same limit but cannot be stored.
     ///
-    /// PostgreSQL cannot hold it, or a member is duplicate (``JSONDefect``). It is only usable for reading an id.
+    /// It contains a value that PostgreSQL cannot store, or a duplicate member (``JSONDefect``). It is only used to
+    /// read an id.
     public var unkeptJSON: [UInt8]?
-    /// Why there is no JSON; nil where there is, and for an empty body.
+    /// The reason why there is no JSON; nil if there is JSON, and for an empty body.
     public var unusableBody: UnusableBody?
-    /// Whether the answer broke off, or was late; the body may still be complete.
+    /// Whether the connection ended, or the time was over, before the answer was complete. The body may be complete
+    /// nevertheless.
     ///
-    /// For a status other than a success this is no answer at all (``UpstreamAnswer/unknown(_:)``).
+    /// With a status other than a success, such an answer counts as no answer (``UpstreamAnswer/unknown(_:)``).
     public var isCutOff: Bool
-    /// Whether the response has several different `Location` headers, so that none of them counts.
+    /// Whether the response has several different `Location` headers, so that none of them is used.
     public var hasSeveralLocations = false
-    /// Whether this is the answer to a batch as a whole, and not that to a part.
+    /// Whether this is the answer to a batch as a whole, and not the answer to a part.
     public var isOfBatch = false
-    /// The room that the body takes, held until the outcome is written.
+    /// The reserved memory of the body, held until the outcome is written.
     public var room: MemoryReservation?
 
     public init(
@@ -54,7 +56,7 @@ public struct UpstreamResponse: Sendable {
     }
 }
 
-/// Answers that may be caused by the operator or by the mutation (product rule 11).
+/// Answers whose cause may be the operator's configuration or the mutation (product rule 11).
 extension UpstreamAnswer {
     public var mayNeedOperator: Bool {
         if case .response(let response) = self { response.mayNeedOperator } else { false }
@@ -74,9 +76,9 @@ extension UpstreamResponse {
         }
     }
 
-    /// The target of a redirect, or how the upstream wants requests to authenticate.
+    /// The target of a redirect, or the authentication that the upstream requests.
     ///
-    /// For operators and users. Nil for other responses, and for those that do not contain it.
+    /// For operators and users. Nil for other responses, and for responses without this information.
     package var pointer: String? {
         switch status {
         case 300...399: Self.place(location).map { Self.placeMark + $0 }
@@ -100,7 +102,7 @@ extension UpstreamResponse {
         return text.count > longestPlace ? text.prefix(longestPlace) + "…" : String(text)
     }
 
-    /// A stored text about an answer, without the address that a redirect names.
+    /// A stored text about an answer, without the address of a redirect.
     static func withoutPlace(_ words: String) -> String {
         guard let mark = words.range(of: "(" + placeMark) else { return words }
         // a quoted place has no space in it
@@ -124,7 +126,7 @@ extension UpstreamResponse {
         return words[..<mark.lowerBound] + " (beginning of the body withheld)"
     }
 
-    /// Whether a text may be the scheme of a challenge, and can be quoted.
+    /// Whether a text can be the scheme of a challenge, so that error messages may contain it.
     public static func isScheme(_ text: String) -> Bool {
         text.utf8.count <= 40 && HeaderField.isName(text)
     }
@@ -133,30 +135,30 @@ extension UpstreamResponse {
 /// The result of a request.
 public enum UpstreamAnswer: Sendable {
     case response(UpstreamResponse)
-    /// Certainly not sent: there is no connection. The reason, for operators and users.
+    /// The request was certainly not sent, because there is no connection. Has the reason, for operators and users.
     case notSent(String)
-    /// Never sent: the gateway itself refuses the request as it is, for this reason.
+    /// The request was never sent, because the gateway refuses it for this reason.
     ///
-    /// This contains no information about the upstream.
+    /// The refusal contains no information about the upstream.
     case refused(String)
-    /// Not sent, because of the upstream's settings or this gateway, for this reason.
+    /// The request was not sent because of the upstream's settings or the state of this gateway.
     ///
-    /// There is no key to sign with, or the gateway shuts down. This contains no information about the request, nor
+    /// Has the reason, such as a missing signing key or a shutdown. It contains no information about the request or
     /// about the upstream.
     case unready(String)
-    /// No answer, though the request may have arrived, for this reason.
+    /// There was no answer, for this reason, but the request may have arrived.
     ///
-    /// It timed out, or the connection broke.
+    /// The request timed out, or the connection ended.
     case unknown(String)
 }
 
 /// Sends requests to upstreams.
 ///
-/// One request, one answer: other types decide its meaning and whether to retry.
+/// Each request gets one answer. Other types decide its meaning, and whether to retry.
 public protocol Upstream: Sendable {
     /// Sends a request.
     ///
-    /// Never throws: each result is an answer. A cancelled task gets `unknown` soon.
+    /// It does not throw, because each result is an answer. A cancelled task gets `unknown` soon.
     func send(_ request: UpstreamRequest, to upstream: UpstreamSettings) async -> UpstreamAnswer
 }
 
@@ -169,9 +171,9 @@ extension UpstreamResponse {
 
     /// Whether an ETag can be sent back in `If-Match` with the same meaning.
     ///
-    /// Bytes beyond ASCII (RFC 9110, obs-text) are possibly not UTF-8. `*` would match any state. `w/"1"` is not a weak
-    /// tag, because `W/` must be in upper case (RFC 9110, 8.8.3), and would be sent as a strong tag. A list of two tags
-    /// would match either tag. A tag without quotes is accepted, because some servers send and compare such tags.
+    /// Bytes beyond ASCII (RFC 9110, obs-text) may not be UTF-8. `*` would match any state. `w/"1"` is not a weak tag,
+    /// because `W/` must be in upper case (RFC 9110, 8.8.3); it would be sent as a strong tag. A list of two tags would
+    /// match either tag. A tag without quotes is accepted, because some servers send and compare such tags.
     public static func isTag(_ text: String) -> Bool {
         guard text.utf8.count <= maximumETagBytes, UpstreamRequest.canCarry(text),
             text.utf8.allSatisfy({ $0 < 0x80 }), !text.hasPrefix("w/")

@@ -4,52 +4,55 @@ public import JSONText
 ///
 /// An operator configures it.
 public struct UpstreamSettings: Sendable, Hashable {
-    /// The URL below which every request's path is.
+    /// The URL below which the paths of all requests are.
     ///
-    /// `http` or `https`, a host, perhaps a port and a path; no user, query or fragment, and no slash at the end.
+    /// It has the scheme `http` or `https`, a host, and optionally a port and a path. It has no user, query or
+    /// fragment, and no slash at the end.
     public var baseURL: String {
         didSet { base = Self.parsed(baseURL) }
     }
-    /// ``baseURL`` parsed, once for all requests; or why no request can be sent there.
+    /// The parsed ``baseURL``, or the reason why no request can be sent to it.
     public private(set) var base: Result<BaseURL, BaseURL.Malformed>
-    /// Nil: requests carry none.
+    /// The credential of requests; nil if they have no credential.
     public var credential: UpstreamCredential?
-    /// How long a request may take, in seconds; 1 to 90, and less than the lease.
+    /// The time limit of a request, in seconds: 1 to 90, and less than the lease.
     ///
-    /// The time counts from the first byte sent to the last received.
+    /// The time is measured from the first byte that is sent to the last byte that is received.
     public var timeoutSeconds: Int
-    /// Lanes that a gateway runs at the same time, 1 to 1,000.
+    /// The maximum number of lanes that a gateway runs at the same time, 1 to 1,000.
     ///
-    /// So it limits the requests in flight.
+    /// This also limits the requests in flight.
     public var maximumConcurrency: Int
-    /// JSON Pointer (RFC 6901) to the entity's id in an answer. The object that holds the id is the entity's document.
+    /// The JSON Pointer to the entity's id in an answer. The object that holds the id is the entity's document.
     @Exact public var idPointer: String
     /// Headers of every request, by name in lower case.
     ///
-    /// They take precedence over a mutation's own.
+    /// They take precedence over a mutation's own headers.
     @Exact public var headers: [ByteExactString: String]
 
-    /// Headers that mutations may carry besides those of every organization.
+    /// Headers that mutations may have in addition to ``alwaysAllowedHeaders``.
     ///
     /// They are in lower case and sorted.
     @Exact public var allowedHeaders: [String]
     /// The path to which the erasure of a user is sent, by `DELETE`.
     ///
-    /// A path below the base URL with ``EraseEndpoint/placeholder`` in it. Nil: the upstream is not notified.
+    /// It is a path below the base URL that contains ``EraseEndpoint/placeholder``. If nil, the upstream is not
+    /// notified.
     @Exact public var eraseEndpoint: String?
-    /// Whether the upstream accepts weak ETags in If-Match. RFC 9110, 13.1.1 has it refuse every request with one.
+    /// Whether the upstream accepts weak ETags in If-Match. According to RFC 9110, 13.1.1, a server must refuse every
+    /// such request.
     public var sendsWeakETags = false
     /// The operator's rules about the meaning of answers.
     public var outcomes = OutcomeRules()
-    /// The most requests per second, from all gateways together, 1 to 1,000,000; nil for any number.
+    /// The maximum number of requests per second from all gateways together, 1 to 1,000,000; nil without a limit.
     public var requestsPerSecond: Int64?
-    /// Set if the upstream takes batches.
+    /// The upstream's settings for batches; nil if it gets no batches.
     public var batch: UpstreamBatch?
-    /// Set while the operator lets nothing be sent.
+    /// The operator's pause, during which nothing is sent; nil without a pause.
     public var pause: UpstreamPause?
     /// When an operator last changed the settings.
     public var changedAt = Timestamp(microseconds: 0)
-    /// The route of the request, if an entity type's route made it.
+    /// The route by which the request is made; nil if it is not made by a route.
     public var route: EntityRoute?
 
     public init(
@@ -80,10 +83,10 @@ public struct UpstreamSettings: Sendable, Hashable {
 
 /// An operator's pause of an upstream (product rule 22).
 public struct UpstreamPause: Sendable, Hashable {
-    /// How long a lane waits before it checks again whether the pause has ended, in seconds.
+    /// The time after which a waiting lane checks again whether the pause has ended, in seconds.
     static let interval: Double = 30
 
-    /// When the pause ends by itself; nil if an operator ends it.
+    /// When the pause ends without an operator; nil if an operator must end it.
     public var until: Timestamp?
 
     public init(until: Timestamp? = nil) {
@@ -92,7 +95,7 @@ public struct UpstreamPause: Sendable, Hashable {
 
     public func isOver(at now: Timestamp) -> Bool { until.map { $0 <= now } ?? false }
 
-    /// When a lane that the pause keeps waiting checks again.
+    /// When a lane that waits because of the pause checks again whether it has ended.
     func nextCheck(from now: Timestamp) -> Timestamp {
         let next = now.adding(seconds: Self.interval)
         return until.map { min($0, next) } ?? next
@@ -100,7 +103,7 @@ public struct UpstreamPause: Sendable, Hashable {
 }
 
 extension UpstreamSettings {
-    /// The settings without a pause whose end has come.
+    /// A copy of the settings, without a pause that has ended.
     public func withoutEndedPause(at now: Timestamp) -> UpstreamSettings {
         var settings = self
         if pause?.isOver(at: now) == true { settings.pause = nil }
@@ -109,32 +112,32 @@ extension UpstreamSettings {
 }
 
 extension UpstreamSettings {
-    /// Nil for any number.
+    /// The quota of requests; nil without a limit.
     public var requestQuota: Quota? { requestsPerSecond.map { Quota(.requests, limit: $0) } }
 }
 
-/// How answers are read.
+/// Members that interpret answers.
 extension UpstreamSettings {
-    /// JSON Pointer to the entity's id in an answer to the request.
+    /// The JSON Pointer to the entity's id in an answer to the request.
     var answerIDPointer: String { route?.idPointer ?? idPointer }
 
-    /// The rule that decides about an answer; nil if none matches.
+    /// The rule that decides about an answer; nil if no rule matches.
     public func outcomeRule(status: Int, body: JSONValue?) -> OutcomeRule? {
         route?.outcomes.first { $0.matches(status: status, body: body) }
             ?? outcomes.first(status: status, body: body)
     }
 
-    /// Whether a rule about that status has conditions on the body.
+    /// Whether a rule for this status has conditions on the body.
     func readsBody(of status: Int) -> Bool {
         ((route?.outcomes ?? []) + outcomes.rules).contains { $0.statuses.contains(status) && !$0.conditions.isEmpty }
     }
 }
 
-/// The mutations' headers that are sent.
+/// The rules that decide which headers of mutations are sent.
 extension UpstreamSettings {
-    /// Headers that mutations of every organization may carry, in lower case.
+    /// Headers that mutations may have in every organization, in lower case.
     ///
-    /// Preferences for the answer, the content's language, and preconditions of the request.
+    /// They are preferences for the answer, the content's language, and preconditions.
     static let alwaysAllowedHeaders: Set<ByteExactString> = [
         "accept", "accept-language", "content-language", "if-match", "if-none-match", "if-unmodified-since", "prefer",
     ]
@@ -143,17 +146,17 @@ extension UpstreamSettings {
 
     /// Whether a mutation's header is sent.
     ///
-    /// One that is not on the list is not sent, even if the mutation was accepted while it was, or while there was no
-    /// list.
+    /// A header that is not on the operator's list is not sent. This is also true if the list contained it, or did not
+    /// exist, when the mutation was accepted.
     func allows(_ name: String) -> Bool {
         let lowercased = name.lowercased()
         return Self.alwaysAllowedHeaders.contains(lowercased)
             || (allowedHeaders.contains(lowercased) && !HeaderField.isReserved(lowercased))
     }
 
-    /// The error in a header that an operator wants mutations to carry; nil if valid.
+    /// The error in the name of a header that an operator allows for mutations; nil if it is valid.
     ///
-    /// It completes "header …".
+    /// The text continues a sentence that begins with "header".
     public static func allowedHeaderProblem(_ name: String) -> String? {
         guard HeaderField.isName(name) else { return "is not a valid header name (RFC 9110 token)" }
         guard name.utf8.count <= 100 else { return "has a name of more than 100 bytes" }
@@ -167,7 +170,7 @@ extension UpstreamSettings {
 }
 
 extension UpstreamCredential {
-    /// Reads the stored form; nil for JSON's null and for an invalid one.
+    /// Reads the stored form; nil for JSON's null and for an invalid form.
     public init?(stored value: JSONValue) {
         if value.stringEquals("signed") {
             self = .signed
@@ -180,7 +183,7 @@ extension UpstreamCredential {
         }
     }
 
-    /// The stored form, secrets included.
+    /// The stored form, including secrets.
     public var stored: [UInt8] {
         var writer = JSONWriter()
         switch self {
@@ -222,11 +225,11 @@ extension UpstreamSettings {
 }
 
 extension UpstreamSettings {
-    /// The error in a header that an operator wants on every request; nil if valid.
+    /// The error in a header that an operator adds to every request; nil if it is valid.
     ///
-    /// It completes "header …".
+    /// The text continues a sentence that begins with "header".
     ///
-    /// - Parameter isCredential: whether it is the credential, which may be `Authorization` or `Cookie`.
+    /// - Parameter isCredential: whether the header is the credential, which may be `Authorization` or `Cookie`.
     public static func headerProblem(name: String, value: String, isCredential: Bool) -> String? {
         guard HeaderField.isName(name) else { return "is not a valid header name (RFC 9110 token)" }
         if HeaderField.isOurs(name) { return "is set by the gateway; omit it" }
@@ -241,15 +244,13 @@ extension UpstreamSettings {
     }
 }
 
-/// How the gateway authenticates itself to an organization's upstream.
+/// The credential with which the gateway authenticates itself to an organization's upstream.
 public enum UpstreamCredential: Sendable, Hashable {
     /// `Authorization: Bearer …`, the same for all users.
     case bearer(String)
     /// A header of the operator's choice, the same for all users.
     case header(name: String, value: String)
-    /// `Authorization: Bearer` with a short-lived JWT for the mutation's user.
-    ///
-    /// Sluice signs it.
+    /// `Authorization: Bearer` with a short-lived JWT for the mutation's user, which Sluice signs.
     case signed
 
     /// Compares texts by their bytes.

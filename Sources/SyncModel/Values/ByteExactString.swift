@@ -1,9 +1,9 @@
 public import JSONText
 
-/// A text that is compared and ordered by its bytes, as PostgreSQL's collation "C".
+/// A text that is compared and ordered by its bytes, as in PostgreSQL's collation "C".
 ///
 /// `String` treats canonically equivalent texts as equal, such as `K` and the Kelvin sign. Use this type if an external
-/// text is a key of a dictionary, an element of a set or the value of an enumeration's case.
+/// text is a dictionary's key, a set's element or an associated value of an enumeration.
 @frozen
 public struct ByteExactString: Sendable, Hashable, Comparable, CustomStringConvertible {
     public let string: String
@@ -73,7 +73,7 @@ extension String: ExactlyComparable {
             hasher.combine(bytes: UnsafeRawBufferPointer($0))
         }
         if isHashed == nil { for byte in utf8 { hasher.combine(byte) } }
-        // UTF-8 never contains this byte, so "a", "bc" and "ab", "c" differ
+        // UTF-8 never contains this byte, so ("a", "bc") and ("ab", "c") have different hashes
         hasher.combine(0xff as UInt8)
     }
 }
@@ -147,7 +147,7 @@ extension Set where Element == ByteExactString {
         insert(ByteExactString(text))
     }
 
-    /// Used if the context requires exact texts.
+    /// Used only if the context requires exact texts.
     ///
     /// Without such a context, `Set(texts)` is a set of strings.
     @_disfavoredOverload

@@ -4,7 +4,7 @@ import JSONText
 /// The relative path to which a mutation is replayed, with an optional query.
 ///
 /// Specification 001 (docs/spec), `endpoint_must_be_relative_path`. The path may contain client ids anywhere, and
-/// `{local_id}` represents the mutation's own entity.
+/// `{local_id}` in place of the id of the mutation's own entity.
 public struct Endpoint: Sendable, Hashable {
     public static let maximumBytes = 2_048
 
@@ -17,16 +17,16 @@ public struct Endpoint: Sendable, Hashable {
         self.text = text
     }
 
-    /// Creates an endpoint with a path that is not accepted, or no longer accepted.
+    /// Creates an endpoint with a path that breaks the present rules.
     ///
     /// The endpoint is used only to compare it with an accepted path.
     init(refused text: String) {
         self.text = text
     }
 
-    /// The error in a path; it completes "endpoint …".
+    /// The error in a path.
     public struct Malformed: Error, Hashable {
-        /// The error, as text that completes "endpoint …", such as "has a backslash".
+        /// The error. The text continues a sentence that begins with "endpoint", such as "endpoint has a backslash".
         public let reason: String
 
         init(_ reason: String) {
@@ -34,7 +34,7 @@ public struct Endpoint: Sendable, Hashable {
         }
     }
 
-    /// Every UUID-shaped run in the path and query, in order.
+    /// Every UUID in the path and query, in order.
     ///
     /// These are the possible places of client ids.
     public var uuids: [UUID] {
@@ -43,7 +43,7 @@ public struct Endpoint: Sendable, Hashable {
         return found
     }
 
-    /// The path with each UUID replaced for which `replacement` returns an id.
+    /// The path after the replacement of each UUID for which `replacement` returns an id.
     ///
     /// The inserted ids are percent-encoded.
     public func rewritten(_ replacement: (UUID) -> ServerID?) -> String {
@@ -75,7 +75,7 @@ public struct Endpoint: Sendable, Hashable {
         String(decoding: PercentEncoding.encoded(id.text), as: UTF8.self)
     }
 
-    /// Appends the text with a marker in place of every UUID, for the fingerprint.
+    /// Appends the text for the fingerprint, with a marker in place of every UUID.
     ///
     /// The UUIDs are appended to `identifiers`.
     func appendCanonical(to output: inout [UInt8], identifiers: inout [UUID]) {
@@ -90,7 +90,7 @@ public struct Endpoint: Sendable, Hashable {
         output += bytes[copied...]
     }
 
-    /// Whether one of the UUIDs is recognized only because an escape precedes it.
+    /// Whether a UUID directly follows an escape, and is recognized for that reason.
     var hasUUIDBehindEscape: Bool {
         let bytes = Array(text.utf8)
         var hasOne = false
@@ -100,8 +100,8 @@ public struct Endpoint: Sendable, Hashable {
 
     /// Calls `visit` with each UUID and its byte range.
     ///
-    /// A UUID is recognized if no other hex digit or hyphen touches it. The digits of an escape before it, as in
-    /// `ids=…%2C…`, count as the byte that they encode.
+    /// A UUID is recognized if no other hex digit or hyphen directly precedes or follows it. An escape before it, as in
+    /// `ids=…%2C…`, counts as the byte that it encodes.
     func scan(_ visit: (UUID, Range<Int>) -> Void) {
         var text = text
         text.withUTF8 { bytes in
@@ -123,7 +123,7 @@ public struct Endpoint: Sendable, Hashable {
         }
     }
 
-    /// Whether an escape ends before `end` whose byte can be next to a UUID.
+    /// Whether an escape ends at `end`, and its byte can be next to a UUID.
     private static func isEscape(_ bytes: UnsafeBufferPointer<UInt8>, before end: Int) -> Bool {
         guard end >= 3, bytes[end - 3] == 0x25, let byte = PercentEncoding.escape(bytes[end - 2..<end]) else {
             return false
@@ -142,18 +142,18 @@ public struct Endpoint: Sendable, Hashable {
 extension Endpoint {
     /// A replaced part of a path in the canonical form.
     enum CanonicalPart {
-        /// Any UUID. The associated value is the length of the part in bytes.
+        /// A UUID, which a marker represents. The associated value is the length of the replaced part in bytes.
         case identifier(length: Int)
-        /// A server id, in place of a UUID.
+        /// A server id that is inserted in place of a UUID.
         case serverID(ServerID)
     }
 
-    /// Appends the canonical form of this path with some of its ids replaced.
+    /// Appends the canonical form of this path, in which some ids are replaced.
     ///
     /// See ``appendCanonical(to:identifiers:)``.
     ///
-    /// - Parameter replacement: called at each byte with the rest of the path, the UUID at this byte, if any, and the
-    ///   offset in `output`; if it returns nil, the byte is unchanged.
+    /// - Parameter replacement: called at each byte with the rest of the path, the UUID at this byte (if any) and the
+    ///   offset in `output`. If it returns nil, the byte is not changed.
     func appendCanonical(
         to output: inout [UInt8],
         replacing replacement: (ArraySlice<UInt8>, UUID?, Int) -> CanonicalPart?

@@ -1,10 +1,10 @@
 public import FoundationEssentials
 import JSONText
 
-/// The names by which a mutation identifies its entity.
+/// The ids by which a mutation identifies its entity.
 public struct EntityName: Sendable, Hashable {
     @Exact public private(set) var type: String
-    /// The client's name; nil if the client gave only the server id.
+    /// The client's id; nil if the client gave only the server id.
     public let client: ClientName?
     /// The server id; nil while it is unknown.
     public let serverID: ServerID?
@@ -22,18 +22,18 @@ public struct EntityName: Sendable, Hashable {
     /// The client id, or the UUID that represents a device id.
     public var clientID: UUID? { client?.id }
 
-    /// The key of the client's name in mappings.
+    /// The key of the client's id in mappings.
     public var reference: ClientReference? { client.map { ClientReference(clientID: $0.id, entityType: type) } }
 
-    /// The device id; nil if the client's name is not a device id.
+    /// The device id; nil if the client's id is not a device id.
     public var localID: LocalID? { client?.number.map { LocalID(entityType: type, number: $0) } }
 
-    /// The client's name in problem texts.
+    /// The client's id in problem texts.
     var words: String? { client?.words(of: type) }
 
-    /// Whether two names show that they identify the same entity.
+    /// Whether both names certainly identify the same entity.
     ///
-    /// An integer and a string of the same digits are the same id.
+    /// An integer and a string with the same digits are the same id.
     func isSame(as other: EntityName) -> Bool {
         guard type == other.type else { return false }
         if let serverID, serverID.text == other.serverID?.text { return true }
@@ -45,15 +45,15 @@ extension LocalID {
     public func name(on device: UUID) -> ClientName { .number(number, standIn: clientID(on: device)) }
 }
 
-/// The client's name of an entity, before and after the server assigned an id.
+/// The client's id of an entity, which the client may use before and after the server assigned an id.
 ///
 /// There is a case for each id space except `shared`, whose entities have only a server id on the client.
 public enum ClientName: Sendable, Hashable {
-    /// The user's client id, of a `mapped` type.
+    /// The user's client id, for a `mapped` type.
     case id(UUID)
-    /// A number from one device's counter, of a `device` type.
+    /// A number from one device's counter, for a `device` type.
     ///
-    /// It comes with the UUID that represents it (``LocalID/clientID(on:)``).
+    /// `standIn` is the UUID that represents the number (``LocalID/clientID(on:)``).
     case number(Int64, standIn: UUID)
 
     /// The UUID for look-ups and dependencies.
@@ -79,7 +79,7 @@ public enum ClientName: Sendable, Hashable {
         }
     }
 
-    /// The name in problem texts.
+    /// The id in problem texts.
     func words(of type: String) -> String {
         switch self {
         case .id(let id): "client id \(id.lowercased)"
@@ -102,8 +102,8 @@ public struct ClientReference: Sendable, Hashable {
 
 /// The client ids in a mutation's content, as determined by its push or by a person's edit.
 ///
-/// They are the ids to replace when the mutation's turn comes. They include the client id of the mutation's entity,
-/// unless the mutation creates the entity. All other UUIDs in the content are data.
+/// They are replaced when the mutation's turn comes. They include the client id of the mutation's entity, unless the
+/// mutation creates the entity. All other UUIDs in the content are data.
 public struct References: Sendable {
     public let ids: [UUID]
     /// The entity types in which the client ids were created.
@@ -132,12 +132,12 @@ public protocol EntityWrite {
 }
 
 extension EntityWrite {
-    /// The client's name of the new entity of a create.
+    /// The client's id of the new entity of a create.
     ///
-    /// Nil for another operation, and for a create that names only the server id.
+    /// Nil for another operation, and for a create that has only a server id.
     public var created: ClientReference? { operation == .create ? entity.reference : nil }
 
-    /// The client id by which other devices name the new entity of a create.
+    /// The client id by which other devices can identify the new entity of a create.
     ///
     /// Nil for another operation, and for a device id, which has no meaning on other devices.
     public var createdClientID: UUID? {
@@ -145,7 +145,7 @@ extension EntityWrite {
         return id
     }
 
-    /// Whether the entity may have existed before.
+    /// Whether the entity may have existed before this mutation.
     ///
     /// This is true for every operation except a create that waits for its server id.
     public var namesKnownEntity: Bool { operation != .create || entity.serverID != nil }
@@ -160,16 +160,16 @@ public enum ExternalName {
     /// The maximum number of bytes of an issuer's own name.
     public static let maximumIssuerBytes = 1_000
 
-    /// Whether a text can be stored and shown.
+    /// Whether a text is a valid name.
     ///
-    /// 1 to ``maximumBytes`` bytes without control characters.
+    /// A valid name has 1 to ``maximumBytes`` bytes and no control characters.
     public static func isValid(_ text: String) -> Bool {
         (1...maximumBytes).contains(text.utf8.count) && !hasControls(text)
     }
 
     /// Whether a text can be an issuer's name.
     ///
-    /// The issuer without a name has the empty name.
+    /// The empty text represents the issuer without a name.
     public static func isValidIssuer(_ text: String) -> Bool {
         text.utf8.count <= maximumIssuerBytes && !hasControls(text)
     }

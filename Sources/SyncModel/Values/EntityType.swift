@@ -2,10 +2,10 @@ public import JSONText
 
 /// An entity type of one organization.
 public struct EntityType: Sendable, Hashable {
-    /// `[a-z][a-z0-9_-]{0,63}`.
+    /// The name: `[a-z][a-z0-9_-]{0,63}`.
     @Exact public var name: String
     public var idSpace: IDSpace
-    /// Members of the type's documents that contain ids; ``Relation/limit`` at most.
+    /// Members of the type's documents that contain ids, at most ``Relation/limit``.
     public var relations: [Relation]
     public var visibility: Visibility
     /// The priority of mutations that specify no priority (specification 001 (docs/spec), `priority`).
@@ -16,13 +16,13 @@ public struct EntityType: Sendable, Hashable {
     public var isForwarded: Bool
     /// Whether a mutation or an entity of the type exists.
     ///
-    /// Once one exists, the id space cannot change.
+    /// If so, the id space cannot change.
     public var isInUse: Bool
-    /// How the type's documents are treated when their owner is erased.
+    /// The treatment of the type's documents when their owner is erased.
     public var onErase: OnErase
     /// The requests of mutations that have no endpoint.
     public var routes: EntityRoutes?
-    /// How its entities are in channels, and grant them; used only with `visibility: "channels"`.
+    /// The rules by which its entities are in channels, and grant channels. Used only with `visibility: "channels"`.
     public var channels = ChannelRules()
     /// The visibility before the type got channels.
     public var formerVisibility: Visibility?
@@ -47,7 +47,7 @@ public struct EntityType: Sendable, Hashable {
         self.onErase = onErase
     }
 
-    /// The rules of a type with channels; nil for others.
+    /// The rules of a type with channels; nil for other types.
     public var channelRules: ChannelRules? {
         guard visibility == .channels else { return nil }
         var rules = channels
@@ -57,8 +57,8 @@ public struct EntityType: Sendable, Hashable {
 
     /// Creates an unknown type at its first use (product rule 16).
     ///
-    /// The type is mapped. With an upstream, it is forwarded and visible to its user. Without an upstream, it is in the
-    /// built-in store and visible to the organization.
+    /// The type is mapped. With an upstream, it is forwarded, and its entities are visible to their users. Without an
+    /// upstream, it is in the built-in store, and its entities are visible to the organization.
     public init(firstUseOf name: String, hasUpstream: Bool) {
         self.init(
             name: name,
@@ -70,7 +70,8 @@ public struct EntityType: Sendable, Hashable {
         )
     }
 
-    /// Specification 001 (docs/spec), `priority`: "Activities default 10, expenses 8, contacts 5"; others 0.
+    /// The default priority of a type (specification 001 (docs/spec), `priority`: "Activities default 10, expenses 8,
+    /// contacts 5"). Other types have 0.
     public static func defaultPriority(_ name: String) -> Int16 {
         switch name {
         case "activity": 10
@@ -80,7 +81,7 @@ public struct EntityType: Sendable, Hashable {
         }
     }
 
-    /// `[a-z][a-z0-9_-]{0,63}`.
+    /// Whether a name matches `[a-z][a-z0-9_-]{0,63}`.
     public static func isValidName(_ name: String) -> Bool {
         let bytes = name.utf8
         guard let first = bytes.first, (97...122).contains(first), bytes.count <= 64 else { return false }
@@ -113,20 +114,20 @@ public enum IDSpace: String, Sendable, Hashable, CaseIterable {
     /// Specification 002 (docs/spec), "Shared Global IDs".
     case shared
 
-    /// Whether the server, not the client, gives a created entity its permanent id.
+    /// Whether a created entity gets its permanent id from the server, not from the client.
     public var isServerGiven: Bool { self != .shared }
 }
 
 /// The users who see the entities of a type.
 public enum Visibility: String, Sendable, Hashable, CaseIterable {
     case organization
-    /// Only the creator; to other users the entity does not exist.
+    /// Only the creator. For other users the entity does not exist.
     case user
-    /// Those who hold one of the entity's channels.
+    /// Users who hold one of the entity's channels.
     case channels
 }
 
-/// The effect on a lane when one of its mutations fails or conflicts.
+/// The effect on a lane when one of its mutations fails or is in conflict.
 public enum FailurePolicy: String, Sendable, Hashable, CaseIterable, JSONWritable {
     /// All later mutations wait for a person.
     case halt
@@ -134,25 +135,25 @@ public enum FailurePolicy: String, Sendable, Hashable, CaseIterable, JSONWritabl
     case `continue`
 }
 
-/// Which mutations of a lane may run at the same time.
+/// The mutations of a lane that may run at the same time.
 public enum LaneOrder: String, Sendable, Hashable, CaseIterable, JSONWritable {
-    /// One at a time, in order (product rule 2).
+    /// One mutation at a time, in order (product rule 2).
     case lane
-    /// Those that do not depend on each other (product rule 19).
+    /// Mutations that do not depend on each other (product rule 19).
     case dependencies
 }
 
-/// How a conflict is settled (specification 001 (docs/spec), `conflict_resolution`).
+/// The strategy by which a conflict is settled (specification 001 (docs/spec), `conflict_resolution`).
 public enum ConflictResolution: String, Sendable, Hashable, CaseIterable, JSONWritable {
     /// The mutation waits for a person.
     case manual
-    /// Discards the mutation and adopts the server's entity.
+    /// The mutation is discarded, and the server's entity is adopted.
     case serverWins = "server_wins"
-    /// Overwrites the state that the other writer wrote.
+    /// The mutation overwrites the state of the other writer.
     case clientWins = "client_wins"
 }
 
-/// How a user is created.
+/// The way in which users are created.
 public enum Provisioning: String, Sendable, Hashable, CaseIterable, JSONWritable {
     /// By the user's first push with a valid token.
     case onFirstPush = "on_first_push"

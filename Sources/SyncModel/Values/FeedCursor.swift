@@ -1,36 +1,35 @@
 /// A position in an organization's feed, opaque to clients.
 ///
-/// It contains the feed's epoch, the reached position, the head at which a first pull began, and the pull's filter. For a
-/// user of channels it also contains how far the changes of the user's grants are applied.
+/// It contains the feed's epoch, the reached position, the feed's end when a first pull began, and the pull's filter.
+/// In an organization with channels, it also contains the position up to which changes of the user's grants are
+/// applied.
 public struct FeedCursor: Sendable, Hashable {
     /// The feed's epoch, which a purge or a restore changes.
     public var epoch: Int64
-    /// The position up to which the client has seen everything.
+    /// The position up to which the client has received all changes.
     public var position: Int64
     /// During a first pull, the feed's end when the pull began; otherwise the position.
     public var head: Int64
-    /// A hash of the requested entity types and channels; 0 for all.
+    /// A hash of the requested entity types and channels; 0 for all of them.
     public var filter: UInt64
-    /// The number of the page that a device pulled.
-    ///
-    /// 0 unless that page or an earlier one assigned ids.
+    /// The number of the page that a device pulled; 0 unless that page or an earlier page assigned ids.
     public var page: Int64
-    /// The changes of the user's grants are applied up to here; not before the position.
+    /// The position up to which changes of the user's grants are applied. It is not before ``position``.
     public var grants: Int64
     /// The change of grants that is being applied.
     public var application: Application?
-    /// A hash of the user whose grants were applied; 0 where none were.
+    /// A hash of the user whose grants were applied; 0 if no grants were applied.
     ///
-    /// A user who was joined into another has other grants from then on, and starts over.
+    /// A user who was joined into another user has other grants afterwards, so the client starts again.
     public var reader: UInt64
 
-    /// A channel that the user lost or gained, while its entities are listed.
+    /// A channel that the user lost or gained, and whose entities are being listed.
     public struct Application: Sendable, Hashable {
-        /// The position whose grants are being applied.
+        /// The position as of which grants are being applied.
         public var target: Int64
         public var isGain: Bool
         public var channel: ChannelID
-        /// The channel is listed up to here, in the order of its entities' changes.
+        /// The channel's entities are listed up to this position, in the order of their last changes.
         public var position: Int64
 
         public init(target: Int64, isGain: Bool, channel: ChannelID, position: Int64) {
@@ -41,7 +40,7 @@ public struct FeedCursor: Sendable, Hashable {
         }
     }
 
-    /// - Parameter grants: nil for the position.
+    /// - Parameter grants: nil for `position`.
     public init(
         epoch: Int64,
         position: Int64,
@@ -62,7 +61,7 @@ public struct FeedCursor: Sendable, Hashable {
         self.reader = reader
     }
 
-    /// Reads a cursor; nil for an invalid one.
+    /// Reads a cursor; nil for an invalid cursor.
     public init?(_ text: String) {
         let parts = text.split(separator: "-", omittingEmptySubsequences: false)
         guard text.utf8.count <= 200, let form = parts.first,
@@ -102,7 +101,7 @@ public struct FeedCursor: Sendable, Hashable {
         return "f2-" + parts.joined(separator: "-")
     }
 
-    /// The position up to which the reader needs no tombstones.
+    /// The position up to which the client needs no tombstones.
     public var reach: Int64 { max(position, head) }
 
     /// FNV-1a over the sorted names; 0 for no filter.
@@ -115,7 +114,7 @@ public struct FeedCursor: Sendable, Hashable {
             }
         }
         add(entityTypes, ",")
-        // no name has control characters
+        // names have no control characters
         if !channels.isEmpty { add([""] + channels, "\u{1}") }
         return max(1, hash)
     }

@@ -3,8 +3,8 @@ import Synchronization
 /// A cache of at most `capacity` entries, in two generations.
 ///
 /// New and used entries are stored in the young generation. When it is full, it becomes the old generation, and the
-/// previous old generation is dropped. An entry stays in the cache if it is used once per generation. The cache never
-/// has to search for an entry to evict.
+/// previous old generation is dropped. An entry stays in the cache if it is used once in each generation. So the cache
+/// never searches for an entry to evict.
 public struct GenerationCache<Key: Hashable, Value> {
     private let generationCapacity: Int
     private var young: [Key: Value] = [:]

@@ -30,9 +30,9 @@ package enum HeaderField {
     ]
     private static let reserved = hopByHop.union(ours).union(credentials).union(obeyed)
 
-    /// The form in which names are equal that some servers treat as the same.
+    /// The form in which some servers compare the names of headers.
     ///
-    /// Such servers pass headers on as variables (CGI, WSGI and similar).
+    /// Such servers pass headers to programs as variables (CGI, WSGI and similar).
     static func folded(_ name: String) -> String {
         String(
             decoding: name.utf8.map { byte -> UInt8 in
@@ -46,7 +46,7 @@ package enum HeaderField {
         )
     }
 
-    /// Whether operators cannot allow mutations to carry the header, in any spelling.
+    /// Whether the header is forbidden in mutations, in any spelling, so that operators cannot allow it.
     ///
     /// Only the gateway, the connection and intermediate proxies may set such a header.
     static func isReserved(_ name: String) -> Bool {

@@ -2,15 +2,13 @@
 public struct IPAddress: Sendable, Hashable, CustomStringConvertible {
     public let bytes: [UInt8]
 
-    /// Creates an address; nil unless there are 4 or 16 bytes.
+    /// Creates an address; nil for another number of bytes than 4 or 16.
     public init?(bytes: [UInt8]) {
         guard bytes.count == 4 || bytes.count == 16 else { return nil }
         self.bytes = bytes
     }
 
-    /// Reads four decimal numbers with dots, or the text of an IPv6 address.
-    ///
-    /// RFC 4291, 2.2, without brackets and zone.
+    /// Reads four decimal numbers with dots, or the text of an IPv6 address (RFC 4291, 2.2) without brackets and zone.
     public init?(_ text: String) {
         guard text.contains(":") else {
             guard let bytes = Self.v4(text[...]) else { return nil }
@@ -25,7 +23,7 @@ public struct IPAddress: Sendable, Hashable, CustomStringConvertible {
             return
         }
         guard let tail = Self.groups(halves[1]), head.count + tail.count <= 14 else { return nil }
-        // an address with dots is valid only at the end
+        // an IPv4 address with dots is valid only at the end
         if halves[0].contains(".") { return nil }
         bytes = head + Array(repeating: 0, count: 16 - head.count - tail.count) + tail
     }
@@ -48,7 +46,7 @@ public struct IPAddress: Sendable, Hashable, CustomStringConvertible {
     private static func v4(_ text: Substring) -> [UInt8]? {
         let parts = text.split(separator: ".", omittingEmptySubsequences: false)
         let bytes = parts.compactMap { part -> UInt8? in
-            // no leading zeros, which some systems read as octal
+            // leading zeros are not accepted, because some systems read such numbers as octal
             guard (1...3).contains(part.utf8.count), part.utf8.allSatisfy({ (48...57).contains($0) }),
                 part == "0" || !part.hasPrefix("0")
             else { return nil }
@@ -57,7 +55,7 @@ public struct IPAddress: Sendable, Hashable, CustomStringConvertible {
         return parts.count == 4 && bytes.count == 4 ? bytes : nil
     }
 
-    /// The bytes of groups between colons; the last group may be an address with dots.
+    /// The bytes of groups between colons. The last group may be an IPv4 address with dots.
     private static func groups(_ text: Substring) -> [UInt8]? {
         if text.isEmpty { return [] }
         let parts = text.split(separator: ":", omittingEmptySubsequences: false)
@@ -98,7 +96,7 @@ public struct IPNetwork: Sendable, Hashable {
         self.bits = bits
     }
 
-    /// Blocks separated by spaces or commas; nil if one of them is invalid.
+    /// Blocks separated by spaces or commas; nil if a block is invalid.
     public static func list(_ text: String) -> [IPNetwork]? {
         let parts = text.replacing(",", with: " ").split(separator: " ")
         let networks = parts.compactMap { IPNetwork(String($0)) }

@@ -1,10 +1,10 @@
 public import JSONText
 
 extension JSONTree {
-    /// Reads a small body, which must be an object. The caller evaluates its defects.
+    /// Reads a small body, which must be an object. The caller checks its defects.
     ///
     /// - Parameter limit: the maximum number of bytes of a body.
-    /// - Throws: `invalid_json`, `payload_too_large`, or `invalid_request` for another kind of value.
+    /// - Throws: `invalid_json`, `payload_too_large`, or `invalid_request` for a value of another kind.
     public static func object(in body: [UInt8], limit: Int) throws(Problem) -> (tree: JSONTree, members: JSONMembers) {
         let tree: JSONTree
         do throws(JSONParseError) {
@@ -20,9 +20,9 @@ extension JSONTree {
 }
 
 extension JSONWriter {
-    /// Writes the member `unreadable`, unless all stored members can be decrypted.
+    /// Writes the member `unreadable`, if stored members cannot be decrypted.
     ///
-    /// It contains the names of the members that cannot be decrypted.
+    /// The member contains the names of those members.
     public mutating func unreadable(_ names: [String]) {
         guard !names.isEmpty else { return }
         name("unreadable")

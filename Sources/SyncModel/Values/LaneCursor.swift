@@ -5,7 +5,7 @@ import JSONText
 public struct LaneCursor<Reading: LaneReading>: Sendable, Hashable {
     /// The feed's epoch, which a purge or a restore changes.
     public var epoch: Int64
-    /// Additional data of the reader; not negative.
+    /// The reader's additional data, which is not negative.
     private var memo: Reading.Memo
     public var place: LanePlace
 
@@ -53,20 +53,20 @@ extension MappingCursor {
 
 /// A reader's position among the changes of a lane.
 ///
-/// All changes that were made under one lock of the lane have the same change position. For this reason, a place also
-/// names the last item that the reader has seen at its change position.
+/// All changes that were made under one lock of the lane have the same change position. So a place also contains the
+/// last item that the reader has received at its change position.
 public struct LanePlace: Sendable, Hashable {
-    /// The last item seen at a change position. Mutations come first, in lane order, then mappings by client id and
-    /// type.
+    /// The last item that was received at a change position. Mutations come first, in lane order. Mappings follow, by
+    /// client id and type.
     public enum Last: Sendable, Hashable {
         /// A mutation, by its position in the lane.
         case mutation(position: Int64)
         case mapping(clientID: UUID, entityType: String)
     }
 
-    /// The change position below which the reader has seen everything.
+    /// The change position below which the reader has received all changes.
     public var change: Int64
-    /// The last item seen at ``change`` itself; nil if the reader has seen all items at it.
+    /// The last item that was received at ``change`` itself; nil if the reader has received all of its items.
     public var last: Last?
 
     public init(change: Int64, last: Last? = nil) {
@@ -91,7 +91,7 @@ public struct LanePlace: Sendable, Hashable {
         }
     }
 
-    /// The form within a cursor; always the cursor's last part.
+    /// The form of the place within a cursor, where it is always the last part.
     var text: String {
         let change = String(change, radix: 36)
         return switch last {
@@ -120,10 +120,10 @@ extension UUID {
 
 /// The epoch in cursors of a user's lane: the feed's epoch, mixed with the lane's key.
 ///
-/// After a user is joined into another user, positions of their lane refer to other changes. For this reason, a cursor
-/// from before the join has a different epoch.
+/// After a user is joined into another user, the positions of that user's lane refer to other changes. So the epoch of
+/// a cursor from before the join becomes invalid.
 public enum LaneEpoch {
-    /// Mixes a user into an epoch; a second call removes the user again.
+    /// Mixes a user into an epoch. A second call gives the original epoch.
     public static func mixed(_ epoch: Int64, _ user: UUID) -> Int64 {
         let bytes = withUnsafeBytes(of: user.uuid) { Array($0) }
         let halves = [bytes[..<8], bytes[8...]].map { $0.reduce(UInt64(0)) { $0 << 8 | UInt64($1) } }

@@ -3,26 +3,27 @@
 /// `rejected` appears only in answers, never in a stored mutation. For a rejected entry, the gateway stores a record of
 /// the refusal.
 public enum MutationStatus: String, Sendable, Hashable, CaseIterable {
-    /// Accepted; runs when its turn comes.
+    /// Accepted. The mutation runs when its turn comes.
     case pending
-    /// Waits for another mutation.
+    /// Waits for other mutations.
     case blocked
     /// Being sent.
     case inFlight = "in_flight"
     /// Took effect. Final.
     case succeeded
-    /// Another writer changed the entity first; a strategy or a person settles the conflict.
+    /// Another writer changed the entity first, or a relation would be broken. A strategy or a person settles the
+    /// conflict.
     case conflict
-    /// Refused permanently, or out of attempts; a person retries or discards the mutation.
+    /// Refused permanently, or without attempts left. A person retries or discards the mutation.
     case failed
     /// Discarded by a person or by `server_wins`. Final.
     case discarded
     /// Not accepted.
     case rejected
 
-    /// Whether the status is final, so that no transition leaves it.
+    /// Whether the status is final, so that it never changes.
     ///
-    /// A mutation has `synced_at` if and only if its status is final; a CHECK on `mutations` enforces it as well.
+    /// A mutation has `synced_at` if and only if its status is final; a CHECK on `mutations` enforces this as well.
     public var isFinal: Bool { self == .succeeded || self == .discarded }
 
     /// Whether the status is settled.
@@ -35,7 +36,7 @@ public enum MutationStatus: String, Sendable, Hashable, CaseIterable {
         }
     }
 
-    /// Statuses that only a person changes, or retention after a long time.
+    /// Statuses that a mutation keeps until a person settles it, or until retention discards it.
     ///
     /// Messages list the statuses in this order.
     public static let forAPerson: [MutationStatus] = [.failed, .conflict]
@@ -43,9 +44,9 @@ public enum MutationStatus: String, Sendable, Hashable, CaseIterable {
     /// Whether the status is in ``forAPerson``.
     public var isForAPerson: Bool { self == .failed || self == .conflict }
 
-    /// Whether the lane runs the mutation without further action.
+    /// Whether a mutation with this status is in the lane's queue.
     ///
-    /// If so, the mutation does not wait for a person or for another mutation.
+    /// Such a mutation does not wait for a person or for another mutation.
     public var isQueued: Bool { self == .pending || self == .inFlight }
 
     /// Whether a mutation that depends on a mutation with this status may run (product rule 3).
@@ -55,8 +56,10 @@ public enum MutationStatus: String, Sendable, Hashable, CaseIterable {
         self == .succeeded || (self == .discarded && resolution == .serverWins)
     }
 
-    /// The status after a transition, or the same status. Every writer of a status uses this function or, in a
-    /// statement, the statuses that allow the transition (`MutationStatus.reached(from:)` in SyncStore).
+    /// Returns the status after a transition to another or the same status.
+    ///
+    /// Every writer of a status uses this function or, in a statement, the statuses that allow the transition
+    /// (`MutationStatus.reached(from:)` in SyncStore).
     ///
     /// - Returns: nil for an invalid transition, which stops a debug build. In a release build, the column refuses
     ///   NULL, so nothing of the transaction is written.
@@ -70,14 +73,14 @@ public enum MutationStatus: String, Sendable, Hashable, CaseIterable {
     public func canBecome(_ next: MutationStatus) -> Bool {
         switch (self, next) {
         case (.pending, .inFlight), (.pending, .blocked), (.pending, .discarded): true
-        // in the built-in store, no mutation is in flight: it changes directly from pending to an outcome
+        // in the built-in store, no mutation is in flight: a mutation changes directly from pending to an outcome
         case (.pending, .succeeded), (.pending, .conflict), (.pending, .failed): true
         case (.blocked, .pending), (.blocked, .discarded), (.blocked, .failed): true
         case (.inFlight, .pending), (.inFlight, .succeeded), (.inFlight, .conflict), (.inFlight, .failed): true
         case (.inFlight, .discarded): true
         case (.conflict, .pending), (.conflict, .discarded), (.conflict, .succeeded): true
         case (.failed, .pending), (.failed, .discarded): true
-        // a retry with other content may have to wait for the entities that the content names
+        // a retry with other content may have to wait for the entities whose client ids it contains
         case (.conflict, .blocked), (.failed, .blocked): true
         default: false
         }

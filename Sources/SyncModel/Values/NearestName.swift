@@ -1,12 +1,13 @@
-/// Finds the known name that an unknown name was probably meant to be.
+/// Finds the known name that was probably meant by an unknown name.
 public enum NearestName {
-    /// The maximum length of a name that gets a suggestion: a comparison costs the product of both lengths.
+    /// The maximum length of a name for which a similar name is searched. The cost of a comparison is the product of
+    /// both lengths.
     public static let maximumBytes = 64
 
     /// The candidate closest to `name`.
     ///
     /// The candidate differs only in spelling (`sequenceNumber`), has few typing errors (`sequnce_number`), or begins
-    /// or ends with the words of the name (`sequence`). Nil if no candidate fits, or if several fit by words.
+    /// or ends with the words of the name (`sequence`). Nil if no candidate is similar, or if several have the words.
     public static func of(_ name: String, among candidates: [String]) -> String? {
         guard (1...maximumBytes).contains(name.utf8.count) else { return nil }
         let plain = folded(name)
@@ -46,7 +47,7 @@ public enum NearestName {
         }
     }
 
-    /// Levenshtein's distance, a row at a time.
+    /// The Levenshtein distance, computed row by row.
     private static func distance(_ left: [UInt8], _ right: [UInt8]) -> Int {
         var row = Array(0...right.count)
         for (index, byte) in left.enumerated() {
@@ -62,7 +63,7 @@ public enum NearestName {
     }
 }
 
-/// The error text for a member that an object does not have.
+/// Writes the error text for a member that an object does not have.
 public enum UnknownMember {
     /// The maximum number of characters of an unknown name that an error quotes.
     private static let shownCharacters = 64
@@ -71,9 +72,9 @@ public enum UnknownMember {
 
     /// - Parameters:
     ///   - what: the object and, after a colon, its members: `a push: device_id, mutations`.
-    ///   - objection: the error, as text after the name; nil for "is not a member of" the object.
-    ///   - isSuggesting: whether to search for the member that was probably meant. Limit the suggestions for one body,
-    ///     which may have many unknown members.
+    ///   - objection: the error, which follows the member's name; nil for "is not a member of" the object.
+    ///   - isSuggesting: whether to search for the member that was probably meant. Limit the number of suggestions for
+    ///     a body, which may have many unknown members.
     public static func detail(
         _ name: String,
         of what: String,

@@ -3,9 +3,9 @@ public import JSONText
 
 /// A tenant.
 public struct Organization: Sendable, Hashable {
-    /// From the verified token.
+    /// The id, from the verified token.
     public var id: UUID
-    /// For operators, 1 to 200 characters.
+    /// The name for operators, 1 to 200 characters.
     @Exact public var name: String
     public var status: OrganizationStatus
     public var settings: OrganizationSettings
@@ -33,7 +33,7 @@ public struct Organization: Sendable, Hashable {
 public enum OrganizationStatus: String, Sendable, Hashable, CaseIterable {
     case active
     case suspended
-    /// The organization's data is being deleted; the status never changes again.
+    /// The organization's data is being deleted; this status never changes.
     case purging
 }
 
@@ -46,34 +46,30 @@ public struct OrganizationSettings: Sendable, Hashable {
     public var entityTypes: EntityTypePolicy = .open
     /// The effect on a lane when a mutation fails.
     public var onFailure: FailurePolicy = .continue
-    /// The effect on a lane when a mutation conflicts.
+    /// The effect on a lane when a mutation is in conflict.
     public var onConflict: FailurePolicy = .halt
     /// The strategy of mutations that specify no strategy.
     public var conflictResolution: ConflictResolution = .manual
     /// Age in days after which a mutation's `created_at` counts as stale; 1 to 3,650.
     public var staleAfterDays = 14
-    /// The number of requests that the organization may make per second.
-    ///
-    /// 1 to 1,000,000; nil for any number.
+    /// The maximum number of requests of the organization per second, 1 to 1,000,000; nil without a limit.
     public var requestsPerSecond: Int64?
-    /// The number of new mutations that each user may push per day.
-    ///
-    /// 1 to 1,000,000,000; nil for any number.
+    /// The maximum number of new mutations that each user may push per day, 1 to 1,000,000,000; nil without a limit.
     public var mutationsPerDayPerUser: Int64?
 
-    /// Which mutations of a lane may run at the same time.
+    /// The mutations of a lane that may run at the same time.
     public var order = LaneOrder.lane
-    /// Mutations of a user in flight at the same time, 1 to 32, where the order permits more than one.
+    /// The maximum number of a user's mutations in flight, 1 to 32, if the order permits more than one.
     public var maxInFlightPerUser = 8
     /// Whether users have their own data keys, so that an erasure takes effect in backups too.
     public var userKeys = false
 
     public init() {}
 
-    /// Nil for any number.
+    /// The quota of requests; nil without a limit.
     public var requestQuota: Quota? { requestsPerSecond.map { Quota(.requests, limit: $0) } }
 
-    /// Nil for any number.
+    /// The quota of mutations for each user; nil without a limit.
     public var mutationQuota: Quota? { mutationsPerDayPerUser.map { Quota(.mutations, limit: $0) } }
 
     public var hasQuota: Bool { requestsPerSecond != nil || mutationsPerDayPerUser != nil }
@@ -107,7 +103,7 @@ extension OrganizationSettings: TableObject {
         BodyMember("user_keys", .bool(rule: Rule.range), as: \.userKeys)
     }
 
-    /// Reads the stored form; absent or unknown values get their defaults.
+    /// Reads the stored form; absent and unknown values get their defaults.
     public init(stored value: JSONValue) {
         self.init()
         var ignored = MemberReport()

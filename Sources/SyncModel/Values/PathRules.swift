@@ -1,15 +1,17 @@
 /// Rules for a path to an upstream.
 ///
-/// They apply to paths in a push, in a person's correction, in a preview, and in a request with replaced ids.
+/// They apply to the path of a push's entry, a person's correction, a preview, and a request in which ids were
+/// replaced.
 ///
-/// A path must lead below the base URL in every interpretation. Servers, and the proxies in front of them, interpret
+/// In every interpretation, a path must be below the base URL. Servers, and the proxies in front of them, interpret
 /// paths differently. Some decode the path first, some more than once; some treat a decoded slash or backslash as a
 /// separator; and some drop the part after a `;`.
 ///
-/// A segment may contain an encoded slash, as in an upstream's id, unless one of these interpretations turns it into
-/// dots.
+/// A segment may contain an encoded slash, as an upstream's id may. It is refused if one of these interpretations turns
+/// a part of it into `.` or `..`.
 public enum PathRules {
-    /// The error in a path and its query; it completes "endpoint …". Nil for a valid path.
+    /// The error in a path and its query; nil for a valid path. The text continues a sentence that begins with
+    /// "endpoint".
     public static func problem(in text: String) -> String? {
         var text = text
         return text.withUTF8 { problem(in: $0) }
@@ -36,19 +38,19 @@ public enum PathRules {
     }
 
     private static func problem(decoding path: Slice<UnsafeBufferPointer<UInt8>>) -> String? {
-        guard PercentEncoding.isWellFormed(path) else { return "has a '%' that two hex digits do not follow" }
+        guard PercentEncoding.isWellFormed(path) else { return "has a '%' without two hex digits after it" }
         let decoded = PercentEncoding.decoded(path)
         if decoded.contains(where: { $0 < 0x20 || $0 == 0x7f }) { return "has an encoded control character" }
         guard String(validating: decoded, as: UTF8.self) != nil else { return "is not UTF-8 once it is decoded" }
         let final = PercentEncoding.fullyDecoded(decoded)
         if final.count > 1, separates(final[1]) { return "names a host once it is decoded: '//'" }
-        // decoding further never hides dots, so the last form shows the dots of all others
+        // each decoding can only reveal dots, so the last form has the dots of all others
         return final.split(whereSeparator: separates).contains(where: isDots) ? "has a '.' or '..' segment" : nil
     }
 
-    /// Whether some server interprets the segment as `.` or `..`.
+    /// Whether some servers interpret the segment as `.` or `..`.
     ///
-    /// The parts that some servers cut off are ignored.
+    /// The bytes that some servers cut off are ignored.
     private static func isDots(_ segment: ArraySlice<UInt8>) -> Bool {
         let name = segment.prefix { !cutsOff.contains($0) }
         return (1...2).contains(name.count) && name.allSatisfy { $0 == UInt8(ascii: ".") }
@@ -60,11 +62,11 @@ public enum PathRules {
     private static let backslash = UInt8(ascii: "\\")
     /// Bytes at which some servers end a name.
     ///
-    /// These bytes begin parameters, end C strings, or end a path.
+    /// Such a byte begins parameters, ends a C string, or ends a path.
     private static let cutsOff: Set<UInt8> = [UInt8(ascii: ";"), 0, UInt8(ascii: "?"), UInt8(ascii: "#")]
 }
 
-/// Percent-encoding (RFC 3986, 2.1): the only code that decodes a `%`.
+/// Percent-encoding (RFC 3986, 2.1): only this code decodes a `%`.
 package enum PercentEncoding {
     /// Whether each `%` is followed by two hex digits.
     package static func isWellFormed(_ text: some Collection<UInt8>) -> Bool {
@@ -95,7 +97,7 @@ package enum PercentEncoding {
 
     /// The text, decoded until it has no escapes.
     ///
-    /// One pass is enough, because it also decodes an escape that a decoded byte completes.
+    /// One pass is enough, because it also decodes escapes that contain a decoded byte.
     package static func fullyDecoded(_ text: some Sequence<UInt8>) -> [UInt8] {
         var output: [UInt8] = []
         for byte in text {
@@ -118,12 +120,12 @@ package enum PercentEncoding {
         }
     }
 
-    /// `%` and two digits.
+    /// A byte as `%` and two digits.
     package static func escaped(_ byte: UInt8) -> [UInt8] {
         [0x25, digits[Int(byte >> 4)], digits[Int(byte & 15)]]
     }
 
-    /// The byte that exactly two hex digits encode; nil for anything else.
+    /// The byte that exactly two hex digits encode; nil for any other bytes.
     package static func escape(_ digits: some Collection<UInt8>) -> UInt8? {
         guard digits.count == 2, let first = digits.first.flatMap(hexValue),
             let second = digits.dropFirst().first.flatMap(hexValue)

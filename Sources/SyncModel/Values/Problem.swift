@@ -1,14 +1,14 @@
 public import JSONText
 
-/// A problem as defined by RFC 9457, for a request or an entry. It reveals no internals: no SQL, no stack, no other
-/// user's data.
+/// A problem as defined by RFC 9457, for a request or an entry. It does not contain SQL, stack traces or other users'
+/// data.
 public struct Problem: Error, Sendable, Hashable {
     public var code: ProblemCode
     /// The error in this occurrence, safe to show to the caller.
     public var detail: String
     /// The places of the errors, if there are any; at most ``ErrorBounds/perProblem``.
     public var errors: [ProblemDetail]
-    /// The number of errors that were found and that ``errors`` does not list.
+    /// The number of further errors, which ``errors`` does not list.
     public var omittedErrors = 0
     /// For `sequence_gap`: the watermark that the server has stored.
     public var expected: Int64?
@@ -16,9 +16,7 @@ public struct Problem: Error, Sendable, Hashable {
     public var snapshot: String?
     /// The conflicting entity as JSON, if the caller may see it.
     public var current: [UInt8]?
-    /// Whether ``current`` lacks its document.
-    ///
-    /// If it does, another mutation of the same push stores the document.
+    /// Whether ``current`` lacks its document, because another mutation of the same push stores this document.
     public var isCurrentOmitted = false
     /// The number of seconds after which to retry, for the `Retry-After` header.
     public var retryAfter: Int?
@@ -32,14 +30,14 @@ public struct Problem: Error, Sendable, Hashable {
         omittedErrors = errors.count - self.errors.count
     }
 
-    /// A problem about one place in the body.
+    /// Creates a problem about one place in the body.
     public init(_ code: ProblemCode, pointer: String, rule: String, _ detail: String) {
         self.init(code, detail, errors: [ProblemDetail(pointer: pointer, rule: rule, detail: detail)])
     }
 }
 
 extension Problem {
-    /// Writes the problem. `requestID` belongs to answers, not to stored problems.
+    /// Writes the problem. `requestID` is nil for stored problems.
     public func write(to writer: inout JSONWriter, requestID: String? = nil, status: Int? = nil) {
         writer.beginObject()
         writer.member("type", "urn:sluice:problem:" + code.rawValue)
@@ -87,7 +85,7 @@ extension Problem {
         return Problem(.validationFailed, pointer: pointer, rule: Rule.deviceLimit, detail)
     }
 
-    /// The problem while a gateway of an older version runs, which does not have a feature and would undo its effect.
+    /// The problem while a gateway of an older version runs that does not have a feature and would undo its effects.
     ///
     /// Repeating the request does not help, because an operator must first update that gateway.
     public static func oldGateway(without feature: String, pointer: String = "", rule: String) -> Problem {
@@ -96,11 +94,11 @@ extension Problem {
         return Problem(.validationFailed, pointer: pointer, rule: rule, detail)
     }
 
-    /// The problem of a client id without a type that entities of several types have.
+    /// The problem of a client id that entities of several types have, and whose type is not given.
     ///
     /// - Parameters:
-    ///   - name: the client's name of the entity.
-    ///   - pointer: its place in the request; nil if it is not in the request.
+    ///   - name: the client's id of the entity, as a text.
+    ///   - pointer: the JSON Pointer to the id in the request; nil if the id is not in the request.
     static func ambiguous(_ name: String, _ types: some Sequence<String>, at pointer: String? = nil) -> Problem {
         let types = Set(types).sorted().joined(separator: "' and '")
         let detail = "\(name) exists in '\(types)'; use the server id instead"
@@ -113,7 +111,7 @@ extension Problem {
 public struct ProblemDetail: Sendable, Hashable {
     /// The RFC 6901 pointer into the request body. A long pointer is truncated and ends with "…" (``ErrorBounds``).
     @Exact public var pointer: String
-    /// The broken rule, by its name in docs/spec if it has one.
+    /// The broken rule. If it is in docs/spec, this is its name there.
     @Exact public var rule: String
     /// The error, and how to fix it.
     public var detail: String
@@ -134,7 +132,7 @@ extension Problem {
         return problem
     }
 
-    /// The gateway or the database is overloaded, while the database can be reached.
+    /// The gateway or the database is overloaded. The database can be reached.
     ///
     /// - Parameter detail: the overloaded part; "; try again" is appended.
     public static func overloaded(_ detail: String) -> Problem {
@@ -161,7 +159,7 @@ extension Problem {
 
 /// Bounds on the errors that a problem lists, and on the names that they quote.
 ///
-/// The errors of a request quote its members, so without a bound an answer would be many times as large as its request.
+/// Errors quote members of the request, so without bounds an answer could be many times as large as its request.
 public enum ErrorBounds {
     /// The maximum number of errors in a problem about one entry.
     public static let perEntry = 20
@@ -178,7 +176,7 @@ public enum ErrorBounds {
     public static let detail = 1_024
     public static let problemDetail = 4_096
 
-    /// Ends a text that was cut.
+    /// The end of a text that was cut.
     static let mark = "…"
 
     /// The beginning of a text that is longer than `limit` bytes, followed by a mark.

@@ -107,7 +107,7 @@ public enum ProblemCode: String, Sendable, Hashable, CaseIterable {
     }
 }
 
-/// Names of rules; rules in docs/spec have the same spelling here.
+/// The names of rules. Rules of docs/spec have the same names as there.
 public enum Rule {
     /// Specification 001 (docs/spec): a known operation or its HTTP verb.
     public static let operation = "operation_must_be_valid_verb"
@@ -130,33 +130,33 @@ public enum Rule {
     public static let unknownMember = "member_unknown"
     /// A member that occurs twice.
     public static let duplicateMember = "member_duplicate"
-    /// A member of another JSON type or name.
+    /// A member with another JSON type or another name than required.
     public static let memberType = "member_type"
     /// A number, text or list outside its bounds.
     public static let range = "member_range"
     /// Not a UUID.
     public static let uuid = "uuid_format"
-    /// Not an id as a server gives it.
+    /// Not a valid permanent id.
     public static let serverID = "server_id_format"
     /// Not an RFC 3339 date-time.
     public static let timestamp = "timestamp_rfc3339"
-    /// The user has as many devices as registration may create.
+    /// The user already has the maximum number of devices.
     public static let deviceLimit = "device_limit"
-    /// A header that a mutation may not carry.
+    /// A header that a mutation must not have.
     public static let header = "header_not_allowed"
-    /// An entity that no client created, or two names that do not refer to the same entity.
+    /// An entity that no client created, or two ids that do not belong to the same entity.
     public static let entityReference = "entity_reference_must_exist"
     /// A reference to an entity that was deleted (product rule 24).
     public static let deletedTarget = "entity_reference_must_not_be_deleted"
-    /// A deletion of an entity to which others refer.
+    /// A deletion of an entity to which other entities refer.
     public static let referredTo = "entity_must_not_be_referred_to"
     /// Users have their own data keys, but there is no master key.
     public static let needsMasterKey = "master_key_required"
     /// A write without a grant of the role `write`.
     public static let channelRole = "channel_role_must_be_write"
-    /// More channels than an entity may be in, or a user may hold.
+    /// More channels than an entity may be in, or than a user may hold.
     public static let channelLimit = "channel_limit"
-    /// A text that is no template or no channel.
+    /// A text that is not a valid template or channel name.
     public static let channelName = "channel_name"
     /// A user who was erased.
     public static let owner = "owner_must_not_be_erased"

@@ -3,11 +3,11 @@ public import JSONText
 
 /// A permanent id as the server gave it: a string of up to 200 bytes or an integer.
 ///
-/// Its JSON kind is kept (product rule "server ids": a string stays a string, a number a number).
+/// Its JSON kind is kept: a string is always written as a string, and a number as a number.
 public struct ServerID: Sendable, Hashable {
     public static let maximumBytes = 200
 
-    /// The text: a UUID in lower case, the digits of an integer, or the string.
+    /// A UUID in lower case, the digits of an integer, or another string.
     @Exact public private(set) var text: String
     /// Whether the id is a number in JSON.
     public let isInteger: Bool
@@ -18,7 +18,7 @@ public struct ServerID: Sendable, Hashable {
         self.isInteger = isInteger
     }
 
-    /// Creates an id from a UUID that the gateway made.
+    /// Creates an id from a UUID that the gateway generated.
     public init(_ uuid: UUID) {
         self.init(text: uuid.lowercased, isInteger: false)
     }
@@ -32,7 +32,7 @@ public struct ServerID: Sendable, Hashable {
     /// A valid id is an integer, or a string, of 1 to 200 bytes without control characters. UUIDs become lower case.
     ///
     /// Integers beyond 64 bits keep their digits. They must be written without fraction and exponent, because a program
-    /// that writes a fraction or an exponent has rounded the number.
+    /// that writes such a large number with a fraction or an exponent may have rounded it.
     public init?(json value: JSONValue) {
         if let integer = value.int64 {
             self.init(integer)
@@ -61,7 +61,7 @@ public struct ServerID: Sendable, Hashable {
         isInteger ? nil : UUID(parsing: text)
     }
 
-    /// Replaces a client id in a document.
+    /// The JSON value that replaces a client id in a document.
     public var replacement: JSONReplacement {
         if isInteger, let integer = Int64(text) { return .integer(integer) }
         return isInteger && ServerID.isInteger(text) ? .digits(text) : .string(text)

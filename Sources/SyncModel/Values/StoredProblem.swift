@@ -2,7 +2,7 @@ import JSONText
 
 /// The parts of a stored problem object that operators' lists contain.
 ///
-/// They exclude texts by the mutation's user and by the upstream.
+/// They do not include texts of the mutation's user and of the upstream.
 public struct StoredProblem: Sendable, Hashable {
     /// A ``ProblemCode``, or a code of another version; nil if missing.
     @Exact public private(set) var code: String?
@@ -16,24 +16,24 @@ public struct StoredProblem: Sendable, Hashable {
         detail = root.flatMap { RedactedProblem(of: $0).detail }
     }
 
-    /// A stored problem without texts by the mutation's user and by the upstream.
+    /// A stored problem without the texts of the mutation's user and of the upstream.
     ///
     /// Nil if the problem cannot be read.
     static func redacted(_ json: [UInt8]) -> [UInt8]? {
         root(json).flatMap { RedactedProblem(of: $0).json }
     }
 
-    /// Parses a problem, in which the entity of a conflict is nested deeper than in a request.
+    /// Parses a problem with wide limits, because a conflict's entity may be nested deeper than a request permits.
     private static func root(_ json: [UInt8]) -> JSONValue? {
         (try? JSONTree(parsing: json, limits: .widest))?.root
     }
 }
 
-/// Renders a stored problem without texts by the mutation's user and by the upstream.
+/// Renders a stored problem without the texts of the mutation's user and of the upstream.
 ///
 /// It omits the address of a redirect, which usually is the address of the request. It also omits the names of payload
-/// members in pointers, and the conflicting entity. The row contains all these parts. The user's own devices see them;
-/// operators do not.
+/// members in pointers, and the conflicting entity. The stored row contains all of these parts, and the user's own
+/// devices get them.
 struct RedactedProblem {
     private static let payload = Array("/payload".utf8)
     private static let slash = UInt8(ascii: "/")
@@ -41,7 +41,7 @@ struct RedactedProblem {
     private let problem: JSONValue
     /// Pointers into the payload, which the problem's sentences quote.
     ///
-    /// The longest pointer is first, because a pointer may begin with another pointer.
+    /// The longest pointer is first, because a pointer can be the beginning of another pointer.
     private let pointers: [String]
 
     init(of problem: JSONValue) {
@@ -54,7 +54,7 @@ struct RedactedProblem {
     /// The problem's detail, redacted; nil if it is missing.
     var detail: String? { problem["detail"]?.string.map(sentence) }
 
-    /// The problem with all its other members; nil if it is not an object.
+    /// The redacted problem with its other members; nil if it is not an object.
     var json: [UInt8]? {
         guard let members = problem.members else { return nil }
         return JSONWriter.object { writer in

@@ -1,6 +1,6 @@
 import JSONText
 
-/// A moment, to the microsecond, as in PostgreSQL's `timestamptz`.
+/// A point in time with microseconds, as in PostgreSQL's `timestamptz`.
 ///
 /// Foundation's formatters cost tens of microseconds on Linux, so this type reads and writes RFC 3339 itself.
 public struct Timestamp: Sendable, Hashable, Comparable {
@@ -11,7 +11,7 @@ public struct Timestamp: Sendable, Hashable, Comparable {
         self.microseconds = microseconds
     }
 
-    /// Whole seconds since the Unix epoch, rounded down.
+    /// Seconds since the Unix epoch, rounded down.
     public var seconds: Int64 {
         microseconds >= 0 ? microseconds / 1_000_000 : (microseconds - 999_999) / 1_000_000
     }
@@ -74,7 +74,7 @@ extension Timestamp {
         guard reader.isAtEnd else { return nil }
         let days = Timestamp.daysSinceEpoch(year: year, month: month, day: day)
         let seconds = days * 86_400 + hour * 3_600 + minute * 60 + second - offsetMinutes * 60
-        // with its offset, the time may be in a year that cannot be written
+        // because of its offset, the time may be in a year that cannot be written
         guard (Timestamp.firstSecond...Timestamp.lastSecond).contains(seconds) else { return nil }
         self.init(microseconds: Int64(seconds) * 1_000_000 + Int64(micros))
     }
@@ -84,7 +84,7 @@ extension Timestamp {
     /// 9999-12-31T23:59:59Z.
     private static let lastSecond = (daysSinceEpoch(year: 9_999, month: 12, day: 31) + 1) * 86_400 - 1
 
-    /// RFC 3339 in UTC with milliseconds, as in every answer.
+    /// The time in RFC 3339, in UTC with milliseconds, as in every answer.
     ///
     /// For example `2026-11-20T07:00:00.000Z`.
     public var rfc3339: String {
@@ -178,7 +178,7 @@ private struct DigitReader {
         return value
     }
 
-    /// One or more digits after the point, as microseconds.
+    /// Reads one or more digits after the decimal point, as microseconds.
     mutating func fraction() -> Int? {
         var value = 0
         var count = 0
@@ -201,7 +201,7 @@ private struct DigitReader {
 }
 
 extension Duration {
-    /// The total in nanoseconds, the unit of timers of swift-metrics.
+    /// The duration in nanoseconds, the unit of swift-metrics' timers.
     public var nanoseconds: Int64 {
         let (seconds, attoseconds) = components
         return seconds * 1_000_000_000 + attoseconds / 1_000_000_000

@@ -2,7 +2,7 @@ public import FoundationEssentials
 
 /// A request's position in a distributed trace.
 ///
-/// The `traceparent` header of W3C Trace Context, version 00.
+/// It is written as the `traceparent` header of W3C Trace Context, version 00.
 public struct TraceContext: Sendable, Hashable {
     /// The whole trace's id; never all zero.
     public let traceID: UInt128
@@ -16,7 +16,7 @@ public struct TraceContext: Sendable, Hashable {
         self.init(traceID: Self.randomID(), spanID: Self.randomID(), isSampled: sampled)
     }
 
-    /// The trace of an action that no caller traces.
+    /// The trace of an action that has no trace from a caller.
     ///
     /// The trace id is the action's own id, so that the trace can be found from the action and vice versa. The trace is
     /// not sampled. The same id always produces the same trace context.
@@ -24,7 +24,7 @@ public struct TraceContext: Sendable, Hashable {
         let bytes = withUnsafeBytes(of: id.uuid) { Array($0) }
         let traceID = bytes.reduce(UInt128(0)) { $0 << 8 | UInt128($1) }
         let spanID = UInt64(truncatingIfNeeded: traceID)
-        // ids of zeros only are forbidden
+        // ids that consist of zeros are not allowed
         self.init(
             traceID: traceID == 0 ? .max : traceID,
             spanID: spanID == 0 ? .max : spanID,
@@ -34,11 +34,11 @@ public struct TraceContext: Sendable, Hashable {
 
     /// Reads a `traceparent` header.
     ///
-    /// It is as strict as the specification: lower-case hexadecimal only, no zero ids, version `ff` invalid. From a
-    /// header with a version above 00, it reads the part that version 00 defines, which may be followed by a further
-    /// `-`.
+    /// As in the specification, hexadecimal digits must be in lower case, ids must not be zero, and version `ff` is
+    /// invalid. If the version is above 00, only the part that version 00 defines is read. A `-` and further text may
+    /// follow this part.
     ///
-    /// - Returns: nil for an invalid header; start a new trace in this case, as without a header.
+    /// - Returns: nil for an invalid header; in this case, start a new trace, as without a header.
     public init?(traceparent: String) {
         var text = traceparent
         guard let parsed = text.withUTF8({ Self.parse(UnsafeRawBufferPointer($0)) }) else { return nil }
@@ -51,9 +51,9 @@ public struct TraceContext: Sendable, Hashable {
         self.isSampled = isSampled
     }
 
-    /// A span of the same trace, with a random id, for a request that this span causes.
+    /// A new span of the same trace, with a random id, for a request that this span causes.
     ///
-    /// - Parameter sampled: whether the span is recorded; nil if this follows its parent.
+    /// - Parameter sampled: whether the span is recorded; nil if this depends on the parent.
     public func child(sampled: Bool? = nil) -> TraceContext {
         TraceContext(traceID: traceID, spanID: Self.randomID(), isSampled: sampled ?? isSampled)
     }
@@ -84,7 +84,7 @@ public struct TraceContext: Sendable, Hashable {
         return String(decoding: bytes, as: UTF8.self)
     }
 
-    /// `00-` trace id `-` span id `-` flags.
+    /// The length of `00-` trace id `-` span id `-` flags.
     private static let length = 55
 
     private static func parse(_ bytes: UnsafeRawBufferPointer) -> TraceContext? {

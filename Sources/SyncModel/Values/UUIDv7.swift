@@ -3,7 +3,7 @@ public import FoundationEssentials
 import Glibc
 import Synchronization
 
-/// Makes time-ordered UUIDs (RFC 9562, version 7).
+/// Generates time-ordered UUIDs (RFC 9562, version 7).
 ///
 /// They consist of 48 bits of milliseconds, followed by 74 random bits.
 public final class UUIDv7Generator: Sendable {
@@ -16,7 +16,7 @@ public final class UUIDv7Generator: Sendable {
         return Self.assemble(UInt64(max(0, now.microseconds / 1_000)), high, low)
     }
 
-    /// The smallest id of a moment's millisecond; ids made in earlier milliseconds are smaller.
+    /// The smallest id of a time's millisecond. Ids of earlier milliseconds are smaller.
     public static func least(at moment: Timestamp) -> UUID {
         assemble(UInt64(max(0, moment.microseconds / 1_000)), 0, 0)
     }
@@ -35,10 +35,10 @@ public final class UUIDv7Generator: Sendable {
     }
 }
 
-/// Makes UUIDs of version 7, each greater than all previous ones.
+/// Generates UUIDs of version 7, each greater than all previous UUIDs.
 ///
 /// It uses RFC 9562, 6.2, method 2. The order is also correct within a millisecond, and after the clock went back
-/// slightly. Use it for ids that order events. Note that an id can be guessed from another id.
+/// slightly. Use it for ids that determine an order. Note that an id can be guessed from another id.
 public final class OrderedUUIDs: Sendable {
     /// The number of milliseconds that the clock may go back before the order begins again.
     private static let timeout: Int64 = 10_000
@@ -62,7 +62,7 @@ public final class OrderedUUIDs: Sendable {
     }
 }
 
-/// Makes random UUIDs (RFC 9562, version 4).
+/// Generates random UUIDs (RFC 9562, version 4).
 ///
 /// Foundation would open and close the system's random source for each UUID.
 public final class UUIDv4Generator: Sendable {
@@ -90,7 +90,7 @@ extension UUID {
     }
 }
 
-/// Makes random UUIDs of version 8 (RFC 9562, 5.8).
+/// Generates random UUIDs of version 8 (RFC 9562, 5.8).
 ///
 /// The gateway gives these UUIDs to users whom an identity provider identifies by a text. The version distinguishes the
 /// UUIDs from ids that other systems created.
@@ -108,7 +108,7 @@ public final class UUIDv8Generator: Sendable {
 }
 
 extension UUID {
-    /// Whether the id may come from ``UUIDv8Generator``.
+    /// Whether ``UUIDv8Generator`` may have generated the id.
     public var isVersion8: Bool { uuid.6 >> 4 == 8 }
 }
 
@@ -118,7 +118,7 @@ extension UUID {
         var bytes = withUnsafeBytes(of: uuid) { Array($0) }
         for index in bytes.indices.reversed() {
             bytes[index] &+= 1
-            // without a carry, the increment is complete
+            // if the byte did not overflow, the increment is complete
             if bytes[index] != 0 {
                 return bytes.withUnsafeBytes { UUID(uuid: $0.loadUnaligned(as: uuid_t.self)) }
             }
@@ -128,7 +128,7 @@ extension UUID {
 }
 
 extension [UInt8] {
-    /// Adds the 16 bytes of an id.
+    /// Appends the 16 bytes of an id.
     mutating func append(_ id: UUID) {
         Swift.withUnsafeBytes(of: id.uuid) { append(contentsOf: $0) }
     }
@@ -136,7 +136,7 @@ extension [UInt8] {
 
 /// Random words from the system.
 ///
-/// They are read several hundred at a time, because each read is a system call.
+/// Each read gets several hundred words, because it is a system call.
 final class RandomBytePool: Sendable {
     private static let refill = 512
     /// Words that were drawn and not used yet.
@@ -166,7 +166,7 @@ extension SystemRandomNumberGenerator {
             // getentropy returns at most 256 bytes
             let part = min(256, bytes.count - filled)
             guard let start = bytes.baseAddress, getentropy(start + filled, part) == 0 else {
-                // this case was not seen in practice; the slower way gives the same result
+                // getentropy has not failed in practice; if it fails, this slower way gives random bytes, too
                 for index in filled..<bytes.count { bytes[index] = UInt8(truncatingIfNeeded: next()) }
                 return
             }

@@ -6,8 +6,9 @@ import Logging
 /// It has the members `time` (RFC 3339, UTC, milliseconds), `level`, `message` and `logger`, and one member for each
 /// metadata key.
 ///
-/// Numbers and booleans given as `.stringConvertible` become JSON numbers and booleans; dictionaries and arrays keep
-/// their shape. If a metadata key equals one of the four names above, an underscore is appended to it.
+/// Numbers and booleans that are given as `.stringConvertible` become JSON numbers and booleans. Dictionaries and
+/// arrays become JSON objects and arrays. If a metadata key equals one of the four names above, an underscore is
+/// appended to the key.
 struct JSONLogLine {
     private static let reserved: [String] = ["time", "level", "message", "logger"]
 
@@ -102,9 +103,9 @@ struct JSONLogLine {
 
 // MARK: - TextLogLine
 
-/// A line for a person: time (UTC), level, message, `key=value`.
+/// A log line for a person: time (UTC), level, message and `key=value` pairs.
 ///
-/// Control characters are escaped everywhere, because a text from a client must neither forge a line nor control the
+/// Control characters are escaped everywhere, so that a text from a client can neither forge a line nor control the
 /// terminal.
 struct TextLogLine {
     private(set) var bytes: [UInt8] = []
@@ -130,7 +131,7 @@ struct TextLogLine {
         bytes.append(contentsOf: (colours ? "\u{1B}[\(colour)m\(name)\u{1B}[0m" : name).utf8)
     }
 
-    /// The level's name in five characters, so that messages are aligned, and the number of an ANSI colour.
+    /// The level's name in five characters, so that messages are aligned, and the number of its ANSI color.
     private static func presentation(of level: Logger.Level) -> (name: String, colour: Int) {
         switch level {
         case .trace: ("TRACE", 90)
@@ -154,7 +155,7 @@ struct TextLogLine {
         }
     }
 
-    /// Appends a text, in which C0 and C1 controls and DEL become `\n`, `\t` or `\u{…}`.
+    /// Appends a text, in which C0 and C1 control characters and DEL are replaced by `\n`, `\t` or `\u{…}`.
     private mutating func append(_ text: String, quotes: Bool = false) {
         for scalar in text.unicodeScalars {
             switch scalar {
@@ -172,8 +173,9 @@ struct TextLogLine {
 
 // MARK: - LogTime
 
-/// A moment in the form of log lines. It is formatted here, because a formatter object costs more than the rest of the
-/// line.
+/// A time in the form of log lines.
+///
+/// It is formatted here, because a formatter object costs more than the rest of the line.
 struct LogTime {
     /// The milliseconds since 1970, in UTC.
     let milliseconds: Int64
@@ -184,7 +186,7 @@ struct LogTime {
         return LogTime(milliseconds: Int64(time.tv_sec) * 1_000 + Int64(time.tv_nsec) / 1_000_000)
     }
 
-    /// Appends `2026-11-20T07:00:00.000Z` (RFC 3339), for the years 0 to 9999.
+    /// Appends `2026-11-20T07:00:00.000Z` (RFC 3339), for years from 0 to 9999.
     ///
     /// Text lines have a space between date and time.
     func append(separator: UInt8 = UInt8(ascii: "T"), zone: Bool = true, to bytes: inout [UInt8]) {
@@ -208,7 +210,8 @@ struct LogTime {
 
     /// The proleptic Gregorian date.
     ///
-    /// It is computed with eras of 400 years that begin on 1 March, so that leap days are the last days of a year.
+    /// It is computed with years that begin on 1 March, so that a leap day is the last day of its year, and with eras
+    /// of 400 such years.
     private static func civil(fromDays days: Int64) -> (year: Int64, month: Int64, day: Int64) {
         let (era, dayOfEra) = (days + 719_468).quotientAndRemainder(flooredBy: 146_097)
         let yearOfEra = (dayOfEra - dayOfEra / 1_460 + dayOfEra / 36_524 - dayOfEra / 146_096) / 365
@@ -230,7 +233,7 @@ struct LogTime {
 }
 
 extension Int64 {
-    /// Division that rounds towards minus infinity, so that moments before 1970 are on the right day.
+    /// Divides and rounds towards minus infinity, so that times before 1970 are on the right day.
     fileprivate func quotientAndRemainder(flooredBy divisor: Int64) -> (Int64, Int64) {
         let (quotient, remainder) = quotientAndRemainder(dividingBy: divisor)
         return remainder < 0 ? (quotient - 1, remainder + divisor) : (quotient, remainder)

@@ -15,7 +15,7 @@ package struct LineLogHandler: LogHandler {
 
     /// - Parameters:
     ///   - label: the logger's label.
-    ///   - colours: whether to colour the level of a text line; nil decides by the terminal.
+    ///   - colours: whether the level of a text line is colored; nil if the terminal decides.
     package init(
         _ label: String,
         _ format: LogFormat,
@@ -48,9 +48,9 @@ package struct LineLogHandler: LogHandler {
 
 /// Writes whole lines to a file descriptor.
 ///
-/// Lines are not buffered, and each is one write(2). For this reason, a crash loses no lines, and log collectors never
-/// read half a line. The lock prevents lines of two threads from being mixed where the kernel does not prevent it: in
-/// pipes, for lines above 4 KiB.
+/// Lines are not buffered, and each is one write(2). So a crash loses no lines, and log collectors never read half a
+/// line. The lock prevents lines of two threads from being mixed. In pipes, the kernel prevents this only for lines up
+/// to 4 KiB.
 package final class LineWriter: Sendable {
     package static let standardOutput = LineWriter(fileDescriptor: 1)
 
@@ -68,11 +68,11 @@ package final class LineWriter: Sendable {
         descriptor.withLock { isatty($0) == 1 }
     }
 
-    /// Whether to use colours: only on a terminal, and unless `NO_COLOR` is set.
+    /// Whether lines have colors: on a terminal, unless `NO_COLOR` is set.
     var showsColours: Bool { isTerminal && getenv("NO_COLOR") == nil }
 
     /// Writes the bytes, which end with a line feed. Bytes that the descriptor refuses are dropped, because a gateway
-    /// must not stop for a full disk or a closed pipe.
+    /// must not stop because of a full disk or a closed pipe.
     func write(_ line: [UInt8]) {
         descriptor.withLock { descriptor in
             line.withUnsafeBytes { bytes in

@@ -2,10 +2,10 @@ package import Logging
 
 /// The request for which a task works.
 ///
-/// All log lines of the task contain the request's ids, including the lines of code that does not know the request. For
+/// All log lines of the task contain the request's ids, even those of code to which the request is not passed. For
 /// example, a line about a refused SQL statement can be found by the id that the client received.
 package struct LogContext: Sendable {
-    /// The current task's request; nil for work that belongs to no request.
+    /// The current task's request; nil for work that does not belong to a request.
     @TaskLocal package static var current: LogContext?
 
     private let requestID: String
@@ -19,7 +19,7 @@ package struct LogContext: Sendable {
         self.traceID = traceID
     }
 
-    /// Adds the ids to a line's own metadata.
+    /// Adds the ids to the metadata of a line.
     package static let provider = Logger.MetadataProvider {
         guard let current else { return [:] }
         var metadata: Logger.Metadata = [LogKeys.requestID: .string(current.requestID)]
@@ -28,10 +28,10 @@ package struct LogContext: Sendable {
     }
 }
 
-/// The metadata keys of log lines, in one place.
+/// The metadata keys of all log lines.
 ///
-/// A search for a key finds every line that contains it. The message is constant text; variable parts are metadata
-/// under one of these keys.
+/// A search for a key finds every line that contains it. The message of a line is constant text. Variable parts are
+/// metadata under one of these keys.
 package enum LogKeys {
     /// The request's id, as in `X-Request-ID`.
     package static let requestID = "request_id"
@@ -40,7 +40,7 @@ package enum LogKeys {
     /// The organization's UUID.
     package static let organization = "organization"
     package static let method = "method"
-    /// The route's template, `/v1/mutations/{id}`; never the requested path.
+    /// The route's template, such as `/v1/mutations/{id}`, never the requested path.
     package static let route = "route"
     package static let status = "status"
     package static let durationMS = "duration_ms"
@@ -60,8 +60,8 @@ package enum LogKeys {
 extension LogEvent {
     /// All metadata of a line, sorted by key.
     ///
-    /// Values of the call take precedence over values of the logger, which take precedence over values of the provider.
-    /// An error that is passed as the line's error is under ``LogKeys/error``.
+    /// Values of the call take precedence over values of the logger, and these over values of the provider. The line's
+    /// error is under ``LogKeys/error``.
     func metadata(
         over loggers: Logger.Metadata,
         provider: Logger.MetadataProvider?

@@ -1,7 +1,7 @@
 import CoreMetrics
 import Synchronization
 
-/// The memory of a series, shared by all callers with the same name and labels.
+/// The memory of a series, which all callers with the same name and labels share.
 protocol MetricCell: AnyObject, Sendable {
     static var kind: MetricKind { get }
 
@@ -10,7 +10,7 @@ protocol MetricCell: AnyObject, Sendable {
     func append(_ name: String, labels: LabelSet, to bytes: inout [UInt8])
 }
 
-/// The value of one counter series. Lock-free.
+/// The value of one counter series. It uses no lock.
 ///
 /// Whole and fractional increments are stored separately, so a counter of events stays exact beyond 2^53.
 final class CounterCell: MetricCell, CounterHandler, FloatingPointCounterHandler {
@@ -35,7 +35,7 @@ final class CounterCell: MetricCell, CounterHandler, FloatingPointCounterHandler
 
     func reset() { set(0) }
 
-    /// Sets a total that is counted elsewhere (the kernel, a pool).
+    /// Sets the total to a value that other code counts, such as the kernel or a pool.
     ///
     /// It is copied at scrape time.
     func set(_ total: Double) {
@@ -55,7 +55,7 @@ final class CounterCell: MetricCell, CounterHandler, FloatingPointCounterHandler
     }
 }
 
-/// The value of one gauge series. Lock-free.
+/// The value of one gauge series. It uses no lock.
 final class GaugeCell: MetricCell, MeterHandler, RecorderHandler {
     static let kind = MetricKind.gauge
 
@@ -80,8 +80,8 @@ final class GaugeCell: MetricCell, MeterHandler, RecorderHandler {
 
 /// The buckets of one histogram series.
 ///
-/// It uses a lock, held for one addition, instead of an atomic per bucket, so that a scrape reads buckets, count and
-/// sum of the same moment.
+/// It uses a lock, held for one addition, instead of an atomic for each bucket. So a scrape reads buckets, count and
+/// sum as of the same time.
 final class HistogramCell: MetricCell, RecorderHandler, TimerHandler {
     static let kind = MetricKind.histogram
 
@@ -90,7 +90,7 @@ final class HistogramCell: MetricCell, RecorderHandler, TimerHandler {
         var sum = 0.0
     }
 
-    /// Upper bounds, inclusive and ascending; the last bucket has no bound.
+    /// The upper bounds, inclusive and ascending. The last bucket has no upper bound.
     private let bounds: [Double]
     private let tally: Mutex<Tally>
 
@@ -103,7 +103,7 @@ final class HistogramCell: MetricCell, RecorderHandler, TimerHandler {
 
     /// Records a value.
     ///
-    /// Not-a-number is ignored, because it would make the sum useless until the process ends.
+    /// NaN is ignored, because it would make the sum useless until the process ends.
     func record(_ value: Double) {
         guard !value.isNaN else { return }
         let bucket = bucket(of: value)
@@ -135,7 +135,7 @@ final class HistogramCell: MetricCell, RecorderHandler, TimerHandler {
         PrometheusText.appendSample(name, suffix: "_count", labels: labels, value: String(total), to: &bytes)
     }
 
-    /// The first bucket whose bound is not less than the value.
+    /// Returns the first bucket whose bound is not less than the value.
     private func bucket(of value: Double) -> Int {
         var low = 0
         var high = bounds.count
@@ -147,7 +147,7 @@ final class HistogramCell: MetricCell, RecorderHandler, TimerHandler {
     }
 }
 
-/// Bounds for histograms. There are only a few bounds in each list, because a histogram needs one series per bound.
+/// Bounds for histograms. Each list has only a few bounds, because a histogram needs a series for each bound.
 package enum MetricBuckets {
     /// Bounds in seconds, for waits on a network or a database: 1 ms to 10 s.
     package static let seconds: [Double] = [
@@ -159,18 +159,18 @@ package enum MetricBuckets {
         0.01, 0.05, 0.1, 0.5, 1, 5, 15, 60, 300, 900, 3_600, 14_400, 43_200, 86_400,
     ]
 
-    /// Sizes of groups: 1 to 2,000.
+    /// Bounds for the sizes of groups: 1 to 2,000.
     package static let counts: [Double] = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000]
 
-    /// Sizes in bytes: 256 to 4 Mi.
+    /// Bounds for sizes in bytes: 256 B to 4 MiB.
     package static let bytes: [Double] = [256, 1_024, 4_096, 16_384, 65_536, 262_144, 1_048_576, 4_194_304]
 }
 
 extension Atomic where Value == UInt64 {
-    /// Replaces the floating-point number whose bits are stored here.
+    /// Replaces the floating-point number whose bits this atomic contains.
     ///
-    /// The new value is the result of `change`. Compared by bits, so a NaN in the cell does not make the exchange fail
-    /// permanently.
+    /// The new value is the result of `change`. The exchange compares bits, so that it does not fail forever if the
+    /// cell contains NaN.
     func update(_ change: (Double) -> Double) {
         var current = load(ordering: .relaxed)
         while true {

@@ -6,9 +6,9 @@ struct MetricFamily {
     var buckets: [Double] = []
     private(set) var series: [LabelSet: any MetricCell] = [:]
 
-    /// The cell for these labels, created on first use.
+    /// Returns the cell for these labels, which is created on first use.
     ///
-    /// Beyond the limit, it is the cell of the overflow series. Nil if the metric has another kind than the cell.
+    /// Beyond the limit, it is the cell of the overflow series. Nil if the metric has another kind.
     mutating func cell<Cell: MetricCell>(for labels: LabelSet, limit: Int) -> (cell: Cell, isOverflow: Bool)? {
         guard kind == Cell.kind else { return nil }
         let isOverflow = series[labels] == nil && series.count >= limit
@@ -21,7 +21,7 @@ struct MetricFamily {
     /// Uses an existing counter as the series without labels.
     mutating func adopt(_ counter: CounterCell) { series[LabelSet([])] = counter }
 
-    /// Replaces all series of the gauge by these, at most `limit`.
+    /// Replaces all series of the gauge by the given values, at most `limit` of them.
     mutating func replaceGauges(_ values: [(labels: LabelSet, value: Double)], limit: Int) {
         series = [:]
         for (labels, value) in values.prefix(limit) {
@@ -43,16 +43,15 @@ package enum MetricKind: String, Sendable {
     case counter
     /// A number that can increase and decrease.
     case gauge
-    /// The number of observations up to each of a list of bounds, with count and sum.
-    ///
-    /// The bounds are fixed.
+    /// For each of several fixed bounds, the number of observations up to this bound. The count and the sum of all
+    /// observations are included.
     case histogram
 }
 
-/// The labels of one series, as in the braces of a sample.
+/// The labels of one series, as they are written between the braces of a sample.
 ///
-/// For example `method="GET",status="200"`. The labels are sorted by name, so the same labels in another order are the
-/// same series. The text is escaped once, when the series is created, and not at each scrape.
+/// For example `method="GET",status="200"`. The labels are sorted by name, so label sets that differ only in the order
+/// are the same series. The text is escaped once, when the series is created, and not at each scrape.
 struct LabelSet: Hashable, Sendable {
     let text: String
 
@@ -80,23 +79,23 @@ struct LabelSet: Hashable, Sendable {
         self.text = String(decoding: bytes, as: UTF8.self)
     }
 
-    /// The labels of the series that counts for all label sets beyond a metric's limit.
+    /// The labels of the series in which all label sets beyond a metric's limit are counted.
     static let overflow = LabelSet([("overflow", "true")])
 }
 
 /// The names that the exposition format allows, and the conversion of other names.
 ///
 /// Libraries name their metrics with dots (`http.server.requests`), which version 0.0.4 of the format does not allow.
-/// An invalid name is never an error, because the process must not fail because of it.
+/// An invalid name is never an error, because the process must not stop because of a name.
 enum MetricNames {
-    /// A valid metric name that resembles `text`: every other character becomes `_`.
+    /// A valid metric name that resembles `text`. Every character that is not allowed becomes `_`.
     ///
     /// `[a-zA-Z_:][a-zA-Z0-9_:]*`
     static func metric(_ text: String) -> String {
         sanitized(text, colons: true)
     }
 
-    /// The name under which a metric of this kind is exposed: counters end in `_total`.
+    /// The name under which a metric of this kind is exposed: the names of counters end in `_total`.
     static func exposed(_ text: String, as kind: MetricKind) -> String {
         let name = metric(text)
         return kind == .counter && !name.hasSuffix("_total") ? name + "_total" : name

@@ -1,7 +1,7 @@
 import Glibc
 
 extension PrometheusRegistry {
-    /// Adds the standard metrics of a process, read from the kernel at each scrape.
+    /// Adds the standard metrics of a process, which are read from the kernel at each scrape.
     ///
     /// Every Prometheus dashboard expects them: `process_cpu_seconds_total`, `process_resident_memory_bytes`,
     /// `process_start_time_seconds`, `process_open_fds` and `process_max_fds`. Metrics that cannot be read are omitted.
@@ -17,7 +17,7 @@ extension PrometheusRegistry {
 
 /// Values of this process from the kernel; nil if the kernel does not provide them.
 enum ProcessMetrics {
-    /// The CPU time in seconds. It is read from the process clock, because the ticks of /proc/self/stat are 10 ms.
+    /// The CPU time in seconds. It is read from the process clock, because a tick of /proc/self/stat is 10 ms.
     @Sendable static func cpuTime() -> Double? {
         var time = timespec()
         guard clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time) == 0 else { return nil }
@@ -34,7 +34,7 @@ enum ProcessMetrics {
 
     /// The start time of the process, in seconds since 1970.
     ///
-    /// It is the machine's boot time plus field 22 of /proc/self/stat, in ticks since boot.
+    /// It is the sum of the machine's boot time and of field 22 of /proc/self/stat, which is in ticks since boot.
     static func startTime() -> Double? {
         guard let stat = contents(of: "/proc/self/stat"), let boot = bootTime() else { return nil }
         // The second field is the program's name in parentheses, which may itself contain spaces and parentheses.

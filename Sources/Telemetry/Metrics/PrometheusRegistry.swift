@@ -4,11 +4,11 @@ import Synchronization
 /// All metrics of the process, and their text for a Prometheus server.
 ///
 /// The text is in exposition format 0.0.4. This backend exists because swift-prometheus is not among the packages that
-/// this repository uses, and the format is small. A handler is looked up under a lock. After that it counts without a
-/// lock (or, for histograms, with a private lock), so keep references to handlers.
+/// this repository uses, and the format is small. Looking up a handler takes a lock that all handlers share. A handler
+/// counts without this lock, so keep references to handlers.
 ///
-/// A metric has at most ``seriesLimit`` label sets. Further label sets count in one series labelled `overflow="true"`,
-/// and `sluice_metrics_dropped_series_total` counts how often that happened.
+/// A metric has at most ``seriesLimit`` label sets. Further label sets are counted in one series with the label
+/// `overflow="true"`, and `sluice_metrics_dropped_series_total` is the number of such look-ups.
 package final class PrometheusRegistry: Sendable {
     /// The `Content-Type` of ``render(into:)``.
     package static let contentType = "text/plain; version=0.0.4; charset=utf-8"
@@ -43,10 +43,10 @@ package final class PrometheusRegistry: Sendable {
         state.withLock { $0.families[name] = family }
     }
 
-    /// Describes a metric. Call it before the metric's first use; a later call has no effect on the output.
+    /// Describes a metric. Call it before the metric's first use. A later call has no effect on the output.
     ///
     /// - Parameters:
-    ///   - name: the exposed name, with `_total` or the unit at its end.
+    ///   - name: the exposed name, which ends with `_total` or the unit.
     ///   - kind: the metric's kind. If it is not nil, metrics of other kinds cannot use the name.
     ///   - help: one sentence for the reader of a dashboard.
     ///   - buckets: for histograms, the upper bounds. They are sorted, and duplicates and infinities are removed.
@@ -59,20 +59,20 @@ package final class PrometheusRegistry: Sendable {
 
     /// Runs `collect` at the start of every scrape, on the scraper's thread.
     ///
-    /// `collect` copies numbers that are counted elsewhere (a pool's size, the kernel's counters) with
+    /// `collect` copies numbers that other code counts (a pool's size, the kernel's counters) with
     /// ``setGauge(_:_:to:)`` and ``setCounter(_:_:to:)``. It must not wait.
     package func onScrape(_ collect: @escaping @Sendable (_ registry: PrometheusRegistry) -> Void) {
         state.withLock { $0.collectors.append(collect) }
     }
 
-    /// Sets a gauge by name. Only collectors call it; other code holds a `Gauge` or a `Meter`.
+    /// Sets a gauge by name. Call it only in collectors. Other code uses a `Gauge` or a `Meter`.
     package func setGauge(_ name: String, _ labels: [(String, String)] = [], to value: Double) {
         gauge(name, labels).set(value)
     }
 
-    /// Sets all series of a gauge together, and removes all others.
+    /// Sets all given series of a gauge at the same time, and removes all others.
     ///
-    /// It is intended for collectors whose labels change. If a metric of another kind has this name, nothing changes.
+    /// Use it in collectors whose labels change. If a metric of another kind has this name, nothing changes.
     package func setGauges(_ name: String, _ values: [(labels: [(String, String)], value: Double)]) {
         let series = values.map { (LabelSet($0.labels), $0.value) }
         let name = MetricNames.exposed(name, as: .gauge)
@@ -85,14 +85,14 @@ package final class PrometheusRegistry: Sendable {
         }
     }
 
-    /// Sets a counter to a total that is counted elsewhere; for collectors.
+    /// Sets a counter to a total that other code counts. Call it only in collectors.
     ///
     /// The total should never decrease while the process runs.
     package func setCounter(_ name: String, _ labels: [(String, String)] = [], to total: Double) {
         counter(name, labels).set(total)
     }
 
-    /// Adds a gauge that is set at every scrape. Nil keeps the previous value.
+    /// Adds a gauge that is set at every scrape. If `value` returns nil, the previous value is kept.
     package func addGauge(_ name: String, _ help: String, _ value: @escaping @Sendable () -> Double?) {
         describe(name, kind: .gauge, help: help)
         onScrape { registry in value().map { registry.setGauge(name, to: $0) } }
@@ -113,9 +113,9 @@ package final class PrometheusRegistry: Sendable {
         }
     }
 
-    /// Adds a counter that is set at every scrape to a total that is counted elsewhere.
+    /// Adds a counter that is set at every scrape to a total that other code counts.
     ///
-    /// Nil keeps the previous total.
+    /// If `total` returns nil, the previous total is kept.
     package func addCounter(_ name: String, _ help: String, _ total: @escaping @Sendable () -> Double?) {
         describe(name, kind: .counter, help: help)
         onScrape { registry in total().map { registry.setCounter(name, to: $0) } }
@@ -140,8 +140,8 @@ package final class PrometheusRegistry: Sendable {
 
     /// Returns the cell of a series. Only this method creates series.
     ///
-    /// If a metric of another kind has the name, the new cell counts but is not exposed, because two kinds under one
-    /// name would make the whole page unreadable.
+    /// If a metric of another kind has the name, a new cell is returned that is not exposed, because two kinds under
+    /// one name would make the whole text unreadable.
     ///
     /// - Parameter buckets: the bounds of a histogram without a description.
     func cell<Cell: MetricCell>(_ name: String, _ dimensions: [(String, String)], buckets: [Double] = []) -> Cell {
@@ -173,7 +173,7 @@ package final class PrometheusRegistry: Sendable {
     /// Appends the text of all metrics, sorted by name and labels. Runs the collectors first.
     package func render(into bytes: inout [UInt8]) {
         for collect in state.withLock({ $0.collectors }) { collect(self) }
-        // A copy, so that the creation of a handler does not wait until the text is written.
+        // The families are copied, so that the creation of a handler does not wait until the text is written.
         let families = state.withLock { $0.families }
         for family in families.values.sorted(by: { $0.name < $1.name }) where !family.series.isEmpty {
             PrometheusText.appendHeader(family.name, kind: family.kind, help: family.help, to: &bytes)
@@ -183,7 +183,7 @@ package final class PrometheusRegistry: Sendable {
         }
     }
 
-    /// The text of all metrics, as ``render(into:)`` writes it.
+    /// Returns the text of all metrics that ``render(into:)`` appends.
     package func renderText() -> String {
         var bytes: [UInt8] = []
         render(into: &bytes)
@@ -196,8 +196,8 @@ package final class PrometheusRegistry: Sendable {
 /// The backend of swift-metrics that counts in a ``PrometheusRegistry``.
 ///
 /// `Counter` and `FloatingPointCounter` are counters (`_total` is added if it is missing). `Meter` and `Gauge` are
-/// gauges. `Recorder` is a histogram, and `Timer` is a histogram in seconds (`_seconds` is added if it is missing). A
-/// destroyed series disappears from the scrape, for all handlers that share it.
+/// gauges. `Recorder` is a histogram, and `Timer` is a histogram in seconds (`_seconds` is added if it is missing). If
+/// one handler of a series is destroyed, the series disappears from the scrape for all handlers that share it.
 package struct PrometheusMetricsFactory: MetricsFactory {
     package let registry: PrometheusRegistry
 
@@ -221,7 +221,7 @@ package struct PrometheusMetricsFactory: MetricsFactory {
         registry.gauge(label, dimensions)
     }
 
-    /// Makes a recorder. Without `aggregate` it is a gauge, because swift-metrics makes its `Gauge` in this way.
+    /// Creates a recorder. Without `aggregate` it is a gauge, because swift-metrics creates its `Gauge` in this way.
     package func makeRecorder(
         label: String,
         dimensions: [(String, String)],
@@ -252,7 +252,7 @@ package struct PrometheusMetricsFactory: MetricsFactory {
 enum PrometheusText {
     /// Appends escaped text.
     ///
-    /// Backslash and line feed are escaped everywhere, the double quote only in label values.
+    /// Backslashes and line feeds are always escaped, double quotes only in label values.
     static func appendEscaped(_ text: String, quotes: Bool, to bytes: inout [UInt8]) {
         for byte in text.utf8 {
             switch byte {
@@ -266,7 +266,7 @@ enum PrometheusText {
 
     /// The text of a number, without a fraction if it is whole.
     ///
-    /// As a result, `le="1"` has the same form as in other exporters.
+    /// So `le="1"` has the same form as in other exporters.
     static func number(_ value: Double) -> String {
         if value.isNaN { return "NaN" }
         if value.isInfinite { return value < 0 ? "-Inf" : "+Inf" }

@@ -2,9 +2,9 @@ import JSONText
 import SyncModel
 import Synchronization
 
-/// The keys that a provider publishes at a URL, as last fetched.
+/// The keys that were last fetched from a provider's URL.
 final class JWKSCache: Sendable {
-    /// How long a request waits for a fetch.
+    /// The maximum time for which a request waits for a fetch.
     static let timeout: Duration = .seconds(3)
 
     private struct State {
@@ -20,7 +20,7 @@ final class JWKSCache: Sendable {
     private let wake: @Sendable () -> Void
     private let state = Mutex(State())
 
-    /// - Parameter wake: wakes the fetching task, which calls ``begin(at:)``.
+    /// - Parameter wake: wakes the task that fetches, which calls ``begin(at:)``.
     init(url: String, wake: @escaping @Sendable () -> Void) {
         self.url = url
         self.wake = wake
@@ -29,7 +29,7 @@ final class JWKSCache: Sendable {
     /// The keys; nil before the first successful fetch.
     var keys: [TokenKey]? { state.withLock { $0.keys } }
 
-    /// When the keys were last fetched or found unchanged; nil if never.
+    /// When the keys were last fetched or found unchanged; nil before the first success.
     var freshAt: Timestamp? { state.withLock { $0.schedule.freshAt } }
 
     func secondsUntilDue(at now: Timestamp) -> Int { state.withLock { $0.schedule.secondsUntilDue(at: now) } }
@@ -38,7 +38,7 @@ final class JWKSCache: Sendable {
 
     /// Requests a newer key set and waits for it, if the rules allow the wait.
     ///
-    /// - Returns: whether the token should be tried again.
+    /// - Returns: whether the token should be verified again.
     func demand(at now: Timestamp) async -> Bool {
         let (fetched, continuation) = AsyncStream<Never>.makeStream()
         let demand = state.withLock { state in
@@ -64,7 +64,7 @@ final class JWKSCache: Sendable {
         let etag: String?
     }
 
-    /// Returns the fetch that is due now, if any.
+    /// Returns the fetch that is due now; nil if no fetch is due.
     ///
     /// The caller reports the end of the fetch with ``finish(_:at:)``.
     func begin(at now: Timestamp) -> Start? {
@@ -81,8 +81,8 @@ final class JWKSCache: Sendable {
 
     /// Applies a fetch's answer.
     ///
-    /// Keys that are no longer published are dropped; after a failure, the keys stay. Waiting requests continue after
-    /// ``release()``, when the keys are in force.
+    /// Keys that are no longer published are removed. After a failure, the keys are kept. Waiting requests continue
+    /// after ``release()``, which is called when the keys are in force.
     func finish(_ answer: KeySetAnswer, at now: Timestamp) async -> Result {
         switch answer {
         case .failed(let reason):
@@ -160,10 +160,10 @@ final class JWKSCache: Sendable {
 
 // MARK: - JWKSCacheState
 
-/// The rules for fetching a provider's keys, and for waiting for a fetch, without I/O.
+/// The rules for fetching a provider's keys, and for waiting for a fetch. It does no I/O.
 ///
-/// A key set is fetched again when it is about to expire, after a failure (with growing pauses), and when a token names
-/// an unknown key. Any client can write a token with an unknown key. For this reason, such a fetch happens only once in
+/// A key set is fetched again when it is about to expire, after a failure (with growing pauses), and if a token names
+/// an unknown key. Any client can write a token with an unknown key. So such a fetch happens only once in
 /// ``demandPause`` for all callers together, and at most ``maximumWaiters`` requests wait for it.
 struct JWKSCacheState: Sendable {
     /// The minimum and the maximum time for which a key set is used, in seconds.
@@ -182,7 +182,7 @@ struct JWKSCacheState: Sendable {
     /// The minimum time between warnings about a provider that keeps failing, in seconds.
     static let warningPause: Double = 600
 
-    /// The next step of a request that names an unknown key.
+    /// The next step of a request whose token names an unknown key.
     enum Demand: Equatable {
         /// Wait for the fetch that the request triggers, or for the fetch in progress.
         case wait
@@ -196,7 +196,7 @@ struct JWKSCacheState: Sendable {
     }
 
     private(set) var isFetching = false
-    /// When the key set was last fetched or found unchanged; nil if never.
+    /// When the key set was last fetched or found unchanged; nil before the first success.
     private(set) var freshAt: Timestamp?
     private(set) var failures = 0
     private var dueAt: Timestamp?
@@ -204,7 +204,7 @@ struct JWKSCacheState: Sendable {
     private var warnedAt: Timestamp?
     private var isDemanded = false
 
-    /// Decides whether a request that names an unknown key waits.
+    /// Decides whether a request whose token names an unknown key waits.
     mutating func demand(at now: Timestamp, waiting: Int) -> Demand {
         if !isFetching, !isDemanded {
             // a time in the future was recorded before the clock was set back
@@ -215,9 +215,9 @@ struct JWKSCacheState: Sendable {
         return waiting < Self.maximumWaiters ? .wait : .refuse
     }
 
-    /// Whether to fetch now.
+    /// Whether a fetch is due now, which the caller then starts.
     ///
-    /// If so, the caller fetches, and reports the end with ``finish(_:maximumAge:at:luck:)``.
+    /// The caller reports the end of the fetch with ``finish(_:maximumAge:at:luck:)``.
     mutating func begin(at now: Timestamp) -> Bool {
         guard !isFetching, isDemanded || isDue(at: now) else { return false }
         isFetching = true
@@ -228,8 +228,8 @@ struct JWKSCacheState: Sendable {
     /// Records the end of a fetch.
     ///
     /// - Parameters:
-    ///   - maximumAge: the maximum age that the provider specifies, in seconds.
-    ///   - luck: a random number from 0 to 1 for each call, so that gateways do not all fetch at the same time.
+    ///   - maximumAge: the maximum age that the provider specifies, in seconds; nil if it specifies none.
+    ///   - luck: a random number from 0 to 1, new for each call, so that gateways do not all fetch at the same time.
     /// - Returns: whether to log a warning about a failure.
     mutating func finish(_ outcome: Outcome, maximumAge: Int64?, at now: Timestamp, luck: Double) -> Bool {
         isFetching = false
@@ -260,7 +260,7 @@ struct JWKSCacheState: Sendable {
 
     private func isDue(at now: Timestamp) -> Bool {
         guard let dueAt else { return true }
-        // a longer wait than the maximum means that the clock was set back
+        // if the wait is longer than the maximum, the clock was set back
         return dueAt <= now || now.adding(seconds: Self.ages.upperBound) < dueAt
     }
 }
@@ -280,7 +280,7 @@ enum CacheControl {
             switch (parts.first, parts.count) {
             case ("no-store", _), ("no-cache", _): return 0
             case ("max-age", 2) where !parts[1].isEmpty && parts[1].utf8.allSatisfy { (48...57).contains($0) }:
-                // a number that is too large for the type is longer than any permitted age
+                // a number that is too large for the type exceeds any permitted age
                 age = min(age ?? .max, Int64(parts[1]) ?? .max)
             default: continue
             }

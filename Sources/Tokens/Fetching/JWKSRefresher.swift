@@ -11,11 +11,11 @@ package final class JWKSRefresher: Service, Sendable {
     /// Reads all issuers again, including their files.
     package typealias Load = @Sendable () throws -> TokenConfiguration
 
-    /// How often files are read, in seconds.
+    /// The interval at which files are read, in seconds.
     ///
     /// The files are small, and reading a file is more reliable than comparing its modification times.
     static let filePause: Double = 5
-    /// How often due fetches and files are checked.
+    /// The interval at which the service checks for due fetches and files.
     private static let tick: Duration = .seconds(1)
 
     private struct Files {
@@ -153,5 +153,5 @@ package final class JWKSRefresher: Service, Sendable {
 
 extension JWKSRefresher: CustomStringConvertible {
     /// A short description for logs of services, because the members contain secrets.
-    package var description: String { "KeyKeeper" }
+    package var description: String { "JWKSRefresher" }
 }

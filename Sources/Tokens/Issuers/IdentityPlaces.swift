@@ -6,16 +6,16 @@ package import SyncModel
 package struct IdentityPlaces: Sendable, Equatable {
     /// The place of the organization.
     package enum Organization: Sendable, Equatable {
-        /// A claim whose text names the organization.
+        /// A claim that contains the organization's name.
         case claim(ClaimPlace)
-        /// A claim that names several organizations: an object, by the names of its members, or a list of texts.
+        /// A claim that names several organizations: an object whose members have these names, or a list of texts.
         case keys(ClaimPlace)
-        /// No claim, because all tokens are for this organization.
+        /// No claim: all tokens are for this organization.
         case fixed(UUID)
 
         /// The name of the top-level claim that contains the organization's name.
         ///
-        /// Nil if there is no such claim, or if it is nested in another claim.
+        /// Nil if there is no such claim, or if the name is nested in another claim.
         package var claimName: String? {
             if case .claim(let place) = self { return place.plainName }
             return nil
@@ -30,9 +30,9 @@ package struct IdentityPlaces: Sendable, Equatable {
         }
     }
 
-    /// How a user's claim is interpreted.
+    /// The interpretation of a user's claim.
     package enum UserForm: String, Sendable, CaseIterable {
-        /// A UUID is the user's id; any other text is mapped to an id.
+        /// A UUID is the user's id. Any other text is mapped to an id.
         case either
         /// The claim must be a UUID.
         case uuid
@@ -40,9 +40,9 @@ package struct IdentityPlaces: Sendable, Equatable {
         case mapped
     }
 
-    /// How an organization's claim is interpreted.
+    /// The interpretation of an organization's claim.
     package enum OrganizationForm: String, Sendable, CaseIterable {
-        /// A UUID is the organization's id; any other text is an external id.
+        /// A UUID is the organization's id. Any other text is an external id.
         case either
         /// The claim must be a UUID.
         case uuid
@@ -71,7 +71,7 @@ package struct IdentityPlaces: Sendable, Equatable {
 /// The claim with the channels that an issuer grants to the users of its tokens.
 package struct ChannelClaim: Sendable, Equatable {
     package var place: ClaimPlace
-    /// The text before each name of the claim, so that an issuer's groups are apart from other channels.
+    /// The text that is put before each name of the claim, so that an issuer's groups are distinct from other channels.
     @Exact package var prefix: String
     package var role: ChannelRole
 
@@ -82,16 +82,16 @@ package struct ChannelClaim: Sendable, Equatable {
     }
 }
 
-/// The place of a claim: the name of a payload's member, or a path.
+/// The place of a claim: the name of a member of the payload, or a path.
 ///
 /// Earlier versions accepted only names in settings.
 package struct ClaimPlace: Sendable {
-    /// The query. A name, with any characters, is a query with one step.
+    /// The query. A name, which may contain any characters, is a query with one step.
     package let query: SingularQuery
     /// The text that the operator wrote.
     package let description: String
 
-    /// Creates the place of a payload's member with a name.
+    /// Creates the place of the payload's member with this name.
     package init(named name: String) { self.init(SingularQuery(member: name), name) }
 
     private init(_ query: SingularQuery, _ description: String) {
@@ -99,7 +99,7 @@ package struct ClaimPlace: Sendable {
         self.description = description
     }
 
-    /// Reads a path (``SingularQuery``), which begins with `$.` or `$[`, or a name.
+    /// Reads a path that begins with `$.` or `$[` (``SingularQuery``), or a name.
     ///
     /// Any other text is interpreted as a name.
     package init(parsing text: String) throws(SingularQueryError) {

@@ -3,12 +3,12 @@ package import SyncModel
 
 /// All issuers in force.
 ///
-/// A token's issuer is read before any part of the token is trusted. After that, only this issuer's keys are tried, so
-/// a token that names one issuer is never verified with the key of another issuer.
+/// A token's issuer is read before any part of the token is trusted. Then only this issuer's keys are used, so a token
+/// that names one issuer is never verified with the key of another issuer.
 struct IssuerTable: Sendable {
     private(set) var entries: [IssuerEntry]
     private let byName: [ByteExactString: Int]
-    /// The issuer for tokens that do not name another issuer.
+    /// The issuer of tokens that do not name another issuer.
     private let fallback: Int?
 
     /// - Throws: `TokenConfigurationError` if two issuers have the same name.
@@ -33,7 +33,7 @@ struct IssuerTable: Sendable {
         self.fallback = fallback
     }
 
-    /// Returns the issuer that a token claims, and the payload if it had to be read for this purpose.
+    /// Returns the issuer that a token claims, and the payload if it was read for this purpose.
     ///
     /// With a single issuer, only the header is read before the signature is verified; the issuer's name is compared
     /// afterwards.
@@ -45,7 +45,7 @@ struct IssuerTable: Sendable {
         throw name == nil ? .missingClaim("iss") : .wrongIssuer
     }
 
-    /// The issuer with a name; for nil, the issuer without a name.
+    /// The issuer with this name or, if the name is nil, the issuer without a name.
     func issuer(named name: ByteExactString?) -> IssuerEntry? {
         (name.map { byName[$0] } ?? fallback).map { entries[$0] }
     }
@@ -56,7 +56,7 @@ struct IssuerTable: Sendable {
 
     /// The issuers of a configuration, with their configured keys.
     ///
-    /// Published keys come from ``JWKSCache`` by URL; already fetched keys are kept.
+    /// Published keys come from the ``JWKSCache`` of their URL. Keys that were already fetched are kept.
     ///
     /// - Throws: ``TokenConfigurationError``.
     static func table(
@@ -111,9 +111,7 @@ struct IssuerEntry: Sendable {
     }
 }
 
-/// An issuer whose tokens are accepted.
-///
-/// It includes the keys that sign the tokens and the organizations that the tokens may name.
+/// An issuer whose tokens are accepted, with its keys and its organizations.
 package struct TrustedIssuer: Sendable, Equatable {
     /// The organizations that an issuer's tokens may name.
     package enum Organizations: Sendable, Hashable {
@@ -141,12 +139,12 @@ package struct TrustedIssuer: Sendable, Equatable {
     package var audienceClaim = ClaimPlace(named: "aud")
     /// The places of user and organization.
     package var places: IdentityPlaces
-    /// The claim with the channels that the tokens grant; nil if they grant none.
+    /// The claim with the channels that the tokens grant; nil if they grant no channels.
     package var channels: ChannelClaim?
     /// The name under which the gateway stores the issuer's users and names of organizations.
     ///
-    /// It is usually nil, which means the issuer's own name. Two issuers with the same namespace name the same users,
-    /// such as two domains of one provider.
+    /// It is usually nil, which means the issuer's own name. Two issuers with the same namespace, such as two domains
+    /// of one provider, have the same users.
     package var namespace: ByteExactString?
     package var organizations: Organizations
     /// The secret of the issuer's HS256 tokens, at least 16 bytes; nil if HS256 is not used.
@@ -164,7 +162,7 @@ package struct TrustedIssuer: Sendable, Equatable {
     /// Whether the issuer has a key that could verify its tokens.
     var hasKey: Bool { secret != nil || !keys.isEmpty || jwksURL != nil }
 
-    /// Creates an issuer without checks; ``TokenVerifier`` checks it.
+    /// Creates an issuer without validation. ``TokenVerifier`` validates it.
     package init(
         issuer: String?,
         audience: String? = nil,
@@ -187,6 +185,6 @@ package struct TrustedIssuer: Sendable, Equatable {
 }
 
 extension TrustedIssuer: CustomStringConvertible {
-    /// Only the issuer's name, because the members contain a secret.
+    /// The issuer's name only, because the members contain a secret.
     package var description: String { "TrustedIssuer(\(issuer?.string ?? "without a name"))" }
 }

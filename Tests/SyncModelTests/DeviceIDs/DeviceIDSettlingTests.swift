@@ -211,6 +211,6 @@ import Testing
         #expect(plan.mappings.first?.isLocal == true && plan.mappings.first?.status == .failed)
         let problem = plan.releases.first?.problem
         #expect(problem?.code == .dependencyRejected)
-        #expect(problem?.detail == "needs local id 47 in 'task', but the mutation that creates it was discarded")
+        #expect(problem?.detail == "the mutation needs local id 47 in 'task', whose create was discarded")
     }
 }

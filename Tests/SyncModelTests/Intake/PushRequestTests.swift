@@ -151,7 +151,7 @@ import Testing
     @Test(arguments: [
         ("/%c3%28", "endpoint is not UTF-8 once it is decoded"), ("/..;/x", "endpoint has a '.' or '..' segment"),
         ("/%252e%252e", "endpoint has a '.' or '..' segment"),
-        ("/a%2", "endpoint has a '%' that two hex digits do not follow"),
+        ("/a%2", "endpoint has a '%' without two hex digits after it"),
         ("/a%0a", "endpoint has an encoded control character"),
         ("/%2fx", "endpoint names a host once it is decoded: '//'"),
     ])

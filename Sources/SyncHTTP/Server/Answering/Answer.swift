@@ -10,15 +10,15 @@ package struct Answer: Sendable {
     package var status: HTTPResponse.Status
     /// The body; nil for a response without a body.
     package var body: [UInt8]?
-    /// A body that several responses share; replaces ``body``.
+    /// A body that several responses share. It replaces ``body``.
     package var sharedBody: ByteBuffer?
     package var contentType = "application/json"
     package var headers = HTTPFields()
     /// The user's remaining quota after a push.
     package var standing: QuotaStatus?
-    /// Takes over the connection after the head; replaces ``body``.
+    /// Takes over the connection after the head. It replaces ``body``.
     package var successor: SocketHandover.Successor?
-    /// Writes a body whose length is not known in advance; replaces ``body``.
+    /// Writes a body whose length is not known in advance. It replaces ``body``.
     ///
     /// If it throws an error, the connection ends, so that the client can detect that the body is incomplete.
     package var stream: (@Sendable (_ write: ([UInt8]) async throws -> Void) async throws -> Void)?
@@ -51,7 +51,7 @@ package struct Answer: Sendable {
         return Response(status: head.status, headers: head.headerFields, body: content)
     }
 
-    /// Returns the response's head and body. Without a body, the head can lack its length.
+    /// Returns the response's head and body. If the body is nil, the head may lack the length.
     package func message(
         to method: HTTPRequest.Method,
         requestID: String,
@@ -73,7 +73,7 @@ package struct Answer: Sendable {
 
 /// A value that is written as a JSON object, without errors.
 package protocol AnswerBody {
-    /// The text's length, or slightly less: the capacity to reserve.
+    /// The capacity to reserve: the text's length, or slightly less.
     var expectedBytes: Int { get }
 
     func writeMembers(to writer: inout JSONWriter)
@@ -95,20 +95,21 @@ extension Answer {
         self.init(status, json: JSONWriter.object(capacity: capacity, members))
     }
 
-    /// Responds with 200 and the value found, or with 404 without a value.
+    /// Responds with 200 and the value, or with 404 if there is no value.
     package static func found(_ body: (some AnswerBody)?) throws(Refusal) -> Answer {
         guard let body else { throw .notFound }
         return Answer(.ok, body)
     }
 
-    /// Responds with 201 for a created value, 200 for a changed one, and 404 if its parent does not exist.
+    /// Responds with 201 for a created value, with 200 for a changed value, and with 404 if the value's parent does not
+    /// exist.
     package static func written<Body: AnswerBody>(_ written: (isNew: Bool, value: Body)?) throws(Refusal) -> Answer {
         guard let written else { throw .notFound }
         return Answer(written.isNew ? .created : .ok, written.value)
     }
 }
 
-/// A problem with its HTTP headers. Endpoints throw it or a bare ``Problem``.
+/// A problem with its HTTP headers. Endpoints throw it, or a ``Problem`` without headers.
 package struct Refusal: Error, Sendable {
     package var problem: Problem
     package var headers: HTTPFields
@@ -122,7 +123,7 @@ package struct Refusal: Error, Sendable {
 }
 
 extension Refusal {
-    /// Converts any error to an HTTP response. Only the log contains unexpected errors.
+    /// Converts any error to an HTTP response. Unexpected errors are described only in the log.
     package init(of error: any Error) {
         switch error {
         case let refusal as Refusal:
@@ -159,7 +160,7 @@ extension Refusal {
 }
 
 extension ProblemCode {
-    /// Whether the same request can succeed later. Responses to such requests have `Retry-After`.
+    /// Whether the same request can succeed later. The responses have `Retry-After`.
     fileprivate var isTemporary: Bool {
         self == .rateLimited || self == .overloaded || self == .storeUnavailable
     }

@@ -14,7 +14,7 @@ extension HTTPField.Name {
     package static let lastEventID = known("Last-Event-ID")
     /// Used by nginx.
     package static let xAccelBuffering = known("X-Accel-Buffering")
-    /// Selects one of the organizations that a token names.
+    /// Selects one of the organizations in a token.
     package static let sluiceOrganization = known("X-Sluice-Organization")
     /// The reason of an operator's action.
     package static let sluiceReason = known("Sluice-Reason")
@@ -50,10 +50,10 @@ extension HTTPField.Name {
 
 /// The headers that restrict browsers' use of responses of the operations listener.
 ///
-/// Browsers do not store responses below `/admin` and `/console`, problems included, and do not guess their types. A
-/// response that sets one of these headers keeps it.
+/// With these headers, browsers do not store responses below `/admin` and `/console`, including problems, and do not
+/// guess their types. If a response already has one of the headers, its value is kept.
 package enum BrowserRules {
-    /// Only content from this origin is executed, shown or requested, and no page can frame it.
+    /// Only content from this origin is executed, shown or requested. No other page can show such a page in a frame.
     private static let policy = """
         default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
         base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'
@@ -75,14 +75,14 @@ package enum BrowserRules {
     }
 }
 
-/// The `ETag` of a body (RFC 9110, 8.8.3): strong, so it is the same only for the same bytes.
+/// The strong `ETag` of a body (RFC 9110, 8.8.3), which is the same only for the same bytes.
 package struct EntityTag: Sendable {
     /// The tag with its quotes.
     package let text: String
 
     package init(of body: [UInt8]) {
         let digits = Array("0123456789abcdef".utf8)
-        // half of the digest is more than enough to distinguish bodies
+        // half of the digest is sufficient to distinguish bodies
         let digest = SHA256.hash(data: body).prefix(16)
         let name = digest.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }
         text = "\"\(String(decoding: name, as: UTF8.self))\""
@@ -90,10 +90,11 @@ package struct EntityTag: Sendable {
 
     /// Whether an `If-None-Match` field contains the tag, or is `*`.
     ///
-    /// The comparison is weak: a tag that a cache has marked as weak counts too (RFC 9110, 13.1.2).
+    /// The comparison is weak, so a tag that a cache has marked as weak also matches (RFC 9110, 13.1.2).
     package func isAmong(_ field: String?) -> Bool {
         guard let field else { return false }
-        // the gateway's tags contain no comma, so a comma within another tag's quotes does no harm
+        // the gateway's tags contain no comma, so it does not matter that a comma in another tag's quotes splits that
+        // tag
         return field.utf8.split(separator: UInt8(ascii: ",")).map(\.trimmed).contains { part in
             let name = Substring(part)
             return name == "*" || (name.hasPrefix("W/") ? name.dropFirst(2) : name) == text
@@ -101,7 +102,7 @@ package struct EntityTag: Sendable {
     }
 }
 
-/// The `Date` header's value (RFC 9110, 5.6.7), made once a second.
+/// The value of the `Date` header (RFC 9110, 5.6.7), created once a second.
 package final class HTTPDate: Sendable {
     private let cached = Mutex((seconds: Int64.min, text: ""))
 
@@ -113,7 +114,7 @@ package final class HTTPDate: Sendable {
         }
     }
 
-    /// `Sun, 06 Nov 1994 08:49:37 GMT`
+    /// Returns a date in the form `Sun, 06 Nov 1994 08:49:37 GMT`.
     package static func format(_ now: Timestamp) -> String {
         // 1970-01-01, day 0, was a Thursday
         let day = (now.seconds >= 0 ? now.seconds : now.seconds - 86_399) / 86_400

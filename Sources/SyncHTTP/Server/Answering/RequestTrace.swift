@@ -15,7 +15,7 @@ package struct RequestTrace: Sendable {
         span?.set(.requestID, requestID)
     }
 
-    /// The trace id of log lines; nil if neither the client nor the gateway traces the request.
+    /// The trace id of log lines; nil if neither the client nor the gateway has a trace for the request.
     var traceID: String? { (span?.context ?? client)?.traceIDText }
 
     /// The recorded span; nil if the trace is not recorded.
@@ -41,7 +41,7 @@ package struct RequestTrace: Sendable {
 
     /// The client's W3C trace context in the form that is stored with mutations whose push is not recorded.
     ///
-    /// Additions of later versions of the header are left out.
+    /// Additions of later versions of the header are omitted.
     static func unrecorded(_ headers: HTTPFields) -> String? {
         Spans.unrecorded(headers[.traceparent].flatMap(TraceContext.init(traceparent:)))?.traceparent
     }

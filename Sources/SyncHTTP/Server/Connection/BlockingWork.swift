@@ -3,10 +3,11 @@ package import SyncModel
 
 /// Runs work on another thread if it would block the other connections of an event loop.
 package enum BlockingWork {
-    /// The size up to which a body is read within about a millisecond, in bytes.
+    /// The size up to which a body is decoded within about a millisecond, in bytes.
     package static let quicklyRead = 65_536
 
-    /// The size from which a body takes so long that even other threads should not wait for it, in bytes.
+    /// The size above which a body takes so long to decode that even work on other threads should not wait for it, in
+    /// bytes.
     private static let slowlyRead = 131_072
 
     /// Runs an operation away from the connection's event loop.
@@ -24,7 +25,7 @@ package enum BlockingWork {
         bytes > slowlyRead ? BackgroundExecutor.executor : globalConcurrentExecutor
     }
 
-    /// Reads a body; a large one away from the connection's event loop.
+    /// Decodes a body. A large body is decoded away from the connection's event loop.
     package static func read<Value: Sendable>(
         _ body: [UInt8],
         _ reader: @Sendable ([UInt8]) throws(Problem) -> Value
@@ -36,7 +37,8 @@ package enum BlockingWork {
         return try result.get()
     }
 
-    /// Reads the body of a program, which can wait longer than a device, while no other work needs the core.
+    /// Decodes the body of a program, which can wait longer than a device. A large body is decoded while no other work
+    /// needs the core.
     package static func readInBackground<Value: Sendable>(
         _ body: [UInt8],
         _ reader: @Sendable ([UInt8]) throws(Problem) -> Value
@@ -48,6 +50,6 @@ package enum BlockingWork {
         return try result.get()
     }
 
-    /// The size from which a body is read in the background if its sender can wait, in bytes.
+    /// The size above which a body is decoded in the background if its sender can wait, in bytes.
     private static let backgroundRead = 16_384
 }

@@ -6,16 +6,15 @@ import NIOHTTPTypes
 import ServiceLifecycle
 import SyncModel
 
-/// The reason why a wait ends early: its response would now belong to another user, and the client must repeat the
-/// request.
+/// Ends a wait early, because its response would now belong to another user. The client must send the request again.
 struct WaitEnded: Error {
     let problem: Problem
 }
 
 /// Runs waits on behalf of a client, for as long as the client is connected.
 enum ClientPresence {
-    /// Reads a value for which a client may wait. Does not wait if the client requested no wait, or if the wait ended
-    /// early.
+    /// Reads a value for which a client may wait. It does not wait if the client did not request a wait, or if the wait
+    /// ended early.
     static func reading<Value: Sendable>(
         on exchange: Exchange,
         wait: Duration,
@@ -25,11 +24,11 @@ enum ClientPresence {
         return try await read(.zero)
     }
 
-    /// Runs an operation that may take long; cancels it and returns nil if the client disconnects or the server shuts
-    /// down.
+    /// Runs an operation that may take long. If the client disconnects or the server shuts down, cancels it and returns
+    /// nil.
     ///
-    /// - Throws: `overloaded` if waits already use the organization's share of all connections; errors of the
-    ///   operation; the reason why the caller is no longer served.
+    /// - Throws: `overloaded` if waits already use the organization's share of all connections, the reason why the
+    ///   caller is no longer served, or an error of the operation.
     static func whileWaited<Value: Sendable>(
         on exchange: Exchange,
         _ operation: @escaping @Sendable () async throws -> Value
@@ -55,7 +54,7 @@ enum ClientPresence {
                     do {
                         try await check()
                     } catch let problem as Problem where problem.code.status == 503 {
-                        // the state is unknown at the moment: check again later
+                        // the state is unknown at the moment, so it is checked again later
                     } catch let ended as WaitEnded {
                         throw ended.problem
                     }
@@ -73,7 +72,7 @@ enum ClientPresence {
         do {
             try await watching.get()
         } catch {
-            // the pipeline has ended, and so has the client's connection
+            // the pipeline has ended, and with it the client's connection
             action()
         }
     }

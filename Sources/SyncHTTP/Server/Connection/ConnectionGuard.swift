@@ -6,25 +6,25 @@ import NIOHTTP1
 import NIOHTTPTypes
 import SyncModel
 
-/// Enforces one connection's limits: late bodies, clients that do not read, requests sent ahead, `Connection: close`.
-/// Lives on the connection's event loop.
+/// Enforces one connection's limits, on the connection's event loop.
 ///
-/// A request that arrives in one piece, as almost all do, costs no timer.
+/// They concern late bodies, clients that do not read, requests that were sent ahead, and `Connection: close`. A
+/// request that arrives in one piece, as almost all requests do, needs no timer.
 final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
     typealias InboundIn = HTTPRequestPart
     typealias InboundOut = HTTPRequestPart
     typealias OutboundIn = HTTPResponsePart
     typealias OutboundOut = HTTPResponsePart
 
-    /// The time for which the receiving half stays open after a response that ends the connection.
+    /// The time for which the receiving half of the connection stays open after a response that ends the connection.
     private static let lingering = TimeAmount.seconds(2)
-    /// Roughly, the bytes of large responses that the system may keep while the client does not read.
+    /// The approximate number of bytes of large responses that the system may buffer while the client does not read.
     private static let systemBytes: SocketOptionValue = 262_144
 
     private var state: ConnectionState
     private var timer: (task: Scheduled<Void>, deadline: NIODeadline)?
     private var isReadHeld = false
-    /// Whether the parser has failed, so that a bare response without the gateway's fields is being sent.
+    /// Whether the parser has failed, so that a response without the gateway's fields is being sent.
     private var isMalformed = false
     private var isGone = false
     private var onGone: (@Sendable () -> Void)?
@@ -44,7 +44,7 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
 
     /// Calls `action` as soon as the client's disconnection is detected.
     ///
-    /// Only the last action is called: a connection handles one request at a time.
+    /// Only the last action is called, because a connection handles one request at a time.
     func whenGone(_ action: @escaping @Sendable () -> Void) {
         if isGone { action() } else { onGone = action }
     }
@@ -56,22 +56,22 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
         do { try await handing.get() } catch { hold.release() }
     }
 
-    /// Releases a response's memory in the same way, on the connection's event loop.
+    /// Releases a response's memory like ``release(_:behindNextResponseOn:)``. Call it on the connection's event loop.
     static func releaseNow(_ hold: ResponseMemoryLease, behindNextResponseOn channel: any Channel) {
         do {
             let connection = try channel.pipeline.syncOperations.handler(type: ConnectionGuard.self)
             connection.hold?.release()
             connection.hold = hold
-            // bytes that the system buffers for a client that does not read also use memory
+            // this limits the memory that the system uses to buffer bytes for a client that does not read
             try channel.syncOptions?.setOption(.socketOption(.so_sndbuf), value: Self.systemBytes)
         } catch {
-            // the pipeline, and with it the client's connection, may have ended
+            // the pipeline may have ended, and with it the client's connection
             hold.release()
         }
     }
 
-    /// Ends the wait for a body that is still arriving, as its time limit does: the response is 408, and the connection
-    /// ends. Does nothing if the body has arrived.
+    /// Ends the wait for a body that is still arriving, as its time limit would: the response is 408, and the
+    /// connection ends. Does nothing if the body has arrived.
     static func cutBody(on channel: any Channel) {
         channel.eventLoop.execute {
             let operations = channel.pipeline.syncOperations
@@ -195,8 +195,9 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
         }
     }
 
-    /// Closes the connection after all written data, for every caller, including an idle timer and a shutdown: the
-    /// channel would drop what the client has not read yet.
+    /// Closes the connection after all written data. This is also true if an idle timer or a shutdown closes it.
+    ///
+    /// The channel itself would drop data that the client has not read yet.
     func close(context: ChannelHandlerContext, mode: CloseMode, promise: EventLoopPromise<Void>?) {
         let unsent = unsent(context)
         guard mode != .input, unsent > 0, let sent = allSent(context) else {
@@ -213,7 +214,7 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
         guard let encoder = try? context.pipeline.syncOperations.context(handlerType: HTTPResponseEncoder.self) else {
             return nil
         }
-        // an empty write, which completes after all earlier ones
+        // an empty write completes after all earlier writes
         let promise = context.eventLoop.makePromise(of: Void.self)
         encoder.writeAndFlush(NIOAny(IOData.byteBuffer(ByteBuffer())), promise: promise)
         return promise.futureResult
@@ -230,7 +231,7 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
         return written
     }
 
-    /// Malformed requests get the same kind of response as all others.
+    /// Writes the response to a malformed request, in the same form as all other problems.
     private func writeMalformed(_ context: ChannelHandlerContext, promise: EventLoopPromise<Void>?) {
         let requestID = RequestID.make()
         let refusal = Refusal(Problem(.invalidRequest, "The request is not valid HTTP/1.1."))
@@ -249,7 +250,7 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
 
     // MARK: - Deadlines
 
-    /// Ensures that the timer fires no later than the next deadline. If it fires earlier, it is scheduled again.
+    /// Makes sure that the timer fires no later than the next deadline. If it fires earlier, it is scheduled again.
     private func scheduleTimer(_ context: ChannelHandlerContext) {
         guard let deadline = state.deadline else { return }
         if let timer {
@@ -278,7 +279,7 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
         (try? context.channel.syncOptions?.getOption(.bufferedWritableBytes)) ?? 0
     }
 
-    /// Whether `close` is among the options (RFC 9110, 7.6.1).
+    /// Whether `close` is among the connection's options (RFC 9110, 7.6.1).
     private static func closes(_ fields: HTTPFields) -> Bool {
         guard let value = fields[.connection] else { return false }
         return value.utf8.split(separator: UInt8(ascii: ",")).contains { $0.trimmed.lowercased == "close" }

@@ -2,10 +2,10 @@ import NIOCore
 
 /// A connection's state and deadlines. It makes the decisions that ``ConnectionGuard`` executes.
 struct ConnectionState {
-    /// The action on a deadline.
+    /// The action at a deadline.
     enum TimerAction: Equatable {
         case wait(until: NIODeadline)
-        /// The body is late: notify its reader.
+        /// The body is late. Notify its reader.
         case refuseBody
         case close
         case nothing
@@ -15,8 +15,8 @@ struct ConnectionState {
     enum EndAction: Equatable {
         case keep
         case close
-        /// Close the sending half now and the rest a moment later. An immediate close would make the system discard a
-        /// response that the client has not read while it is still sending.
+        /// Close the sending half now, and the other half a moment later. If both were closed while the client still
+        /// sends, the system would discard a response that the client has not read yet.
         case closeAfterLingering
     }
 
@@ -26,16 +26,16 @@ struct ConnectionState {
     /// The number of bytes that a client must accept within `writeTimeout`.
     let leastProgress: Int
 
-    /// The number of requests whose head was read and whose response is not written to its end.
+    /// The number of requests whose head was read and whose response is not completely written.
     private(set) var openRequests = 0
-    /// The time at which the body that is being read must be complete; if requests were sent ahead, this is the time of
-    /// the last body.
+    /// The time at which the body that is being read must be complete; if requests were sent ahead, this is the
+    /// deadline of the last body.
     private var bodyDeadline: NIODeadline?
     /// Whether the last accepted request asks to close the connection.
     private var closesAfterLast = false
-    /// Whether the data read now belong to an accepted request.
+    /// Whether the data that are being read belong to an accepted request.
     private(set) var takesParts = true
-    /// The time at which the client must have accepted all bytes in the send buffer, or some of them.
+    /// The time at which the client must have accepted all bytes in the send buffer, or enough of them.
     private var writeDeadline: NIODeadline?
     /// The number of bytes in the send buffer when the deadline was set.
     private var unsent = 0
@@ -54,8 +54,8 @@ struct ConnectionState {
 
     /// Whether to read more.
     ///
-    /// A request that was sent ahead waits in the system's buffers, not in the gateway's. During a shutdown, this
-    /// applies to any request after those in progress.
+    /// A request that was sent ahead waits in the system's buffers, not in the gateway's buffers. During a shutdown,
+    /// all later requests wait in the same way.
     var mayRead: Bool {
         openRequests < (isShuttingDown && bodyDeadline == nil ? 1 : 2)
     }
@@ -67,11 +67,11 @@ struct ConnectionState {
         }
     }
 
-    /// The deadline of the body, if it applies. While an earlier request is in progress, nothing is read, so the time
-    /// of the last body does not run.
+    /// The deadline of the body, if it applies. While an earlier request is in progress, nothing is read, so the
+    /// deadline of the last body does not apply.
     private var runningBodyDeadline: NIODeadline? { openRequests == 1 ? bodyDeadline : nil }
 
-    /// Records a request's head. A request is accepted only if it will be answered; data after the last request that
+    /// Records a request's head. A request is accepted only if it will be answered. Data after the last request that
     /// the connection answers are dropped.
     mutating func readHead(closes: Bool, at now: NIODeadline) {
         takesParts = !closesAfterLast && !closesAfterResponse
@@ -85,7 +85,8 @@ struct ConnectionState {
         if takesParts { bodyDeadline = nil }
     }
 
-    /// Every request in progress is answered before the connection ends.
+    /// Records that the head of a response is written. Every request in progress is answered before the connection
+    /// ends.
     ///
     /// If a request has not arrived completely when its response is written, the connection ends, and the rest of the
     /// request is dropped.
@@ -118,7 +119,7 @@ struct ConnectionState {
         writeDeadline = isWritable && !isEnding ? nil : now + (isShuttingDown ? shutdownTimeout : writeTimeout)
     }
 
-    /// Accepts no further request, and gives the client as much time for the rest of the responses as for any response.
+    /// Accepts no further request. The client gets as much time for the rest of the responses as for any response.
     ///
     /// - Parameter unsent: the number of bytes that the client has not accepted.
     mutating func end(unsent: Int, at now: NIODeadline) {
@@ -127,10 +128,10 @@ struct ConnectionState {
         if writeDeadline == nil { becameWritable(false, unsent: unsent, at: now) }
     }
 
-    /// Ends the time of a body that is being read.
+    /// Ends the wait for a body that is being read.
     ///
-    /// - Returns: false if no body is being read; if requests were sent ahead, it is unknown to which request the body
-    ///   belongs.
+    /// - Returns: false if no body is being read, or if requests were sent ahead, so that it is unknown to which
+    ///   request the body belongs.
     mutating func cutBody() -> Bool {
         guard runningBodyDeadline != nil else { return false }
         bodyDeadline = nil
@@ -148,7 +149,7 @@ struct ConnectionState {
     /// - Parameter unsent: the number of bytes that the client has not accepted.
     mutating func timerFired(at now: NIODeadline, unsent: Int = 0) -> TimerAction {
         if let writeDeadline, writeDeadline <= now {
-            // a slow client is still connected
+            // a client that makes progress stays connected, even if it is slow
             guard !isShuttingDown, self.unsent - unsent >= leastProgress else { return .close }
             becameWritable(false, unsent: unsent, at: now)
         }

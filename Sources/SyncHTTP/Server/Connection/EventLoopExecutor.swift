@@ -5,8 +5,8 @@ import NIOCore
 /// Runs tasks on the thread of one event loop.
 ///
 /// A connection's bytes are read and written on this thread. If the connection's task runs on the same thread, a
-/// request is answered without a change of threads. Long work must leave the thread, because other connections wait for
-/// the thread.
+/// request is answered without a change of threads. Long work must run on another thread, because other connections
+/// wait for this thread.
 final class EventLoopExecutor: TaskExecutor {
     private let eventLoop: any EventLoop
 

@@ -2,12 +2,13 @@ import NIOCore
 import NIOHTTP1
 import NIOHTTPTypesHTTP1
 
-/// Checks heads as they were sent: later handlers see neither the version of a request nor its number of `Host` fields.
+/// Checks heads as they were sent. Later handlers get neither the version of a request nor the number of its `Host`
+/// fields.
 ///
-/// It closes the connection of an HTTP/1.0 client after the response, which marks the end of the response for that
-/// client. It refuses requests without exactly one `Host` (RFC 9112, 3.2): a proxy that evaluates another `Host` would
-/// send them elsewhere. It also refuses transfer codings other than `chunked`, and all transfer codings of HTTP/1.0
-/// clients (6.1): the gateway would not decode them, and a proxy may read the request differently.
+/// It closes the connection of an HTTP/1.0 client after the response, because the close marks the end of the response
+/// for that client. It refuses requests without exactly one `Host` (RFC 9112, 3.2): a proxy that evaluates another
+/// `Host` would send them to another server. It also refuses transfer codings other than `chunked`, and all transfer
+/// codings of HTTP/1.0 clients (6.1): the gateway would not decode them, and a proxy may read the request differently.
 final class HeadCheck: ChannelInboundHandler, RemovableChannelHandler {
     typealias InboundIn = HTTPServerRequestPart
     typealias InboundOut = HTTPServerRequestPart
@@ -15,7 +16,7 @@ final class HeadCheck: ChannelInboundHandler, RemovableChannelHandler {
     /// Whether a request was refused. The bytes after it are not read as a request.
     private var isRefused = false
 
-    /// Adds a check at a place of the pipeline where heads are unchanged.
+    /// Adds a check at the place of the pipeline where heads are still unchanged.
     static func check(on pipeline: ChannelPipeline) throws {
         let operations = pipeline.syncOperations
         let codec = try operations.handler(type: HTTP1ToHTTPServerCodec.self)
@@ -57,7 +58,7 @@ final class HeadCheck: ChannelInboundHandler, RemovableChannelHandler {
 /// The size adapts to the last reads, up to 8 KiB. Each read gets a new buffer, so that a connection keeps only its
 /// first buffer between requests. With thousands of connections, this determines the memory usage.
 struct ReadBuffers: RecvByteBufferAllocator {
-    /// The initial size fits a small request: a request that needs several reads costs a timer and a task.
+    /// The initial size is sufficient for a small request. A request that needs several reads costs a timer and a task.
     private var sizes = AdaptiveRecvByteBufferAllocator(minimum: 512, initial: 2_048, maximum: 8_192)
 
     func buffer(allocator: ByteBufferAllocator) -> ByteBuffer { sizes.buffer(allocator: allocator) }
@@ -68,6 +69,6 @@ struct ReadBuffers: RecvByteBufferAllocator {
         return true
     }
 
-    /// Nil, because otherwise the channel would keep a buffer of this size (`NIOPooledRecvBufferAllocator`).
+    /// Returns nil, because otherwise the channel would keep a buffer of this size (`NIOPooledRecvBufferAllocator`).
     func nextBufferSize() -> Int? { nil }
 }

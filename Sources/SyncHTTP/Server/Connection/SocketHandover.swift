@@ -4,12 +4,12 @@ import NIOCore
 import NIOPosix
 import SyncModel
 
-/// A connection's socket during its transfer to an owner that no longer uses HTTP.
+/// A connection's socket during its transfer to code that no longer uses HTTP.
 ///
-/// An HTTP connection keeps its parser, its buffers, and its task with the memory of the task's deepest call: some 30
-/// KB. A listener that is idle for hours should not need this memory.
+/// An HTTP connection needs some 30 KB for its parser, its buffers, and its task with the memory of the task's deepest
+/// call. A listener that is idle for hours should not need this memory.
 package struct SocketHandover: Sendable {
-    /// Continues with the socket, beginning with the head.
+    /// Continues to use the socket, and begins by writing the head.
     package typealias Successor = @Sendable (SocketHandover) async throws -> Void
 
     /// A separate descriptor for the same connection. The new owner closes it.
@@ -18,7 +18,7 @@ package struct SocketHandover: Sendable {
     /// The response's head, which is not written yet. The body ends with the connection (RFC 9112, 6.3).
     let head: [UInt8]
 
-    /// Takes over the socket of a connection that has nothing left to write, and closes the connection's other parts.
+    /// Takes over the socket of a connection that has written everything, and closes the connection's other parts.
     ///
     /// - Throws: `IOError`, or `overloaded` if an earlier response is still being sent.
     init(of channel: any Channel, head: HTTPResponse) async throws {
@@ -32,7 +32,8 @@ package struct SocketHandover: Sendable {
                 of: NIOBSDSocket.Handle.self
             ) { fcntl($0, F_DUPFD_CLOEXEC, 0) }
             guard let copy, copy >= 0 else { throw IOError(errnoCode: errno, reason: "the socket can't be copied") }
-            // immediately, before the channel's sending half is closed, which would also close the copy's sending half
+            // closes the channel immediately; if the channel's sending half were closed first, the copy's sending half
+            // would be closed, too
             channel.close(promise: nil)
             return copy
         }.get()

@@ -4,7 +4,7 @@ import SyncModel
 
 /// Permits web pages of other origins to send requests and read responses (WHATWG Fetch, the CORS protocol).
 ///
-/// Credentials, that is cookies, are never permitted: a token is sent in `Authorization`, which no other page can set.
+/// Credentials, that is cookies, are never permitted. A token is sent in `Authorization`, which other pages cannot set.
 package struct CrossOrigin: Sendable {
     let origins: AllowedOrigins
 
@@ -21,8 +21,9 @@ package struct CrossOrigin: Sendable {
         .eTag, .allow, .date,
     ].map(\.rawName).joined(separator: ", ")
 
-    /// Responds to `OPTIONS`: to a browser's preflight with the permitted requests, to other clients with the methods
-    /// of the path (RFC 9110, 9.3.7). It requires no token, because browsers do not send a token in a preflight.
+    /// Responds to `OPTIONS`. The response to a browser's preflight has the permitted requests; the response to other
+    /// clients has the methods of the path (RFC 9110, 9.3.7). It requires no token, because browsers send no token in a
+    /// preflight.
     ///
     /// - Parameter methods: the methods of the path, as in `Allow`.
     func options(_ methods: String, _ exchange: Exchange) -> Answer {
@@ -40,7 +41,7 @@ package struct CrossOrigin: Sendable {
 
     /// Adds the headers that permit a page of an allowed origin to read the response.
     ///
-    /// Refusals get them too, because otherwise a page could not distinguish a refusal from a network failure.
+    /// Refusals have them, too, because otherwise a page could not distinguish a refusal from a network failure.
     func mark(_ answer: inout Answer, for headers: HTTPFields) {
         answer.headers.append(HTTPField(name: .vary, value: HTTPField.Name.origin.rawName))
         guard let origin = headers[.origin], origins.allows(origin) else { return }
@@ -93,10 +94,10 @@ package struct AllowedOrigins: Sendable, Equatable {
     }
 }
 
-/// An origin in its serialized form (RFC 6454, 6.2): scheme, host and any port that is not the scheme's default.
+/// An origin in its serialized form (RFC 6454, 6.2): scheme, host, and the port unless it is the scheme's default.
 private struct Origin {
     let scheme: String
-    /// The host and port; in a pattern, `*` replaces the first label.
+    /// The host and the port. In a pattern, the first label of the host is `*`.
     let authority: Substring
 
     var isPattern: Bool { authority.hasPrefix("*.") }
@@ -110,7 +111,7 @@ private struct Origin {
         guard !isDefault, isPattern ? Self.isPattern(host) : Self.isHost(host) else { return nil }
     }
 
-    /// - Returns: nil for an invalid port.
+    /// - Returns: the host and the port; nil for an invalid port.
     private static func parts(of authority: Substring) -> (host: Substring, port: Int?)? {
         let afterAddress = authority.lastIndex(of: "]") ?? authority.startIndex
         guard let colon = authority[afterAddress...].firstIndex(of: ":") else { return (authority, nil) }
@@ -130,8 +131,8 @@ private struct Origin {
         return host.split(separator: ".", omittingEmptySubsequences: false).allSatisfy(isLabel)
     }
 
-    /// Whether a host is a pattern such as `*.example.org`. A `*` for a whole top-level domain is not allowed, because
-    /// it would admit every domain below it.
+    /// Whether a host is a pattern such as `*.example.org`. A `*` directly below a top-level domain is not allowed,
+    /// because it would admit every domain below that.
     private static func isPattern(_ host: Substring) -> Bool {
         let rest = host.dropFirst(2)
         return isHost(rest) && (rest.contains(".") || rest == "localhost")

@@ -5,10 +5,10 @@ import NIOHTTPTypes
 import SyncModel
 import Telemetry
 
-/// Answers a request directly if it has arrived in one piece and its route supports that. Passes all other requests to
-/// the connection's task. Runs on the connection's event loop.
+/// Answers requests directly, on the connection's event loop, and passes all others to the connection's task.
 ///
-/// For a small push, the task and its two streams would cost as much as the rest of HTTP.
+/// A request is answered directly if it has arrived in one piece and its route supports that. For a small push, the
+/// task and its two streams would cost as much as all other work for HTTP.
 final class DirectHandler: ChannelDuplexHandler, RemovableChannelHandler {
     typealias InboundIn = HTTPRequestPart
     typealias InboundOut = HTTPRequestPart
@@ -82,7 +82,8 @@ final class DirectHandler: ChannelDuplexHandler, RemovableChannelHandler {
 
     // MARK: - Answers
 
-    /// Whether a request will be answered directly. Requests of a client that does not read are left to the task.
+    /// Whether a request will be answered directly. If the client does not read its responses, its requests are left to
+    /// the task.
     private func answers(_ head: HTTPRequest, _ body: ByteBuffer?, _ context: ChannelHandlerContext) -> Bool {
         guard context.channel.isWritable else { return false }
         let handler = NIOLoopBound(self, eventLoop: context.eventLoop)
@@ -125,14 +126,14 @@ package struct DirectExchange: Sendable {
     let eventLoop: any EventLoop
     /// Identifies the request in log lines.
     let context: LogContext
-    /// The request's span; nil if it is not recorded.
+    /// The request's span; nil if the trace is not recorded.
     let trace: TraceContext?
-    /// Receives the response, once, on the event loop, after the endpoint has returned.
+    /// Called once with the response, on the event loop, after the endpoint has returned.
     let reply: @Sendable (Result<Answer, any Error>) -> Void
 
     /// The memory reservation of the response.
     let hold: ResponseMemoryLease
-    /// The caller's user, once authenticated.
+    /// The caller's user, after authentication.
     var user = LaneKey.nobody
 
     var headers: HTTPFields { head.headerFields }
@@ -142,14 +143,14 @@ package struct DirectExchange: Sendable {
 
 /// Decides which of a connection's requests can be answered directly. ``DirectHandler`` executes the decisions.
 ///
-/// Responses are sent in the order of their requests. So while a request is answered directly, the following requests
-/// wait. While a request that was passed on has no response, the following requests are also passed on.
+/// Responses are sent in the order of their requests. So while a request is being answered directly, later requests
+/// wait. While a request that was passed on has no response yet, later requests are also passed on.
 struct DirectState {
     /// The action on a part of a request.
     enum Action {
         case nothing
         case pass([HTTPRequestPart])
-        /// A request is complete: answer it directly, or pass it on.
+        /// A request is complete. Answer it directly, or pass it on.
         case answer(HTTPRequest, ByteBuffer?)
     }
 
@@ -157,7 +158,7 @@ struct DirectState {
     enum Waiting {
         case part(HTTPRequestPart)
         case error(any Error)
-        /// The client sends no more.
+        /// The client does not send any more data.
         case inputClosed
     }
 
@@ -197,9 +198,9 @@ struct DirectState {
         }
     }
 
-    /// Records the end of the arrived data: an incomplete request is passed on.
+    /// Records the end of the data that have arrived. An incomplete request is passed on.
     ///
-    /// - Returns: the parts of that request.
+    /// - Returns: the parts of the incomplete request.
     mutating func giveUp() -> [HTTPRequestPart] {
         guard case .gathering(let head, let body) = phase else { return [] }
         phase = .passing
@@ -222,13 +223,13 @@ struct DirectState {
 
     /// Records the response to a request that was passed on.
     mutating func passedOnAnswered() {
-        // the response to data that were not HTTP has no request
+        // if data are not HTTP, there is a response without a request
         passedOn = max(0, passedOn - 1)
     }
 
     /// Records that the direct response was written.
     ///
-    /// - Returns: the data that waited for it.
+    /// - Returns: the data that waited for the response.
     mutating func answered() -> [Waiting] {
         phase = .passing
         defer { waiting = [] }

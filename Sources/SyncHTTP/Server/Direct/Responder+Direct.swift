@@ -7,7 +7,7 @@ extension Responder {
     /// Begins to answer a request without a task, if the request's route currently supports that.
     ///
     /// - Parameter write: receives the response on the channel's event loop, after this method has returned.
-    /// - Returns: false if the route does not support it; in this case nothing has happened.
+    /// - Returns: false if the route does not support that. In this case nothing has happened.
     func respondsDirectly(
         to head: HTTPRequest,
         _ body: ByteBuffer?,

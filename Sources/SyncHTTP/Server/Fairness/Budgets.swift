@@ -6,8 +6,7 @@ import Synchronization
 ///
 /// No organization reserves more than its share of any budget (product rule 16).
 package final class Budgets: Sendable {
-    /// The time for which a request waits for a reservation: after this time its client has given up, or should retry
-    /// later.
+    /// The time for which a request waits for a reservation. Later, its client has given up, or should retry.
     private static let timeout: Duration = .seconds(5)
     /// The interval at which waiting requests are checked.
     private static let interval: Duration = .milliseconds(250)
@@ -22,9 +21,9 @@ package final class Budgets: Sendable {
     package let verifying: AdmissionController
     /// The bytes of bodies that are being decoded, or that are decoded and wait for their commit.
     package let decoding: AdmissionController
-    /// The bytes of responses, from before they are made until the client has read them.
+    /// The bytes of responses, from before they are created until the client has read them.
     package let answers: AdmissionController
-    /// The turns to read a page.
+    /// The number of pages that are read at the same time.
     package let pages: AdmissionController
     /// The requests that wait for an event.
     package let waits: FairBudget
@@ -42,7 +41,7 @@ package final class Budgets: Sendable {
             label: HTTPMetrics.heldAnswerBytes
         )
         pages = AdmissionController(.pages, limit: configuration.concurrentPages, timeout: Self.timeout)
-        // each waiting request keeps a connection
+        // each waiting request occupies a connection
         waits = FairBudget(.waits, limit: configuration.maximumConnections, label: HTTPMetrics.waits)
     }
 
@@ -70,7 +69,7 @@ package final class Budgets: Sendable {
 ///
 /// A request that does not fit is refused immediately.
 ///
-/// It bounds the resources that any number of clients occupy in the gateway; ``FairShares`` divides it.
+/// It bounds the resources that any number of clients occupy in the gateway. ``FairShares`` divides the budget.
 package final class FairBudget: Sendable {
     private let overload: Overload
     private let shares: Mutex<FairShares>
@@ -89,12 +88,12 @@ package final class FairBudget: Sendable {
 
     /// Reserves an amount if the budget allows it for the user.
     ///
-    /// - Parameter own: the amount that the same request already holds.
+    /// - Parameter own: the amount that the same request has already reserved.
     package func take(_ amount: Int, for user: LaneKey, excluding own: Int = 0) throws(Problem) {
         guard tryAcquire(amount, for: user, excluding: own) else { throw overload.problem() }
     }
 
-    /// Reserves an amount if the budget allows it, without counting a refusal: the caller retries.
+    /// Reserves an amount if the budget allows it, without counting a refusal, because the caller retries.
     package func tryAcquire(_ amount: Int, for user: LaneKey, excluding own: Int = 0) -> Bool {
         let isTaken = shares.withLock { shares in
             guard shares.mayTake(amount, for: user, excluding: own) else { return false }
@@ -105,7 +104,7 @@ package final class FairBudget: Sendable {
         return isTaken
     }
 
-    /// Counts an amount too small to be refused.
+    /// Reserves an amount that is too small to be refused.
     package func count(_ amount: Int, for user: LaneKey) {
         shares.withLock { $0.take(amount, for: user) }
         meter.increment(by: Double(amount))
@@ -118,7 +117,7 @@ package final class FairBudget: Sendable {
     }
 }
 
-/// Counts a budget's refusals, and makes the problem for clients whose organization has used its share.
+/// Counts a budget's refusals, and creates the problem for clients whose organization has used its share.
 package struct Overload: Sendable {
     /// The kind's name in metrics.
     package enum Kind: String {
@@ -154,7 +153,7 @@ package struct Overload: Sendable {
     }
 }
 
-/// Counts connections that are ended because their client is too slow.
+/// Counts connections that end because their clients are too slow.
 package struct SlowClientMetrics: Sendable {
     /// The client did not read a response.
     package let unread = Self.counter("unread")

@@ -3,28 +3,28 @@ package import SyncModel
 package import SyncStore
 import Synchronization
 
-/// The memory reservation of a request's response, from before it is made until the client has read it.
+/// The memory reservation of a request's response, from before it is created until the client has read it.
 package final class ResponseMemoryLease: Sendable {
-    /// Responses up to this size, in bytes, are not counted: connections hold more anyway.
+    /// The size in bytes up to which responses are not counted, because each connection uses more memory than that.
     package static let small = 16_384
-    /// The bytes reserved for a page before it is read: the limit at which its readers end.
+    /// The bytes reserved for a page before it is read: the size at which its readers stop.
     package static let page = 2_097_152
     /// The bytes reserved for one mutation.
     ///
-    /// Its payload, its response, its error and its list of blockers may have a megabyte each.
+    /// Its payload, its response, its error and its list of blockers may each have a megabyte.
     package static let mutation = 4_194_304
     /// The bytes reserved for a backlog.
     package static let backlog = 262_144
-    /// The bytes reserved for a preview, which holds documents and requests while it plans.
+    /// The bytes reserved for a preview, which keeps documents and requests in memory while it plans.
     package static let preview = WorkBounds.preview
-    /// The bytes reserved for one id mapping of a list, however long its server id.
+    /// The bytes reserved for one id mapping of a list, regardless of the length of its server id.
     package static let mapping = 2 * WorkCost.mapping
 
     private struct State {
         package var user = LaneKey.nobody
         /// The reserved bytes.
         package var held = 0
-        /// Whether the request has one of the turns to read a page.
+        /// Whether the request is one of those that may read a page at the moment.
         package var isReading = false
     }
 
@@ -34,7 +34,7 @@ package final class ResponseMemoryLease: Sendable {
 
     /// - Parameters:
     ///   - gate: the budget of bytes of responses.
-    ///   - pages: the turns to read a page.
+    ///   - pages: the limit of concurrent reads of pages.
     package init(_ gate: AdmissionController, pages: AdmissionController) {
         self.gate = gate
         self.pages = pages
@@ -54,10 +54,10 @@ package final class ResponseMemoryLease: Sendable {
         return !gate.isOver(user)
     }
 
-    /// Reserves memory for the response as soon as possible; does nothing if it was already reserved.
+    /// Reserves memory for the response as soon as possible. Does nothing if memory was already reserved.
     ///
-    /// - Parameter isPage: whether the response needs one of the turns to read a page.
-    /// - Throws: `overloaded` if the memory could not be reserved in time. Then nothing is reserved.
+    /// - Parameter isPage: whether the response counts toward the limit of concurrent reads of pages.
+    /// - Throws: `overloaded` if the memory could not be reserved in time. In this case nothing is reserved.
     package func acquire(_ bytes: Int = ResponseMemoryLease.page, isPage: Bool? = nil) async throws(Problem) {
         let before = state.withLock { $0 }
         guard before.held == 0 else { return }
@@ -98,7 +98,7 @@ package final class ResponseMemoryLease: Sendable {
         return state.withLock { (weight - $0.held, $0.user) }
     }
 
-    /// Counts the response with its actual size.
+    /// Changes the reservation to the response's actual size.
     ///
     /// - Returns: whether bytes stay reserved until ``release()``.
     package func resize(to size: Int) -> Bool {
@@ -131,7 +131,7 @@ package final class ResponseMemoryLease: Sendable {
 }
 
 extension LaneKey {
-    /// The user of requests without a user: those of operators, and those for public resources.
+    /// The user of requests without a user, which are those of operators and those for public resources.
     package static let nobody = LaneKey(
         organization: UUID(uuid: (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)),
         user: UUID(uuid: (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0))

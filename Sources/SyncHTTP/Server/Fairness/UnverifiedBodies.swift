@@ -6,8 +6,7 @@ import Synchronization
 
 /// The memory of bodies that arrive before their senders are authenticated (``UnverifiedBodyBudget``).
 ///
-/// It is separate from the memory of other bodies, so that requests without a secret take no memory from an
-/// organization.
+/// It is separate from the memory of other bodies, so that requests without a secret use no memory of an organization.
 package final class UnverifiedBodies: Sendable {
     private struct State {
         package var room: UnverifiedBodyBudget
@@ -39,7 +38,7 @@ package final class UnverifiedBodies: Sendable {
         /// Records that the body has arrived completely.
         package func complete() { bodies.state.withLock { $0.room.complete(ticket) } }
 
-        /// Releases the memory; a second call does nothing.
+        /// Releases the memory. A second call does nothing.
         package func end() {
             bodies.change { state in
                 state.room.end(ticket)
@@ -97,32 +96,33 @@ package final class UnverifiedBodies: Sendable {
 package struct UnverifiedBodyLimits: Sendable {
     /// The maximum number of bytes of all bodies.
     package var bytes = 16_777_216
-    /// The bytes of each body that are not counted, because a connection needs more memory anyway.
+    /// The number of bytes of each body that are not counted, because a connection needs more memory than that.
     package var free = 8_192
     /// The time limit for the arrival of a body.
     package var timeout: Duration = .seconds(15)
     /// The time during which a body may arrive at any speed.
     package var grace: Duration = .seconds(3)
-    /// The mean number of bytes per second that a body must have reached once the grace is over.
+    /// The mean number of bytes per second that a body must have reached after ``grace``.
     package var rate = 16_384
 
-    /// The maximum for a source, and for an address.
+    /// The maximum number of bytes of a source, and of an address.
     package var partBytes: Int { bytes / 2 }
-    /// The maximum for an address at one source.
+    /// The maximum number of bytes of an address at one source.
     package var pairBytes: Int { bytes / 4 }
 
     package init() {}
 }
 
-/// The memory budget of bodies whose senders are not known yet. This type only decides; ``UnverifiedBodies`` acts.
+/// The memory budget of bodies whose senders are not known yet. This type only decides; ``UnverifiedBodies`` executes
+/// the decisions.
 ///
-/// A body reserves memory as its bytes arrive. A source, an address, and an address at one source may each reserve a
-/// part of the budget. If a part is used up, the body that has been arriving for longest is cut off, even if it is the
-/// body that needs more.
+/// A body reserves memory as its bytes arrive. A source, an address, and an address at one source may each reserve only
+/// a part of the budget. If a part is used up, the body that has been arriving for longest is evicted, even if it is
+/// the body that needs more memory.
 ///
 /// So a body keeps its reservation until other bodies have brought as many bytes as its part of the budget. Bodies that
-/// stop or arrive slowly displace only each other, in any number, and never a message that arrives at full
-/// speed. Size must not decide: the largest of several recent bodies is often the one that arrives fastest.
+/// stop or arrive slowly evict only each other, in any number, and never a message that arrives at full speed. Size
+/// must not decide, because among several recent bodies, the largest often arrives fastest.
 package struct UnverifiedBodyBudget: Sendable {
     /// Identifies a body; later bodies have greater values.
     package typealias Ticket = Int
@@ -134,9 +134,9 @@ package struct UnverifiedBodyBudget: Sendable {
     }
 
     package enum Decision: Sendable, Equatable {
-        /// The bytes are counted; these other bodies were cut off.
+        /// The bytes are counted. These other bodies were evicted.
         case taken(evicted: [Ticket])
-        /// The budget is used up: the body was cut off, and so were these other bodies.
+        /// The budget is used up. The body was evicted, and so were these other bodies.
         case refused(evicted: [Ticket])
     }
 
@@ -152,7 +152,7 @@ package struct UnverifiedBodyBudget: Sendable {
     private let limits: UnverifiedBodyLimits
     private var bodies: [Ticket: Body] = [:]
     private var lastTicket = 0
-    /// The counted bytes.
+    /// The number of counted bytes.
     private(set) var held = 0
     private var sources: [UUID: Int] = [:]
     private var addresses: [String: Int] = [:]
@@ -186,10 +186,10 @@ package struct UnverifiedBodyBudget: Sendable {
         return .taken(evicted: evicted)
     }
 
-    /// Records that a body has arrived completely: from then on it is not cut off.
+    /// Records that a body has arrived completely. It is not evicted afterwards.
     package mutating func complete(_ ticket: Ticket) { bodies[ticket]?.isWhole = true }
 
-    /// Releases a body's memory; does nothing if the body was cut off.
+    /// Releases a body's memory. Does nothing if the body was evicted.
     package mutating func end(_ ticket: Ticket) {
         guard let body = bodies.removeValue(forKey: ticket) else { return }
         count(-body.counted, body.origin)
@@ -208,7 +208,8 @@ package struct UnverifiedBodyBudget: Sendable {
 
     // MARK: - Steps
 
-    /// Returns the bodies of which one must be cut off so that another may reserve more; nil if the budget suffices.
+    /// Returns a condition for bodies; nil if the budget is sufficient. If not, a body that fulfills the condition must
+    /// be evicted before more memory can be reserved.
     private func scope(of origin: Origin, lacking more: Int) -> ((Origin) -> Bool)? {
         guard more > 0 else { return nil }
         if pairs[origin, default: 0] + more > limits.pairBytes { return { $0 == origin } }
@@ -220,7 +221,8 @@ package struct UnverifiedBodyBudget: Sendable {
         return { isOwn || $0.source == heaviest }
     }
 
-    /// Returns the body with a reservation that has been arriving for longest, possibly the body that needs more.
+    /// Returns the body that has been arriving for longest. Bodies without a reservation are ignored, except for the
+    /// body that needs more memory.
     private func oldest(in isInScope: (Origin) -> Bool, or ticket: Ticket) -> Ticket? {
         var oldest: Ticket?
         for (other, body) in bodies where !body.isWhole && isInScope(body.origin) {

@@ -9,17 +9,17 @@ package import SyncModel
 package struct Exchange: Sendable {
     package let request: Request
     package let requestID: String
-    /// The values of the template's `{…}`, in order.
+    /// The values of the placeholders in the route's template, in order.
     package let parameters: [Substring]
     package let channel: any Channel
 
     /// The memory reservation of the response.
     package let hold: ResponseMemoryLease
-    /// Shared by all requests.
+    /// The budgets that all requests share.
     package let budgets: Budgets
-    /// The caller's user, once authenticated.
+    /// The caller's user, after authentication.
     package var user = LaneKey.nobody
-    /// The operator's token of the request, once authenticated.
+    /// The operator's token of the request, after authentication.
     package var operatorToken: OperatorToken?
     /// The end of the operator's session, in seconds since 1970; nil if it has no end.
     package var operatorUntil: Int64?
@@ -28,7 +28,7 @@ package struct Exchange: Sendable {
     /// Records the details of the request's act.
     package var act: AuditRecorder?
 
-    /// Throws an error if the caller is no longer served; long waits call it at intervals.
+    /// Throws an error if the caller is no longer served. Long waits call it at intervals.
     package var isStillServed: @Sendable () async throws -> Void = {}
     /// The interval at which waits call ``isStillServed``.
     package var checkInterval: Duration = .seconds(2)
@@ -36,7 +36,7 @@ package struct Exchange: Sendable {
     package var head: HTTPRequest { request.head }
     package var headers: HTTPFields { request.headers }
 
-    /// A parameter of the path as a UUID; not found for anything else.
+    /// A parameter of the path as a UUID. If it is not a UUID, the response is 404.
     package func uuid(at index: Int) throws(Refusal) -> UUID {
         guard let uuid = UUID(text: parameters[index].utf8) else { throw .notFound }
         return uuid
@@ -56,7 +56,7 @@ package enum RequestID {
 
     package static func make() -> String { ids.make().lowercased }
 
-    /// Whether a text has 1 to 128 letters, digits, dots, underscores and hyphens, none of which has a meaning in logs
+    /// Whether a text has 1 to 128 letters, digits, dots, underscores and hyphens. None of these has a meaning in logs
     /// or headers.
     package static func isSane(_ text: String) -> Bool {
         let bytes = text.utf8
@@ -75,8 +75,8 @@ package enum RequestID {
 
 /// Whether a client accepts a media type (RFC 9110, 12.5.1).
 package enum Accept {
-    /// Whether the `Accept` fields allow a media type; the most specific range decides, and an absent field allows
-    /// all.
+    /// Whether the `Accept` fields allow a media type. The most specific range decides. Without the field, all media
+    /// types are allowed.
     package static func allows(_ mediaType: String, _ headers: HTTPFields) -> Bool {
         guard let value = headers[.accept] else { return true }
         return allows(mediaType, value)

@@ -1,5 +1,5 @@
 extension Substring.UTF8View {
-    /// The text without the spaces and tabs around it.
+    /// The text without spaces and tabs at its beginning and end.
     package var trimmed: Substring.UTF8View {
         var view = self
         while let first = view.first, first.isBlank { view.removeFirst() }
@@ -14,6 +14,6 @@ extension Substring.UTF8View {
 }
 
 extension UInt8 {
-    /// A space or tab.
+    /// Whether the byte is a space or a tab.
     package var isBlank: Bool { self == UInt8(ascii: " ") || self == UInt8(ascii: "\t") }
 }

@@ -1,25 +1,26 @@
 package import HTTPTypes
 import SyncModel
 
-/// Finds the route of a request. Literal paths are looked up. Templates are tried in sequence, because there are few.
+/// Finds the route of a request. Literal paths are found in a dictionary. Templates are compared in sequence, because
+/// there are few of them.
 package struct RouteTable: Sendable {
     /// The result of a look-up.
     package enum Match: Sendable {
         case route(Route, parameters: [Substring])
-        /// The path exists, but not with this method; the value names its methods.
+        /// The path exists, but not with this method. Has the path's methods.
         case otherMethods(String)
         case nothing
     }
 
     private var literal: [ByteExactString: Resource] = [:]
     private var templates: [Resource] = []
-    /// The pages, by the path below which they are.
+    /// The pages, by the path of the root page.
     private var trees: [ByteExactString: Route] = [:]
 
     /// Adds a method to a path. A segment such as `{id}` in the template matches any single segment.
     ///
     /// A path without `{` takes precedence over a matching template, so `/a/b` and `/a/{id}` can be added in any order.
-    /// Of two matching templates the first takes precedence, so add `/a/{id}/b` before `/a/{id}/{other}`.
+    /// If two templates match, the first takes precedence, so add `/a/{id}/b` before `/a/{id}/{other}`.
     package mutating func add(
         _ method: HTTPRequest.Method,
         _ template: String,
@@ -44,10 +45,10 @@ package struct RouteTable: Sendable {
         }
     }
 
-    /// Adds pages: a path, and all paths below it without another route.
+    /// Adds pages at a path, and at all paths below it that have no other route.
     ///
-    /// The rest of the path is the endpoint's one parameter, empty for the path itself. These paths are not part of the
-    /// API, so ``names`` leaves them out.
+    /// The endpoint's only parameter is the rest of the path, which is empty for the path itself. These paths are not
+    /// part of the API, so ``names`` omits them.
     package mutating func addPages(at path: String, _ endpoint: @escaping Route.Endpoint) {
         trees[path] = Route(
             method: .get,
@@ -103,7 +104,7 @@ private struct Resource: Sendable {
         segments = template.split(separator: "/", omittingEmptySubsequences: false)
     }
 
-    /// Returns the values of the template's `{…}`; nil if the path does not match.
+    /// Returns the values of the placeholders in the template; nil if the path does not match.
     package func parameters(of path: String) -> [Substring]? {
         let given = path.split(separator: "/", omittingEmptySubsequences: false)
         guard given.count == segments.count else { return nil }
@@ -147,7 +148,7 @@ private struct Resource: Sendable {
 /// One method of one path.
 package struct Route: Sendable {
     package typealias Endpoint = @Sendable (Exchange) async throws -> Answer
-    /// Begins to answer a request without waiting. Returns false if that is not possible; in this case nothing has
+    /// Begins to answer a request without waiting. Returns false if that is not possible. In this case nothing has
     /// happened.
     package typealias DirectEndpoint = @Sendable (DirectExchange) -> Bool
 
@@ -156,7 +157,7 @@ package struct Route: Sendable {
     package let mediaType: String?
     package let meters: RouteMeters
     package let endpoint: Endpoint
-    /// Answers small requests without the connection's task; ``endpoint`` answers the others.
+    /// Answers small requests without the connection's task; ``endpoint`` answers all others.
     package let directEndpoint: DirectEndpoint?
 
     package func mayAnswer(_ headers: HTTPFields) -> Bool {

@@ -4,11 +4,11 @@ import HummingbirdCore
 import JSONText
 package import SyncModel
 
-/// The parameters of a request's query, decoded; unknown ones are an error that names them.
+/// The decoded parameters of a request's query. An unknown parameter is an error.
 package struct URLQuery: Sendable {
     private var values: [(name: String, value: String)] = []
 
-    /// Reads `name=value&…` (RFC 3986 percent-encoding; a plus sign is a plus sign). Empty values count as absent.
+    /// Reads `name=value&…` with percent-encoding (RFC 3986). A plus sign is not a space. Empty values count as absent.
     package init(_ text: String?, allowing names: Set<String>) throws(Problem) {
         guard let text, !text.isEmpty else { return }
         for pair in text.utf8.split(separator: UInt8(ascii: "&")) {
@@ -34,21 +34,22 @@ package struct URLQuery: Sendable {
 
     // MARK: - Values
 
-    /// The value of a parameter that may be given once.
+    /// The value of a parameter that may occur only once; nil if it is absent.
     package func text(_ name: String) throws(Problem) -> String? {
         let found = values.filter { $0.name == name }
         guard found.count <= 1 else { throw Self.invalid(name, "is given more than once") }
         return found.first?.value
     }
 
-    /// The values of a parameter that may be repeated, and hold several values separated by commas.
+    /// The values of a parameter that may occur several times, and may contain several values separated by commas.
     package func list(_ name: String) -> [String] {
         values.lazy.filter { $0.name == name }
             .flatMap { $0.value.split(separator: ",") }
             .map { String($0) }
     }
 
-    /// A text without control characters, as names are, of so many characters at most (as OpenAPI's `maxLength` counts).
+    /// A text without control characters, such as a name, with a maximum number of characters (counted as in OpenAPI's
+    /// `maxLength`).
     package func plainText(_ name: String, atMost limit: Int) throws(Problem) -> String? {
         guard let text = try text(name) else { return nil }
         guard text.unicodeScalars.count <= limit else {
@@ -64,7 +65,7 @@ package struct URLQuery: Sendable {
         return uuid
     }
 
-    /// `true` or `false`; false if it is not given.
+    /// `true` or `false`; false if it is absent.
     package func flag(_ name: String) throws(Problem) -> Bool {
         switch try text(name) {
         case "true": return true
@@ -83,7 +84,7 @@ package struct URLQuery: Sendable {
         return word
     }
 
-    /// A moment, as RFC 3339 writes it.
+    /// A time in the form of RFC 3339.
     package func moment(_ name: String) throws(Problem) -> Timestamp? {
         guard let text = try text(name) else { return nil }
         guard let moment = Timestamp(rfc3339: text) else {
@@ -105,7 +106,7 @@ package struct URLQuery: Sendable {
         try integer("limit", in: 1...1_000, default: absent)
     }
 
-    /// `wait` in whole seconds; more than `longest` is cut to it.
+    /// `wait` in whole seconds. A longer wait than `longest` is shortened to it.
     package func wait(upTo longest: Duration) throws(Problem) -> Duration {
         guard let text = try text("wait") else { return .zero }
         guard let seconds = Self.number(text) else { throw Self.invalid("wait", "must be a number of seconds") }
@@ -126,12 +127,13 @@ package struct URLQuery: Sendable {
         return names
     }
 
-    /// Names of channels, repeated; a name may contain commas. Nil if none is given.
+    /// Names of channels, one in each occurrence of the parameter, because a name may contain commas. Nil if it is
+    /// absent.
     package func channels(_ name: String) throws(Problem) -> [String]? {
         let names = values.filter { $0.name == name }.map(\.value)
         let limit = ChannelName.limitOfRequest
         guard names.allSatisfy(ChannelName.isValid), names.count <= limit else {
-            throw Self.invalid(name, "must be up to \(limit) channels' names, each its own parameter")
+            throw Self.invalid(name, "must be at most \(limit) names of channels, each in a separate parameter")
         }
         return names.isEmpty ? nil : names
     }
@@ -144,7 +146,7 @@ package struct URLQuery: Sendable {
 
     private static func unknown(_ name: String, _ known: Set<String>) -> Problem {
         let hint = known.isEmpty ? "this path has no parameters" : "known: " + known.sorted().joined(separator: ", ")
-        // a name is repeated only as far as a person would read it
+        // a long name is truncated in the error
         let meant = UnknownMember.hint(name, known: known.sorted())
         let detail = "the query parameter '\(UnknownMember.shown(name))' is unknown; \(hint)\(meant)"
         return Problem(.invalidRequest, pointer: "", rule: "parameter_unknown", detail)
@@ -152,7 +154,7 @@ package struct URLQuery: Sendable {
 
     // MARK: - Decoding
 
-    /// Digits only, at most nine of them.
+    /// Reads a number of up to nine digits.
     private static func number(_ text: String) -> Int? {
         guard text.utf8.count <= 9, text.utf8.allSatisfy({ (48...57).contains($0) }) else { return nil }
         return Int(text)
@@ -177,7 +179,7 @@ package struct URLQuery: Sendable {
         return valid(bytes)
     }
 
-    /// Text without U+0000, which no database text can hold.
+    /// The text, unless it contains U+0000, which PostgreSQL cannot store.
     private static func valid(_ bytes: [UInt8]) -> String? {
         bytes.contains(0) ? nil : String(validating: bytes, as: UTF8.self)
     }
