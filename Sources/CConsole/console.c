@@ -29,8 +29,14 @@ static const uint8_t audit_js[] = {
 static const uint8_t channel_js[] = {
 #embed "assets/channel.js"
 };
+static const uint8_t device_js[] = {
+#embed "assets/device.js"
+};
 static const uint8_t dom_js[] = {
 #embed "assets/dom.js"
+};
+static const uint8_t entities_js[] = {
+#embed "assets/entities.js"
 };
 static const uint8_t failures_js[] = {
 #embed "assets/failures.js"
@@ -83,11 +89,17 @@ static const uint8_t organizations_js[] = {
 static const uint8_t parts_js[] = {
 #embed "assets/parts.js"
 };
+static const uint8_t recent_js[] = {
+#embed "assets/recent.js"
+};
 static const uint8_t signin_js[] = {
 #embed "assets/signin.js"
 };
 static const uint8_t spark_js[] = {
 #embed "assets/spark.js"
+};
+static const uint8_t steps_js[] = {
+#embed "assets/steps.js"
 };
 static const uint8_t ui_js[] = {
 #embed "assets/ui.js"
@@ -110,7 +122,9 @@ static const struct console_asset assets[] = {
     ASSET("app.js", app_js),
     ASSET("audit.js", audit_js),
     ASSET("channel.js", channel_js),
+    ASSET("device.js", device_js),
     ASSET("dom.js", dom_js),
+    ASSET("entities.js", entities_js),
     ASSET("failures.js", failures_js),
     ASSET("forms.js", forms_js),
     ASSET("graph.js", graph_js),
@@ -128,8 +142,10 @@ static const struct console_asset assets[] = {
     ASSET("organization.js", organization_js),
     ASSET("organizations.js", organizations_js),
     ASSET("parts.js", parts_js),
+    ASSET("recent.js", recent_js),
     ASSET("signin.js", signin_js),
     ASSET("spark.js", spark_js),
+    ASSET("steps.js", steps_js),
     ASSET("ui.js", ui_js),
     ASSET("upstream.js", upstream_js),
     ASSET("user.js", user_js),

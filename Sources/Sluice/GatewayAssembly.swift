@@ -76,6 +76,7 @@ enum GatewayAssembly {
     ///   - signer: signs tokens for upstreams; nil if there is no key for it.
     ///   - companions: services that start before the gateway's and end after them.
     ///   - database: checks a database that was unavailable at the start.
+    ///   - demo: the organization and the user of `sluice dev`.
     ///   - whenListening: called once with the addresses, when both listeners take connections.
     static func run(
         _ settings: Settings,
@@ -85,6 +86,7 @@ enum GatewayAssembly {
         logger: Logger,
         companions: [any Service] = [],
         database: DatabaseWatcher? = nil,
+        demo: LaneKey? = nil,
         whenListening: @escaping @Sendable (_ public: ListenAddress, _ operations: ListenAddress) -> Void
     ) async throws {
         let store = settings.store(logger: logger)
@@ -101,7 +103,8 @@ enum GatewayAssembly {
         registry.addTokenMetrics(of: verifier, keeper)
         let upstream = upstream(settings, signer: signer, logger: logger)
         registry.addUpstreamMetrics(of: upstream)
-        let http = httpConfiguration(settings, signer: signer, upstream: upstream)
+        var http = httpConfiguration(settings, signer: signer, upstream: upstream)
+        http.demo = demo
         var gateway = GatewayContext(store: store, configuration: http, registry: registry, logger: logger)
         gateway.verifier = verifier
         // features report the dispatcher's circuits, and the dispatcher reports upstreams to features

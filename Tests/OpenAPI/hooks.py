@@ -46,6 +46,18 @@ for name, listener, token, path in [
         "SLUICE_OPERATOR_TOKEN",
         f"/admin/organizations/{os.environ['SLUICE_ORGANIZATION']}/users/{os.environ['SLUICE_ORGANIZATION']}/lane?limit=1",
     ),
+    (
+        "recent",
+        "SLUICE_OPERATIONS",
+        "SLUICE_OPERATOR_TOKEN",
+        f"/admin/organizations/{os.environ['SLUICE_ORGANIZATION']}/mutations/recent?limit=1",
+    ),
+    (
+        "entity",
+        "SLUICE_OPERATIONS",
+        "SLUICE_OPERATOR_TOKEN",
+        f"/admin/organizations/{os.environ['SLUICE_ORGANIZATION']}/entities?limit=1",
+    ),
 ]:
     schemathesis.openapi.format(f"sluice-{name}-cursor", cursors(listener, token, path, "next"))
 
@@ -76,6 +88,13 @@ REASONS = [
     ("listStuckMutations", "invalid_request", "parameter_invalid", "the query parameter 'user_id' requires"),
     ("listStoppedLanes", "invalid_request", "parameter_invalid", "cursor"),
     ("listStoppedLanes", "invalid_request", "parameter_invalid", "the query parameter 'cursor' is invalid"),
+    ("listRecentMutations", "invalid_request", "parameter_invalid", "cursor"),
+    ("listRecentMutations", "invalid_request", "parameter_invalid", "the query parameter 'cursor' is invalid"),
+    ("listRecentMutations", "invalid_request", "parameter_invalid", "the query parameter 'entity_id' requires"),
+    ("listEntities", "invalid_request", "parameter_invalid", "cursor"),
+    ("listEntities", "invalid_request", "parameter_invalid", "the query parameter 'cursor' is invalid"),
+    ("listEntities", "invalid_request", "parameter_invalid", "the query parameter 'entity_id' requires"),
+    ("listEntities", "invalid_request", "parameter_invalid", "the query parameter 'payload' requires"),
     ("getUserLane", "invalid_request", "parameter_invalid", "the query parameter 'cursor' is invalid"),
     ("listOperations", "invalid_request", "parameter_invalid", "the query parameter 'cursor' is invalid"),
     ("listOperationsOfOrganization", "invalid_request", "parameter_invalid", "the query parameter 'cursor' is invalid"),

@@ -1,5 +1,5 @@
 // The frame around every page: the signed-in operator, the navigation, and the routes from addresses to pages.
-import { amount, announce, button, call, get, h, icon, loadMe, me, noun, onSignedOut, plural, problemBox, query, refill, quoted, shortCount, WAVES } from './ui.js'
+import { amount, announce, button, call, get, h, icon, learnNames, loadMe, me, noun, onSignedOut, plural, problemBox, query, refill, quoted, shortCount, WAVES } from './ui.js'
 import { everywhere, help, step } from './keys.js'
 import * as live from './live.js'
 import { signIn } from './signin.js'
@@ -15,20 +15,26 @@ import { channel } from './channel.js'
 import { operations } from './operations.js'
 import { operation } from './operation.js'
 import { audit } from './audit.js'
+import { recent } from './recent.js'
+import { entity } from './entities.js'
+import { device } from './device.js'
 
 // `:name` is a parameter; the first matching route applies
 const ROUTES = Object.entries({
-	'': now, failures, mutations, lanes, operations, audit, organizations,
+	'': now, recent, failures, mutations, lanes, operations, audit, organizations,
 	'organizations/:organization': organization,
 	'organizations/:organization/channel': channel,
+	'organizations/:organization/entity': entity,
 	'organizations/:organization/operations/:operation': operation,
 	'organizations/:organization/users/:user': user,
+	'organizations/:organization/users/:user/devices/:device': device,
 	'organizations/:organization/users/:user/mutations/:mutation': mutation,
 	'organizations/:organization/:part': organization,
 }).map(([pattern, page]) => [new RegExp(`^/console/?${pattern.replace(/:(\w+)/g, '(?<$1>[^/]+)')}/?$`), page])
 
 const PAGES = [
 	['', 'Now', 'n', 'M3 12h4l3-8 4 16 3-8h4'],
+	['recent', 'Recent', 'm', 'M5 5h14M5 10h14M5 15h9M5 20h5M16 16v5m-2.5-2.5L16 21l2.5-2.5'],
 	['failures', 'Failures', 'f', 'M12 8v5m0 3.5v.5M12 3l9.5 17h-19z'],
 	['operations', 'Operations', 'p', 'M4 7h10m0-3 3 3-3 3M20 17H10m0-3-3 3 3 3'],
 	['organizations', 'Organizations', 'o', 'M4 20V8l8-4 8 4v12M4 20h16M9 20v-5h6v5M9 10h.1m5.9 0h.1'],
@@ -202,6 +208,8 @@ function askWho(text) {
 async function begin() {
 	try {
 		await loadMe()
+		// lists show names of organizations; without them, ids
+		await get('/admin/organizations?limit=200').then(answer => learnNames(answer.organizations), () => {})
 	} catch (problem) {
 		const place = h('main', h('h1', 'Sluice'), problemBox(problem, () => { place.remove(); begin() }))
 		document.body.classList.add('outside')

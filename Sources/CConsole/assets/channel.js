@@ -1,10 +1,10 @@
 // One channel of an organization: the users who hold it, with the source of each grant, and the number of its entities.
-import { ask, button, count, empty, facts, field, filters, h, idLine, link, may, narrow, of, organizationPath, pages, query, quoted, refill, section, userLink } from './ui.js'
+import { ask, button, count, empty, facts, field, filters, h, idLine, may, narrow, of, organizationLink, pages, query, quoted, refill, section, userLink } from './ui.js'
 
 export async function channel(view) {
 	const { organization } = view, name = view.asked('channel')
 	view.begin('Channel', name && h('code', quoted(name, 80)))
-	const crumbs = h('p.crumbs', link(organizationPath(organization), 'Organization'), ' › ', idLine(organization))
+	const crumbs = h('p.crumbs', organizationLink({ organization_id: organization }), ' › ', idLine(organization))
 	const search = filters(view, [narrow(view, ['channel', 'Channel', 'project/42'])], 'Show')
 	if (!name) return view.put(crumbs, search, empty('No channel is chosen', 'Enter the whole name of a channel, such as project/42.'))
 	const size = h('div')

@@ -8,8 +8,9 @@ let number = 0
 // Returns a field with its label and hint.
 // @param type `text`, `number`, `password`, `select` (with `options`: `[value, name]`), `check`, `area`
 // @param pointer the field's place in the request, to which problems refer
-export function field({ label, type = 'text', value = '', hint, options, pointer, name, ...more }) {
-	const id = `f${++number}`, isCheck = type === 'check'
+// @param api the name of a setting in the API, which is shown next to the label
+export function field({ label, type = 'text', value = '', hint, options, pointer, name, api: apiName, ...more }) {
+	const id = `f${++number}`, isCheck = type === 'check', api = apiName && [' ', h('code.api', apiName)]
 	const input = type === 'select'
 		? h('select', { id, name, ...more }, options.map(([each, text]) => h('option', { value: each, selected: each === value }, text ?? each)))
 		: type === 'area' ? h('textarea', { id, name, value: value ?? '', rows: '3', spellcheck: 'false', ...more })
@@ -18,7 +19,7 @@ export function field({ label, type = 'text', value = '', hint, options, pointer
 	const note = hint ? h('p.hint', { id: `${id}-h` }, hint) : null
 	input.setAttribute('aria-describedby', note ? `${wrong.id} ${note.id}` : wrong.id)
 	const element = h('div', { class: isCheck ? 'field check' : 'field', 'data-pointer': pointer },
-		isCheck ? [input, h('label', { for: id }, label)] : [h('label', { for: id }, label), input], wrong, note)
+		isCheck ? [input, h('label', { for: id }, label, api)] : [h('label', { for: id }, label, api), input], wrong, note)
 	input.addEventListener('input', () => blame(element, null))
 	return {
 		element, input,
@@ -65,7 +66,7 @@ export function record(members, values, prefix = '') {
 				: kind === 'lines' ? { type: 'area', value: value?.join('\n') }
 					: kind === 'pairs' ? { type: 'area', value: Object.entries(value ?? {}).map(pair => pair.join(' ')).join('\n') }
 						: { value, inputmode: kind === 'whole' ? 'numeric' : null }
-		return field({ label, hint, name, pointer: `${prefix}/${name}`, ...shape })
+		return field({ label, hint, name, api: name, pointer: `${prefix}/${name}`, ...shape })
 	})
 	const lines = text => text.split('\n').filter(line => line.trim())
 	const read = (kind, value) => Array.isArray(kind) ? (kind[0][0] === 'true' ? value === 'true' : value)

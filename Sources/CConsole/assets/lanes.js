@@ -1,5 +1,5 @@
 // Lanes in which nothing runs: until an operator settles the mutation that halts them, or until a point in time.
-import { ago, empty, filters, link, mutationPath, narrow, organizationLink, pages, plural, shortId, userLink } from './ui.js'
+import { ago, copyable, empty, filters, link, mutationPath, narrow, organizationLink, pages, plural, shortId, userLink } from './ui.js'
 import { keepFresh, named, ORGANIZATION } from './lists.js'
 
 // The number of mutations that run once the lane continues. Blocked mutations are not counted, because they wait for
@@ -14,7 +14,7 @@ export async function lanes(view) {
 	const list = pages(view, 'Lanes', [
 		['user', row => userLink(row.organization_id, row.user_id, row.subjects)], ['organization', organizationLink],
 		state === 'halted'
-			? ['halted by', row => row.halted_by && link(mutationPath(row.organization_id, row.user_id, row.halted_by), shortId(row.halted_by))]
+			? ['halted by', row => row.halted_by && copyable(row.halted_by, link(mutationPath(row.organization_id, row.user_id, row.halted_by), shortId(row.halted_by)))]
 			: ['next try', row => ago(row.ready_at)],
 		['behind it', row => waiting(row, state)],
 	], ['/admin/lanes', { state, organization_id }, 'lanes'], empty('No halted lane'), named('lanes'))

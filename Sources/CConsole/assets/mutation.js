@@ -1,5 +1,5 @@
 // The history of one mutation: what was pushed, sent and received, and the mutations that wait for it.
-import { ago, button, comparison, copyButton, count, facts, h, idLine, jsonView, link, load, may, moment, mutationLink, mutationPath, number, of, organizationPath, pill, query, quoted, section, shortId, span, table, textOf, userLink, userPath } from './ui.js'
+import { ago, button, comparison, copyButton, count, deviceLink, entityLink, facts, h, idLine, jsonView, link, load, may, moment, mutationLink, mutationPath, number, of, organizationLink, pill, query, quoted, section, shortId, span, table, textOf, userLink, userPath } from './ui.js'
 import { edit, resolve, settle } from './act.js'
 import { graph } from './graph.js'
 import { onPage } from './keys.js'
@@ -51,7 +51,7 @@ export async function mutation(view) {
 			: h('p.muted', hides ? `${what} is hidden. ${may('settle') ? 'Showing it is recorded in the audit log.' : 'Showing it requires the scope settle.'}` : `${what} is empty.`)
 		const kept = value => value ?? (hides && h('span.muted', 'hidden'))
 		return [
-			h('p.crumbs', link(organizationPath(organization), 'Organization'), ' › ', userLink(organization, user, story.subjects), ' › ', idLine(it.id)),
+			h('p.crumbs', organizationLink({ organization_id: organization }), ' › ', userLink(organization, user, story.subjects), ' › ', idLine(it.id)),
 			(error || it.last_error) && h(`div.verdict${KINDS[it.status] ?? ''}`,
 				h('p.strong', error?.title ?? 'The last attempt failed'), h('p', quoted(error?.detail ?? it.last_error, 500)),
 				it.next_retry_at && h('p', 'Tried again ', ago(it.next_retry_at), '.')),
@@ -65,8 +65,8 @@ export async function mutation(view) {
 			h('div.columns',
 				section('As pushed', facts([
 					['Accepted', [moment(pushed.accepted_at), ' · ', ago(pushed.accepted_at)]], ['Made', moment(pushed.created_at)],
-					['Device', [shortId(pushed.device_id), ` entry ${it.sequence_number}`]], ['Endpoint', kept(pushed.endpoint)],
-					['Entity', shortId(it.server_id ?? it.local_id)], ['Based on version', it.base_version],
+					['Device', [deviceLink(organization, user, pushed.device_id), ` entry ${it.sequence_number}`]], ['Endpoint', kept(pushed.endpoint)],
+					['Entity', it.server_id != null ? entityLink(organization, it.entity_type, it.server_id) : shortId(it.local_id)], ['Based on version', it.base_version],
 				]), shown(pushed.payload, 'Payload as pushed', 'The payload')),
 				section('As sent', sent ? [facts([
 					['Request', h('code.wrap', `${sent.method} `, kept(sent.url && quoted(sent.url, 300)))], ['Idempotency key', sent.idempotency_key && h('code.wrap', sent.idempotency_key)],
@@ -80,7 +80,7 @@ export async function mutation(view) {
 				['Ahead of it', lane?.ahead && count(lane.ahead)], ['Revision', number(it.revision)],
 			]))),
 			(entity || history?.length > 0) && section('The entity', entity && [facts([
-				['Id', shortId(entity.id)], ['Made as', entity.client_id && shortId(entity.client_id)],
+				['Id', entityLink(organization, it.entity_type, entity.id)], ['Made as', entity.client_id && shortId(entity.client_id)],
 				['Version', entity.deleted ? `${entity.version}, deleted` : number(entity.version)],
 				['Changed', [ago(entity.updated_at), entity.updated_by && [' by ', userLink(organization, entity.updated_by)]]],
 				['Place in the feed', entity.feed_position && h('code', String(entity.feed_position))],

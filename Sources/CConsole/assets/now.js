@@ -1,19 +1,20 @@
 // The current state at a glance: first a sentence, then the figures, then the failures.
-import { ago, amount, count, facts, figure, h, keepingFocus, link, load, me, moment, mutationPath, noun, number, organizationLink, pill, plural, refill, quoted, section, shortId, span, table } from './ui.js'
+import { ago, amount, copyable, count, facts, figure, h, keepingFocus, link, load, me, moment, mutationPath, noun, number, organizationLink, pill, plural, refill, quoted, section, shortId, span, table, tabs } from './ui.js'
 import { spark } from './spark.js'
+import { firstSteps } from './steps.js'
 import * as live from './live.js'
 
-const [FAILED, CONFLICTS, HALTED, WAITING, ALL] = ['failures?status=failed', 'failures?status=conflict', 'lanes?state=halted', 'lanes?state=waiting', 'organizations'].map(it => `/console/${it}`)
-const RATES = [['pushes', 'Pushes', ALL], ['accepted', 'Accepted', ALL], ['applied', 'Applied', ALL], ['failed', 'Failing', FAILED]]
+const [FAILED, CONFLICTS, HALTED, WAITING, RECENT] = ['failures?status=failed', 'failures?status=conflict', 'lanes?state=halted', 'lanes?state=waiting', 'recent'].map(it => `/console/${it}`)
+const AMOUNTS = [['pushes', 'Pushes', RECENT], ['accepted', 'Accepted', RECENT], ['applied', 'Applied', RECENT], ['failed', 'Failing', FAILED]]
 
 export async function now(view) {
 	view.begin('Now')
-	const place = h('div.now')
-	view.put(place)
+	const place = h('div.now'), isDay = view.asked('period') === 'day'
+	view.put(firstSteps(view), place)
 	let state = null, heard = 0
 	const again = load(view, place, () => view.get('/admin/now'), answer => {
 		heard = Date.parse(answer.at)
-		return page(state = answer)
+		return page(state = answer, isDay)
 	})
 	live.on('now', next => {
 		if (!state) return
@@ -22,12 +23,12 @@ export async function now(view) {
 		if (series) {
 			// a point of the history covers some seconds: a value received within these seconds replaces the last value
 			const isNew = Date.parse(next.at) - heard >= step * 1_000
-			for (const [name] of RATES) push(series[name], next.rates?.[`${name}_per_second`], isNew)
+			for (const [name] of AMOUNTS) push(series[name], next.rates?.[`${name}_per_second`], isNew)
 			push(series.oldest_waiting_seconds, next.oldest_waiting?.age_seconds ?? 0, isNew)
 			if (isNew) heard = Date.parse(next.at)
 		}
 		// a redraw would clear the selection of a user who is copying text
-		if (getSelection()?.type !== 'Range') keepingFocus(place, () => refill(place, page(state)))
+		if (getSelection()?.type !== 'Range') keepingFocus(place, () => refill(place, page(state, isDay)))
 	}, view.signal)
 	await again()
 }
@@ -38,16 +39,19 @@ function push(series, value, isNew) {
 	series[series.length - 1] = value
 }
 
-function page(state) {
-	const { rates = {}, stuck = {}, history = {}, circuits = [], replicas = [], oldest_waiting: oldest, retention } = state
+function page(state, isDay) {
+	const { rates = {}, totals = {}, stuck = {}, history = {}, circuits = [], replicas = [], oldest_waiting: oldest, retention } = state
 	const series = history.series ?? {}, step = history.step_seconds ?? 15
+	const shown = (isDay ? history.day?.series : series) ?? {}, chart = isDay ? { step: history.day?.step_seconds ?? 300, period: 86_400 } : { step }
 	return [
 		verdict(state),
-		h('div.tiles', RATES.map(([name, title, href]) => tile(title, href, figure(rates[`${name}_per_second`]), name === 'pushes' ? 'a second' : 'mutations a second', '',
-			spark(series[name], { label: `${title} a second`, step, kind: name === 'failed' ? 'bad' : '' })))),
-		h('p.hint', 'Rates and charts of the last hour are of this gateway; waiting mutations are counted over all gateways.'),
+		tabs('Period of the charts', [['Last hour', '/console'], ['Last day', '/console?period=day']], isDay ? 'Last day' : 'Last hour'),
+		h('div.tiles', AMOUNTS.map(([name, title, href]) => tile(title, href, number(totals[isDay ? 'day' : 'hour']?.[name]),
+			`${isDay ? 'in the last day' : 'in the last hour'}; now ${figure(rates[`${name}_per_second`])} a second`, name === 'failed' && totals.hour?.failed > 0 && 'bad',
+			spark(shown[name], { label: `${title} a second`, ...chart, kind: name === 'failed' ? 'bad' : '' })))),
+		h('p.hint', 'These numbers and charts are of this gateway, since ', moment(totals.since), '. Waiting mutations are counted over all gateways; an organization’s page has its completed mutations at all gateways.'),
 		h('div.tiles',
-			tile('Oldest waiting', oldest ? mutationPath(oldest.organization_id, oldest.user_id, oldest.mutation_id) : ALL,
+			tile('Oldest waiting', oldest ? mutationPath(oldest.organization_id, oldest.user_id, oldest.mutation_id) : RECENT,
 				oldest ? span(oldest.age_seconds) : 'none', oldest ? ['since ', moment(oldest.accepted_at)] : 'nothing waits', oldest?.age_seconds > 300 && 'warn',
 				spark(series.oldest_waiting_seconds, { label: 'Age of the oldest waiting, seconds', step })),
 			tile('Failed', FAILED, stuck.failed, noun(stuck.failed, 'mutation'), amount(stuck.failed) && 'bad'),
@@ -66,7 +70,7 @@ function page(state) {
 			: h('p.muted', 'Every upstream responds, or received no recent request.')),
 		h('div.columns',
 			section('Gateways', table('Gateways', [
-				['gateway', row => [shortId(row.gateway_id), row.gateway_id === state.gateway_id && h('span.muted', ' this one')]],
+				['gateway', row => [copyable(row.gateway_id, shortId(row.gateway_id)), row.gateway_id === state.gateway_id && h('span.muted', ' this one')]],
 				['version', row => quoted(row.version, 40)],
 				['last seen', row => ago(row.last_seen_at)],
 			], replicas).element),

@@ -1,5 +1,5 @@
 // One operation: its progress and its result.
-import { ago, ask, button, facts, h, idLine, link, load, may, number, of, organizationPath, pill, quoted, section, span } from './ui.js'
+import { ago, ask, button, facts, h, idLine, link, load, may, number, of, organizationLink, pill, quoted, section, span } from './ui.js'
 import { progress } from './operations.js'
 import * as live from './live.js'
 
@@ -29,7 +29,7 @@ export async function operation(view) {
 				it.error && [' ', quoted(it.error, 300)]),
 			isRunning && may('settle') && h('div.actions', button('Cancel…', cancel, 'danger')),
 			section('What and why', facts([
-				['Reason', quoted(it.reason, 600)], ['By', quoted(it.actor, 60)], ['Organization', link(organizationPath(view.organization), quoted(view.organization))],
+				['Reason', quoted(it.reason, 600)], ['By', quoted(it.actor, 60)], ['Organization', organizationLink({ organization_id: view.organization })],
 				...Object.entries(it.filter).map(([name, value]) => [name.replaceAll('_', ' '), Array.isArray(value) ? quoted(value.join(', ')) : quoted(value)]),
 				['Why not', it.reasons?.map(each => h('div', `${number(each.count)} `, h('code', each.code)))], ['Dependants', it.dependents], ['Version that stays', it.strategy], ['Maximum per second', number(it.per_second)],
 				['Asked for', ago(it.created_at)], ['Begun', ago(it.started_at)], ['Ended', ago(it.ended_at)],

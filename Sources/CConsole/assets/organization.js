@@ -1,9 +1,12 @@
 // One organization: its state, its settings, and the actions that require the admin scope.
-import { ago, ask, button, call, count, countLink, empty, facts, field, filters, form, h, idLine, jsonView, link, lock, may, narrow, number, of, organizationPath, pages, pill, query, record, quoted, section, shortId, table, tabs, toast, userPath } from './ui.js'
+import { ago, ask, button, call, copyable, count, countLink, empty, facts, field, filters, form, h, idLine, jsonView, learnNames, link, load, lock, may, narrow, number, of, organizationPath, pages, pill, query, record, quoted, section, shortId, table, tabs, toast, userPath } from './ui.js'
+import { entities } from './entities.js'
+import { activity } from './recent.js'
+import { chart } from './spark.js'
 import { upstream } from './upstream.js'
 
 const PARTS = [
-	['Overview', '', overview], ['Settings', 'settings', settings], ['Upstream', 'upstream', upstream], ['Entity types', 'types', types],
+	['Overview', '', overview], ['Mutations', 'mutations', (view, place, it) => activity(view, place, it.id)], ['Entities', 'entities', entities], ['Settings', 'settings', settings], ['Upstream', 'upstream', upstream], ['Entity types', 'types', types],
 	['Users', 'users', users], ['Keys', 'keys', keys], ['Edits and webhooks', 'edits', edits],
 ]
 
@@ -11,6 +14,7 @@ export async function organization(view) {
 	const id = view.organization, [title, , part] = PARTS.find(([, name]) => name === (view.part ?? '')) ?? PARTS[0], place = h('div')
 	view.begin('Organization')
 	const it = await view.get(of(id))
+	learnNames([it])
 	view.begin(it.name, pill(it.status))
 	view.put(h('p.crumbs', link('/console/organizations', 'Organizations'), ' › ', idLine(id)),
 		tabs('Parts of the organization', PARTS.map(([name, each]) => [name, organizationPath(id, ...(each ? [each] : []))]), title), place)
@@ -21,11 +25,12 @@ async function overview(view, place, it) {
 	const counts = await view.get(query('/admin/organizations', { search: it.id, counts: true, limit: 1 }))
 		.then(answer => answer.organizations.find(each => each.id === it.id)?.counts ?? {}, () => ({}))
 	const stuck = more => query('/console/failures', { organization_id: it.id, ...more })
+	const completed = h('div')
 	place.append(section('State', facts([
 		['Failed', countLink(counts.failed, stuck({ status: 'failed' }))], ['Conflicts', countLink(counts.conflict, stuck({ status: 'conflict' }))],
 		['Halted lanes', countLink(counts.halted_lanes, query('/console/lanes', { organization_id: it.id }))],
 		['Operations', link(query('/console/operations', { organization_id: it.id }), 'see them')], ['Channels', link(organizationPath(it.id, 'channel'), 'find one')], ['What operators did', link(query('/console/audit', { organization_id: it.id }), 'see the audit')],
-	])), section('Quotas', facts([
+	])), section('Completed mutations', completed), section('Quotas', facts([
 		['Requests a second', it.settings.requests_per_second === null ? 'any number' : number(it.settings.requests_per_second)],
 		['Mutations per day and user', it.settings.mutations_per_day_per_user === null ? 'any number' : number(it.settings.mutations_per_day_per_user)],
 	])), section('Properties', facts([
@@ -35,6 +40,11 @@ async function overview(view, place, it) {
 	if (may('admin')) place.append(section('Danger', h('div.actions',
 		it.status === 'active' ? button('Suspend…', () => setStatus(view, it), 'danger') : button('Serve it again…', () => setStatus(view, it, true), 'primary'),
 		button('Purge…', () => purge(view, it), 'danger'))))
+	await load(view, completed, () => view.get(of(it.id, 'throughput')), ({ hour, day }) => [
+		h('div.tiles', [['In the last hour', hour], ['In the last day', day]].map(([title, { completed: steps, step_seconds: step, is_more: isMore }]) => h('div.tile',
+			h('span.tile-name', title), ' ', isMore && h('span.tile-note', 'at least '), h('span.tile-value', number(steps.reduce((sum, each) => sum + each, 0))),
+			chart(steps, { label: `Completed ${title.toLowerCase()}, every ${step / 60} minutes` })))),
+		h('p.hint', 'Succeeded and discarded mutations at all gateways. In each step, up to 10,000 are counted.')])()
 }
 
 function setStatus(view, it, isServed) {
@@ -70,9 +80,9 @@ const SETTINGS = [
 ]
 
 function settings(view, place, it) {
-	const name = field({ label: 'Name', value: it.name, pointer: '/name', maxlength: '200' })
+	const name = field({ label: 'Name', api: 'name', value: it.name, pointer: '/name', maxlength: '200' })
 	const chosen = record(SETTINGS, it.settings, '/settings')
-	const ids = field({ label: 'External ids', type: 'area', pointer: '/external_ids', hint: 'Issuers’ names for it, one per line: the issuer, a space, the id.', value: (it.external_ids ?? []).map(each => `${each.issuer} ${each.external_id}`).join('\n') })
+	const ids = field({ label: 'External ids', api: 'external_ids', type: 'area', pointer: '/external_ids', hint: 'Issuers’ names for it, one per line: the issuer, a space, the id.', value: (it.external_ids ?? []).map(each => `${each.issuer} ${each.external_id}`).join('\n') })
 	place.append(form({
 		label: 'Settings', submit: 'Save', fields: [name, ...chosen.fields, ids], reason: may('admin'),
 		act: reason => call('PUT', of(it.id), {
@@ -120,7 +130,7 @@ async function types(view, place, it) {
 async function users(view, place, it) {
 	const [issuer, subject] = [['issuer', 'Issuer'], ['subject', 'Subject or id']].map(each => narrow(view, each))
 	const list = pages(view, 'Users', [
-		['user', row => link(userPath(it.id, row.id), row.subjects?.length ? quoted(row.subjects[0].subject, 60) : h('code', row.id))],
+		['user', row => copyable(row.id, link(userPath(it.id, row.id), row.subjects?.length ? quoted(row.subjects[0].subject, 60) : h('code', row.id)))],
 		['registered', row => row.registered ? 'yes' : 'no'], ['first seen', row => ago(row.first_seen_at)], ['last seen', row => ago(row.last_seen_at)],
 		['joined into', row => row.into ? link(userPath(it.id, row.into), shortId(row.into)) : ''],
 	], [of(it.id, 'users'), { issuer: subject.value ? issuer.value : '', subject: subject.value }, 'users'], empty('No such user', 'Users are listed after they push, register a device or are added.'))

@@ -23,17 +23,42 @@ export const organizationPath = (id, ...more) => path('organizations', id, ...mo
 export const userPath = (organization, user) => path('organizations', organization, 'users', user)
 export const mutationPath = (organization, user, mutation) => path('organizations', organization, 'users', user, 'mutations', mutation)
 
+export const devicePath = (organization, user, device) => path('organizations', organization, 'users', user, 'devices', device)
+export const entityPath = (organization, type, id) => query(path('organizations', organization, 'entity'), { entity_type: type, entity_id: id })
+
+const [COPY, DONE, FAILED] = ['M9 9h11v11H9zM5 15H4V4h11v1', 'M5 12l5 5 9-10', 'M6 6l12 12M18 6L6 18']
+
+// Returns the contents of a cell next to a button that copies an id.
+export const copyable = (id, ...shown) => h('span.copyable', shown, h('button.copy', {
+	type: 'button', title: `Copy ${id}`, 'aria-label': `Copy ${id}`, onclick: async event => {
+		const target = event.currentTarget
+		const done = await navigator.clipboard?.writeText(String(id)).then(() => true, () => false)
+		refill(target, icon(done ? DONE : FAILED))
+		setTimeout(() => refill(target, icon(COPY)), 2_000)
+	},
+}, icon(COPY)))
+
 export const mutationLink = (organization, user, row) => {
 	const id = row.mutation_id ?? row.id
-	return link(mutationPath(organization, user, id), h('span.strong', `${row.operation ?? ''} ${row.entity_type ?? ''}`), ' ', shortId(id))
+	return copyable(id, link(mutationPath(organization, user, id), h('span.strong', `${row.operation ?? ''} ${row.entity_type ?? ''}`), ' ', shortId(id)))
 }
 
-export const organizationLink = row => link(organizationPath(row.organization_id), row.organization_name ? quoted(row.organization_name, 40) : shortId(row.organization_id))
+export const deviceLink = (organization, user, device) => copyable(device, link(devicePath(organization, user, device), shortId(device)))
+
+// An integer id is a number in a response, and a large one is text.
+export const entityLink = (organization, type, id, ...shown) => copyable(id, link(entityPath(organization, type, id), shown, shortId(id)))
+
+// The names of organizations, as far as responses have contained them.
+const names = new Map()
+export const learnNames = organizations => { for (const { id, name } of organizations) names.set(id, name) }
+
+export const organizationLink = ({ organization_id: id, organization_name: name = names.get(id) }) =>
+	copyable(id, link(organizationPath(id), name ? quoted(name, 40) : shortId(id)))
 
 // Returns a link to a user, with the issuer's name of the user if it is known.
 export const userLink = (organization, user, subjects) => {
 	const subject = subjects?.[0]?.subject
-	return link(userPath(organization, user), subject ? quoted(subject, 40) : shortId(user))
+	return copyable(user, link(userPath(organization, user), subject ? quoted(subject, 40) : shortId(user)))
 }
 
 export const empty = (title, text) => h('div.empty', h('p.strong', title), text && h('p', text))

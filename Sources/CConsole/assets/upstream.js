@@ -16,9 +16,9 @@ export async function upstream(view, place, it) {
 		throw problem
 	})
 	const kind = !now || now.credential === 'signed' ? 'signed' : now.credential?.bearer ? 'bearer' : now.credential?.header ? 'header' : 'none'
-	const url = field({ label: 'Base URL', pointer: '/base_url', value: now?.base_url, type: 'url', placeholder: 'https://api.example.com/v1' })
+	const url = field({ label: 'Base URL', api: 'base_url', pointer: '/base_url', value: now?.base_url, type: 'url', placeholder: 'https://api.example.com/v1' })
 	const credential = field({
-		label: 'Credential', type: 'select', pointer: '/credential', value: kind,
+		label: 'Credential', api: 'credential', type: 'select', pointer: '/credential', value: kind,
 		options: [['signed', 'a JWT that the gateway signs for each request'], ['bearer', 'a bearer token'], ['header', 'a custom header'], ['none', 'none']],
 	})
 	const header = field({ label: 'Header’s name', value: now?.credential?.header ?? 'X-Api-Key' })

@@ -1,11 +1,21 @@
 // One user: why something has not arrived, in sentences; the lane in order; the devices.
-import { ago, empty, facts, h, idLine, link, load, mutationLink, mutationPath, number, of, organizationPath, pages, pill, query, refill, quoted, section, shortId, table } from './ui.js'
+import { ago, deviceLink, empty, facts, h, idLine, link, load, mutationLink, mutationPath, number, of, organizationLink, organizationPath, pages, pill, query, quoted, refill, section, shortId, table } from './ui.js'
 import { keepFresh } from './lists.js'
+import { recentList } from './recent.js'
 
 const REASONS = {
 	back_off: 'the upstream failed; the request will be retried', circuit_open: 'requests to the upstream are paused',
 	no_upstream: 'the organization has no upstream', upstream_paused: 'an operator has paused the upstream', rate_limited: 'waits until the upstream may get another request', blocked: 'waits for other mutations', conflict: 'a conflict that needs action', failure: 'a failure that needs action',
 }
+
+// Shows the sentences of an explanation.
+export const findings = (organization, user, { findings: list = [] }) => h('ul.findings', list.map(each => h('li', { class: `finding is-${each.severity}` },
+	h('p.strong', h('span.unheard', `${each.severity}: `), quoted(each.sentence, 600)),
+	each.do && h('p', quoted(each.do, 600)),
+	each.mutation_id || each.until ? h('p.muted', each.mutation_id && link(mutationPath(organization, user, each.mutation_id), 'See the mutation'), each.until && [' · ', ago(each.until)]) : null)))
+
+// The columns of devices. They are also the facts of a device's page.
+export const unsettled = row => Object.entries(row.counts).filter(([, value]) => value).map(([name, value]) => [pill(name, `${value} ${name.replace('_', ' ')}`), ' '])
 
 export async function user(view) {
 	const { organization, user: id } = view, base = of(organization, 'users', id)
@@ -13,7 +23,7 @@ export async function user(view) {
 	const top = h('div'), devices = h('div'), why = h('div')
 	const loadTop = load(view, top, () => view.get(base), it => {
 		const subject = it.subjects?.[0]?.subject
-		return [h('p.crumbs', link(organizationPath(organization), 'Organization'), ' › ', idLine(id)),
+		return [h('p.crumbs', organizationLink({ organization_id: organization }), ' › ', idLine(id)),
 			facts([
 				['Known as', subject ? it.subjects.map(each => h('div', quoted(each.subject, 80), each.issuer && [h('span.muted', ' by '), quoted(each.issuer, 80)])) : 'only its id'],
 				['Registered', it.registered ? 'yes' : 'no'], ['First seen', ago(it.first_seen_at)], ['Last seen', ago(it.last_seen_at)],
@@ -25,16 +35,12 @@ export async function user(view) {
 	const loadChannels = load(view, channels, () => view.get(`${base}/channels`), ({ own_channel: own, grants = [] }) => table('Channels', [
 		['channel', row => link(query(organizationPath(organization, 'channel'), { channel: row.channel }), quoted(row.channel, 80))], ['role', row => row.role], ['source', row => quoted(row.source, 80), 'wide'],
 	], [{ channel: own, role: 'write', source: 'every user' }, ...grants]).element)
-	const explain = load(view, why, () => view.get(query(`${base}/explain`, asked)), ({ findings = [] }) =>
-		h('ul.findings', findings.map(each => h('li', { class: `finding is-${each.severity}` },
-			h('p.strong', h('span.unheard', `${each.severity}: `), quoted(each.sentence, 600)),
-			each.do && h('p', quoted(each.do, 600)),
-			each.mutation_id || each.until ? h('p.muted', each.mutation_id && link(mutationPath(organization, id, each.mutation_id), 'See the mutation'), each.until && [' · ', ago(each.until)]) : null))))
+	const explain = load(view, why, () => view.get(query(`${base}/explain`, asked)), answer => findings(organization, id, answer))
 	const held = h('div')
 	const list = pages(view, 'Lane', [
 		['mutation', row => mutationLink(organization, id, row)],
 		['status', row => pill(row.status)],
-		['device', row => [shortId(row.device_id), ` ${row.sequence_number}`]],
+		['device', row => [deviceLink(organization, id, row.device_id), ` ${row.sequence_number}`]],
 		['why', row => row.blocked_by?.length ? ['waits for ', row.blocked_by.slice(0, 3).map(each => [link(mutationPath(organization, id, each), shortId(each)), ' '])] : row.next_retry_at && ['next try ', ago(row.next_retry_at)], 'wide'],
 		['attempts', row => number(row.attempt_count), 'n'], ['accepted', row => ago(row.accepted_at)],
 	], [`${base}/lane`, {}, 'mutations'], empty('The lane is empty', 'All mutations of this user’s devices are settled.'), ({ lane, devices: rows }) => {
@@ -47,10 +53,11 @@ export async function user(view) {
 		showDevices(rows)
 	})
 	const showDevices = rows => refill(devices, rows.length ? table('Devices', [
-		['device', row => link(query(location.pathname, { device: row.device_id }), shortId(row.device_id))], ['watermark', row => number(row.accepted_sequence), 'n'], ['last seen', row => ago(row.last_seen_at)],
-		['not settled', row => Object.entries(row.counts).filter(([, value]) => value).map(([name, value]) => [pill(name, `${value} ${name.replace('_', ' ')}`), ' '])],
+		['device', row => deviceLink(organization, id, row.device_id)], ['watermark', row => number(row.accepted_sequence), 'n'], ['last seen', row => ago(row.last_seen_at)],
+		['not settled', unsettled],
 	], rows).element : h('p.muted', 'No device has pushed or registered.'))
-	view.put(top, section('Why something has not arrived', view.query.size > 0 && h('p', 'About ', h('code', asked.mutation || asked.device || `${asked.entity_type} ${asked.entity_id}`), ' · ', link(location.pathname, 'About all')), why), section('Lane', held, list.element), section('Devices', devices), section('Channels', channels))
-	keepFresh(view, { element: list.element, again: () => { list.again(); explain() } }, organization)
+	const recent = recentList(view, organization, { user_id: id })
+	view.put(top, section('Why something has not arrived', view.query.size > 0 && h('p', 'About ', h('code', asked.mutation || asked.device || `${asked.entity_type} ${asked.entity_id}`), ' · ', link(location.pathname, 'About all')), why), section('Lane', held, list.element), section('Devices', devices), section('Recent mutations', recent.element), section('Channels', channels))
+	keepFresh(view, { element: list.element, again: () => { list.again(); recent.again(); explain() } }, organization)
 	await Promise.all([loadTop(), explain(), loadChannels()])
 }

@@ -7,7 +7,7 @@ import SyncModel
 package import SyncStore
 package import Telemetry
 
-/// Operators: the console, the dashboard, failures and lanes, bulk operations, and the audit log.
+/// Operators: the console, the dashboard, recent activity, failures and lanes, bulk operations, and the audit log.
 package struct OperatorsFeature: GatewayFeature {
     private let gateway: GatewayContext
     private let statusService: OperatorStatusService
@@ -55,8 +55,19 @@ package struct OperatorsFeature: GatewayFeature {
         routes.read(at: "/admin/now", now.read)
         routes.read(at: "/admin/events", answers: NowEndpoints.eventType, now.listen)
         routes.read(at: "/admin/audit", AuditEndpoint(log: store.audit).list)
+        addActivity(to: &routes)
         addFailures(to: &routes, context)
         addOperations(to: &routes, context)
+    }
+
+    /// Mutations in every status, entities, and throughput.
+    private func addActivity(to routes: inout OperatorRoutes) {
+        let organization = "/admin/organizations/{id}"
+        let activity = ActivityEndpoints(store: gateway.store)
+        routes.read(at: organization + "/mutations/recent", activity.mutations)
+        // the endpoint itself records in the audit log who reads documents
+        routes.read(at: organization + "/entities", activity.entities)
+        routes.read(at: organization + "/throughput", activity.throughput)
     }
 
     /// Failed and blocked mutations, the lanes that they halt, and the operators' actions that settle them.

@@ -185,7 +185,8 @@ struct DevCommand: AsyncParsableCommand {
                 signer: signer,
                 registry: registry,
                 logger: logger,
-                companions: [watch] + (upstream.map { [$0] } ?? []) + (traces.map { [$0] } ?? [])
+                companions: [watch] + (upstream.map { [$0] } ?? []) + (traces.map { [$0] } ?? []),
+                demo: LaneKey(organization: DemoTenant.builtIn.organization, user: DemoTenant.builtIn.user)
             ) { address, operations in
                 let text = DevelopmentScreen.text(
                     public: address,

@@ -14,6 +14,8 @@ package struct HTTPConfiguration: Sendable {
     package var allowedOrigins: AllowedOrigins?
     /// The bearer tokens of `/admin`, `SLUICE_OPERATOR_TOKEN`. Without a token, `/admin` does not exist.
     package var operatorTokens: OperatorTokens?
+    /// The organization and the user of `sluice dev`, for which the console shows first steps; nil for other gateways.
+    package var demo: LaneKey?
     /// Whether the gateway has a key that signs `signed` upstream credentials; `SLUICE_SIGNING_KEY_FILE`.
     package var canSign = false
     /// The duration of a worker's lease of a lane, in seconds. An upstream's timeout must be shorter.

@@ -1,27 +1,14 @@
-/// A gateway's traffic in the last hour, and its present rates.
+/// A gateway's traffic in the last hour and the last day, and its present rates.
 ///
-/// It has one point for each fifteen seconds, and uses a few kilobytes of memory. The caller supplies the clock and the
-/// totals.
+/// It uses about fifty kilobytes of memory. The caller supplies the clock and the totals.
 public struct TrafficHistory: Sendable {
-    /// The time from one point to the next, in seconds.
-    public static let step = 15
-    /// The number of points in memory, which cover one hour.
-    public static let capacity = 240
     /// The seconds over which the present rates are averaged.
     static let window: Double = 10
 
-    public struct Point: Sendable, Hashable {
-        /// The rates per second.
-        public var rates: TrafficTotals
-        /// The age of the oldest waiting mutation; nil if it is not known.
-        public var oldestWaitingSeconds: Double?
-    }
-
-    /// The points, oldest first.
-    public private(set) var points: [Point] = []
-    /// The end of the last point's time; nil before the first point.
-    public private(set) var end: Timestamp?
-    private var begun: (at: Timestamp, totals: TrafficTotals)?
+    /// The last hour, with a point for each fifteen seconds.
+    public private(set) var hour = TrafficSeries(step: 15, capacity: 240)
+    /// The last day, with a point for each five minutes.
+    public private(set) var day = TrafficSeries(step: 300, capacity: 288)
     /// The totals of the last seconds.
     private var recent: [(at: Timestamp, totals: TrafficTotals)] = []
 
@@ -34,20 +21,9 @@ public struct TrafficHistory: Sendable {
         // after the clock was set back, the history starts again
         if let last = recent.last, now <= last.at { recent = [] }
         recent.append((now, totals))
-        recent.removeAll { Self.seconds(from: $0.at, to: now) > Self.window }
-        guard let begun, now > begun.at else {
-            begun = (now, totals)
-            return
-        }
-        let elapsed = Self.seconds(from: begun.at, to: now)
-        guard elapsed >= Double(Self.step) else { return }
-        // the time in which the gateway was suspended has no data
-        if elapsed >= Double(2 * Self.step) { points = [] }
-        let point = Point(rates: totals.rates(since: begun.totals, seconds: elapsed), oldestWaitingSeconds: oldest)
-        points.append(point)
-        if points.count > Self.capacity { points.removeFirst(points.count - Self.capacity) }
-        end = now
-        self.begun = (now, totals)
+        recent.removeAll { TrafficSeries.seconds(from: $0.at, to: now) > Self.window }
+        hour.record(totals, oldest: oldest, at: now)
+        day.record(totals, oldest: oldest, at: now)
     }
 
     /// The rates per second, averaged over the last ten seconds.
@@ -55,15 +31,66 @@ public struct TrafficHistory: Sendable {
     /// Zero until there are two moments to compare.
     public var rates: TrafficTotals {
         guard let first = recent.first, let last = recent.last, last.at > first.at else { return TrafficTotals() }
-        return last.totals.rates(since: first.totals, seconds: Self.seconds(from: first.at, to: last.at))
+        return last.totals.rates(since: first.totals, seconds: TrafficSeries.seconds(from: first.at, to: last.at))
+    }
+}
+
+/// The traffic of some time until now, at equal intervals.
+public struct TrafficSeries: Sendable {
+    public struct Point: Sendable, Hashable {
+        /// The rates per second.
+        public var rates: TrafficTotals
+        /// The age of the oldest waiting mutation; nil if it was not known.
+        public var oldestWaitingSeconds: Double?
+        /// The totals at the beginning of the point's time.
+        fileprivate var start: TrafficTotals
+    }
+
+    /// The time from one point to the next, in seconds.
+    public let step: Int
+    /// The maximum number of points in memory.
+    public let capacity: Int
+    /// The points, oldest first.
+    public private(set) var points: [Point] = []
+    /// The end of the last point's time; nil before the first.
+    public private(set) var end: Timestamp?
+    private var begun: (at: Timestamp, totals: TrafficTotals)?
+    private var last = TrafficTotals()
+
+    init(step: Int, capacity: Int) { (self.step, self.capacity) = (step, capacity) }
+
+    fileprivate mutating func record(_ totals: TrafficTotals, oldest: Double?, at now: Timestamp) {
+        last = totals
+        guard let begun, now > begun.at else {
+            begun = (now, totals)
+            return
+        }
+        let elapsed = Self.seconds(from: begun.at, to: now)
+        guard elapsed >= Double(step) else { return }
+        // no data exist for the time in which a gateway was suspended
+        if elapsed >= Double(2 * step) { points = [] }
+        let rates = totals.rates(since: begun.totals, seconds: elapsed)
+        points.append(Point(rates: rates, oldestWaitingSeconds: oldest, start: begun.totals))
+        if points.count > capacity { points.removeFirst(points.count - capacity) }
+        end = now
+        self.begun = (now, totals)
     }
 
     /// The start of the first point's time; nil without points.
     public var beginning: Timestamp? {
-        points.isEmpty ? nil : end?.adding(seconds: -Double(points.count * Self.step))
+        points.isEmpty ? nil : end?.adding(seconds: -Double(points.count * step))
     }
 
-    private static func seconds(from earlier: Timestamp, to later: Timestamp) -> Double {
+    /// The amount of work since the start of the first point, and since the last point.
+    public var amounts: TrafficTotals {
+        guard let begun else { return TrafficTotals() }
+        return last.rates(since: points.first?.start ?? begun.totals, seconds: 1)
+    }
+
+    /// The time since which ``amounts`` count; nil before the first record.
+    public var since: Timestamp? { beginning ?? begun?.at }
+
+    fileprivate static func seconds(from earlier: Timestamp, to later: Timestamp) -> Double {
         Double(later.microseconds - earlier.microseconds) / 1_000_000
     }
 }

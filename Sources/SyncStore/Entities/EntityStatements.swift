@@ -296,12 +296,19 @@ package enum FeedOrder {
     ///   - columns: columns of an entity `e`, among them `e.feed_position`.
     ///   - condition: a condition on `e` that bounds `e.organization_id` and `e.feed_position`.
     ///   - limit: an SQL expression.
-    package static func entities(_ columns: String, where condition: String, limit: String) -> String {
+    ///   - isDescending: whether the latest change is first.
+    package static func entities(
+        _ columns: String,
+        where condition: String,
+        limit: String,
+        isDescending: Bool = false
+    ) -> String {
+        let order = "e.feed_position\(isDescending ? " DESC" : "")"
         func part(_ isInChannels: String) -> String {
             """
             (SELECT \(columns) FROM entities e
              WHERE e.channels IS \(isInChannels) AND \(condition)
-             ORDER BY e.feed_position LIMIT \(limit))
+             ORDER BY \(order) LIMIT \(limit))
             """
         }
         return """
@@ -310,7 +317,7 @@ package enum FeedOrder {
                 UNION ALL
                 \(part("NOT NULL"))
             ) e
-            ORDER BY e.feed_position LIMIT \(limit))
+            ORDER BY \(order) LIMIT \(limit))
             """
     }
 }

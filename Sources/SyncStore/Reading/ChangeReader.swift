@@ -1,5 +1,5 @@
 package import FoundationEssentials
-import Postgres
+package import Postgres
 package import SyncModel
 
 /// Shows an organization's feed in permanent ids.
@@ -108,7 +108,7 @@ package struct PagePermit: Sendable {
 
 extension Pool {
     /// Disables sorting, because an index has the required order.
-    static let orderShape = Statement(
+    package static let orderShape = Statement(
         "order_shape",
         "SELECT set_config('enable_sort', 'off', true), set_config('enable_incremental_sort', 'off', true)"
     )

@@ -113,6 +113,13 @@ struct OperatorGuess: Sendable {
 
     /// The operator's views, filtered by the organization of the path.
     private static let operators = [
+        OperatorGuess("GET \(root)/throughput#id", [.user]) { path, _ in path + "/throughput" },
+        OperatorGuess("GET \(root)/entities#id", [.user]) { path, _ in path + "/entities" },
+        OperatorGuess("GET \(root)/entities#entity_id", [.server]) {
+            "\($0)/entities?entity_type=task&payload=true&entity_id=\($1)"
+        },
+        OperatorGuess("GET \(root)/entities#payload", [.user]) { "\($0)/entities?payload=\($1)" },
+        OperatorGuess("GET \(root)/entities#cursor", [.list]) { "\($0)/entities?cursor=\($1)" },
         OperatorGuess("GET \(root)/keys#id", [.user]) { path, _ in path + "/keys" },
         OperatorGuess("GET \(root)/entity-types#id", [.user]) { path, _ in path + "/entity-types" },
         OperatorGuess("GET \(root)/entity-types#cursor", [.user]) { path, _ in path + "/entity-types?cursor=task" },
@@ -383,6 +390,18 @@ struct OperatorGuess: Sendable {
             OperatorGuess("DELETE \(root)/service-tokens/{token_id}#token_id", [.user]) {
                 "\($0)/service-tokens/\($1)"
             },
+            OperatorGuess("GET \(root)/mutations/recent#id", [.user]) { path, _ in path + "/mutations/recent" },
+            OperatorGuess("GET \(root)/mutations/recent#user_id", [.user]) { "\($0)/mutations/recent?user_id=\($1)" },
+            OperatorGuess("GET \(root)/mutations/recent#device_id", [.device]) {
+                "\($0)/mutations/recent?device_id=\($1)"
+            },
+            OperatorGuess("GET \(root)/mutations/recent#entity_id", [.server]) {
+                "\($0)/mutations/recent?entity_type=task&entity_id=\($1)"
+            },
+            OperatorGuess("GET \(root)/mutations/recent#mutation", mutations) {
+                "\($0)/mutations/recent?mutation=\($1)"
+            },
+            OperatorGuess("GET \(root)/mutations/recent#cursor", [.list]) { "\($0)/mutations/recent?cursor=\($1)" },
             OperatorGuess("GET \(root)/mutations#id", [.user]) { path, _ in path + "/mutations" },
             OperatorGuess("GET \(root)/mutations#device_id", [.device]) { "\($0)/mutations?device_id=\($1)" },
             OperatorGuess("GET \(root)/mutations#user_id", [.user]) { "\($0)/mutations?user_id=\($1)" },

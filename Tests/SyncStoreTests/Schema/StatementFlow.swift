@@ -135,6 +135,9 @@ struct StatementFlow {
             MutationHistoryStatements.all,
             LaneListing.statements,
             StoppedLanes.statements,
+            RecentStatements.all,
+            EntityListing.statements,
+            [Throughput.completed],
             [UserExplainer.isKnownStatement, UserExplainer.heldStatement]
         ),
         Self("operations", [OperationDisplay.statement], OperationStatements.all),

@@ -7,20 +7,37 @@ import SyncStore
 
 /// `/admin/organizations/{id}/entity-types` and `/admin/organizations/{id}/entity-types/{name}`.
 struct EntityTypeEndpoints: Sendable {
+    /// The maximum number of types on a page with counts: each counts up to ``BoundedCount/limit`` entities.
+    private static let counted = 50
+
     let store: Store
     let bodies: BodyReader
 
     func list(_ exchange: Exchange) async throws -> Answer {
-        let query = try URLQuery(of: exchange, allowing: ["limit", "cursor"])
-        let limit = try query.limit(default: 100)
+        let query = try URLQuery(of: exchange, allowing: ["counts", "limit", "cursor"])
+        let showsCounts = try query.flag("counts")
+        let asked = try query.limit(default: showsCounts ? 20 : 100)
+        let limit = showsCounts ? min(asked, Self.counted) : asked
         let cursor = try query.text("cursor").map { text throws(Problem) in
             guard EntityType.isValidName(text) else { throw .invalidParameter("cursor is invalid") }
             return text
         }
         let page = try await store.administration.entityTypes(of: exchange.uuid(at: 0), limit: limit, after: cursor)
         guard let page else { throw Refusal.notFound }
-        return Answer(.ok, capacity: 64 + 256 * page.types.count) { writer in
-            writer.member("entity_types", page.types)
+        var counts: [BoundedCount] = []
+        if showsCounts {
+            let (organization, evaluation) = (try exchange.uuid(at: 0), store.channelEvaluation)
+            for type in page.types { counts.append(try await evaluation.count(of: type.name, in: organization)) }
+        }
+        return Answer(.ok, capacity: 64 + 256 * page.types.count) { [counts] writer in
+            writer.member("entity_types", page.types.enumerated()) { writer, type in
+                writer.object { writer in
+                    type.element.writeMembers(to: &writer)
+                    guard showsCounts else { return }
+                    writer.member("entities", counts[type.offset].count)
+                    writer.member("more_entities", counts[type.offset].isMore)
+                }
+            }
             writer.member("next", page.next)
         }
     }

@@ -68,7 +68,7 @@ struct NowView: AnswerBody {
     let showsHistory: Bool
     let circuits: [CircuitReport]
 
-    var expectedBytes: Int { showsHistory ? 16_384 : 2_048 }
+    var expectedBytes: Int { showsHistory ? 24_576 : 2_304 }
 
     func writeMembers(to writer: inout JSONWriter) {
         writer.member("at", now.rfc3339)
@@ -82,6 +82,7 @@ struct NowView: AnswerBody {
             }
         }
         writer.member("rates", object: writeRates)
+        writer.member("totals", object: writeTotals)
         writer.member("stuck", object: writeStuck)
         writer.member("oldest_waiting", state.oldest.map { WaitingBody(waiting: $0, now: now) })
         writer.member("circuits", circuits.prefix(Self.maximumCircuits))
@@ -112,10 +113,33 @@ struct NowView: AnswerBody {
         writer.member("failed_per_second", tenths: rates.failed)
     }
 
-    private func writeHistory(to writer: inout JSONWriter) {
-        let points = traffic.points
+    private func writeTotals(to writer: inout JSONWriter) {
         writer.member("scope", "gateway" as StaticString)
-        writer.member("step_seconds", TrafficHistory.step)
+        writer.member("since", (traffic.day.since ?? now).rfc3339)
+        for (name, series) in [("hour", traffic.hour), ("day", traffic.day)] as [(StaticString, TrafficSeries)] {
+            let amounts = series.amounts
+            writer.member(
+                name,
+                object: { writer in
+                    writer.member("pushes", Int64(amounts.pushes))
+                    writer.member("accepted", Int64(amounts.accepted))
+                    writer.member("applied", Int64(amounts.applied))
+                    writer.member("failed", Int64(amounts.failed))
+                }
+            )
+        }
+    }
+
+    private func writeHistory(to writer: inout JSONWriter) {
+        writer.member("scope", "gateway" as StaticString)
+        write(traffic.hour, to: &writer)
+        writer.member("day", object: { write(traffic.day, to: &$0) })
+    }
+
+    /// Of the last day, the age of the oldest waiting mutation is left out: its points are too far apart.
+    private func write(_ traffic: TrafficSeries, to writer: inout JSONWriter) {
+        let points = traffic.points
+        writer.member("step_seconds", traffic.step)
         writer.member("from", traffic.beginning?.rfc3339)
         writer.member(
             "series",
@@ -124,6 +148,7 @@ struct NowView: AnswerBody {
                 writer.member("accepted", points) { $0.tenths($1.rates.accepted) }
                 writer.member("applied", points) { $0.tenths($1.rates.applied) }
                 writer.member("failed", points) { $0.tenths($1.rates.failed) }
+                guard traffic.step == self.traffic.hour.step else { return }
                 writer.member("oldest_waiting_seconds", points) { writer, point in
                     if let seconds = point.oldestWaitingSeconds { writer.tenths(seconds) } else { writer.null() }
                 }

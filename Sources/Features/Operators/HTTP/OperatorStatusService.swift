@@ -8,7 +8,7 @@ import SyncStore
 import Synchronization
 import Telemetry
 
-/// Serves the operator dashboard: polls once for all viewers, keeps the last hour of this gateway's traffic, and
+/// Serves the operator dashboard: polls once for all viewers, keeps the last hour and day of this gateway's traffic, and
 /// streams updates to listeners.
 final class OperatorStatusService: Service {
     /// The maximum number of concurrent streams.
@@ -17,6 +17,8 @@ final class OperatorStatusService: Service {
     private static let backlog = 16
     /// The number of ticks, of a second each, between two `now` events.
     private static let nowTicks = 2
+    /// The number of ticks between two readings of the oldest waiting mutation, one for each point of the last hour.
+    private static let oldestTicks = 15
 
     let reader: NowReader
     private let store: Store
@@ -76,7 +78,7 @@ final class OperatorStatusService: Service {
     private func tick() async {
         var ticks = 0
         while !Task.isCancelled {
-            if ticks.isMultiple(of: TrafficHistory.step) { await lookAtOldest() }
+            if ticks.isMultiple(of: Self.oldestTicks) { await lookAtOldest() }
             sample()
             if isListenedTo {
                 publishChanges()

@@ -149,6 +149,15 @@ struct MeEndpoint: Sendable {
             writer.member("commit", configuration.commit)
             writer.member("gateway_id", store.notifier.gatewayID)
             writer.member("sealed", store.masterKeys != nil)
+            writer.name("demo")
+            guard let demo = configuration.demo else { return writer.null() }
+            let address = configuration.publicAddress
+            writer.object { writer in
+                writer.member("organization_id", demo.organization)
+                writer.member("user_id", demo.user)
+                // a port that the system chooses is unknown here
+                writer.member("api", address.port == 0 ? nil : "http://\(address)/v1")
+            }
         }
     }
 }

@@ -222,3 +222,85 @@ enum NowStatements {
 
     static let all = [failing, lanes, oldest, firstWaiting, replicas]
 }
+
+// MARK: - Throughput
+
+/// Counts an organization's completed mutations in the last hour and the last day, over all gateways.
+///
+/// A mutation is completed when it succeeds or is discarded; the index by that time is all that a count reads.
+package struct Throughput: Sendable {
+    /// A part of the time until now, in steps.
+    package struct Period: Sendable {
+        package let step: Int64
+        package let from: Timestamp
+        /// The mutations of each step, oldest first; up to ``cap``.
+        package fileprivate(set) var completed: [Int64] = []
+        /// Whether a step has more mutations than were counted.
+        package fileprivate(set) var isMore = false
+
+        fileprivate init(of count: Int64, steps step: Int64, until moment: Timestamp) {
+            self.step = step
+            from = moment.adding(seconds: -Double(count * step))
+        }
+
+        fileprivate func query(_ organization: UUID, count: Int64) -> Query {
+            Throughput.completed(
+                organization: organization,
+                from: from,
+                steps: count,
+                step: step,
+                limit: Throughput.cap + 1
+            )
+        }
+
+        fileprivate mutating func read(_ rows: Rows) throws {
+            let counts = try rows.read { try $0.read("count", as: Int64.self) }
+            completed = counts.map { min($0, Throughput.cap) }
+            isMore = counts.contains { $0 > Throughput.cap }
+        }
+    }
+
+    /// The maximum number of mutations that are counted in a step.
+    package static let cap: Int64 = 10_000
+
+    let pool: Pool
+    let now: TimeSource
+    let failure: StoreFailure
+
+    package func periods(of organization: UUID) async throws(Problem) -> (at: Timestamp, hour: Period, day: Period) {
+        let moment = now()
+        var hour = Period(of: 12, steps: 300, until: moment)
+        var day = Period(of: 24, steps: 3_600, until: moment)
+        do {
+            let results = try await pool.readByIndex([
+                hour.query(organization, count: 12), day.query(organization, count: 24),
+            ])
+            try hour.read(results[0])
+            try day.read(results[1])
+        } catch {
+            throw failure.problem(error, doing: "count completed mutations")
+        }
+        return (moment, hour, day)
+    }
+
+    static let completed = Statement(
+        "throughput_completed",
+        ["organization", "from", "steps", "step", "limit"],
+        """
+        SELECT c.count
+        FROM generate_series(0, :steps::int8 - 1) AS b (number)
+        CROSS JOIN LATERAL (
+            SELECT count(*) AS count
+            FROM (
+                SELECT x.synced_at FROM mutations x
+                WHERE x.organization_id = :organization
+                    AND x.synced_at > :from::timestamptz + b.number * :step::int8 * interval '1 second'
+                    AND x.synced_at <= :from::timestamptz + (b.number + 1) * :step::int8 * interval '1 second'
+                ORDER BY x.synced_at
+                LIMIT :limit
+            ) y
+        ) c
+        ORDER BY b.number
+        """
+    )
+}

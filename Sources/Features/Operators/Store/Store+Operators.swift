@@ -10,6 +10,15 @@ extension Store {
     /// Lists failed and conflicting mutations.
     package var stuckList: FailureList { FailureList(pool: pool, catalog: catalog, failure: failure) }
 
+    /// Lists mutations in every status.
+    package var recentMutations: RecentMutations { RecentMutations(pool: pool, failure: failure) }
+
+    /// Lists the entities of an organization.
+    package var entityListing: EntityListing { EntityListing(pool: pool, catalog: catalog, failure: failure) }
+
+    /// Counts the completed mutations of an organization over time.
+    package var throughput: Throughput { Throughput(pool: pool, now: now, failure: failure) }
+
     /// Reads the history of one mutation.
     package var stories: MutationHistoryReader {
         MutationHistoryReader(pool: pool, catalog: catalog, now: now, failure: failure)

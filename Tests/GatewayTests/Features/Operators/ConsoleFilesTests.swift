@@ -13,7 +13,7 @@ import Testing
 /// The console's files, as the operations listener serves them.
 @Suite struct ConsoleFilesTests {
     /// The maximum size of all files together.
-    private static let limit = 135_168
+    private static let limit = 163_840
     private static let policy =
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
         + "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"

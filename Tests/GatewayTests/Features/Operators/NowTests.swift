@@ -23,7 +23,8 @@ import Testing
         let now = try await now(fixture)
         #expect(
             now.names == [
-                "at", "gateway_id", "replicas", "rates", "stuck", "oldest_waiting", "circuits", "retention", "history",
+                "at", "gateway_id", "replicas", "rates", "totals", "stuck", "oldest_waiting", "circuits", "retention",
+                "history",
             ]
         )
         #expect(now["stuck"]?.names == ["failed", "conflict", "halted_lanes", "waiting_lanes"])
@@ -34,6 +35,9 @@ import Testing
             now["history"]?["series"]?.names == ["pushes", "accepted", "applied", "failed", "oldest_waiting_seconds"]
         )
         #expect(now["rates"]?["scope"]?.string == "gateway")
+        #expect(now["history"]?["day"]?["series"]?.names == ["pushes", "accepted", "applied", "failed"])
+        #expect(now["history"]?["day"]?["step_seconds"]?.int64 == 300)
+        #expect(now["totals"]?.names == ["scope", "since", "hour", "day"])
         let me = try await fixture.operate(.GET, "/admin/me").json?["gateway_id"]?.string
         #expect(now["gateway_id"]?.string == me)
     }
@@ -125,6 +129,10 @@ import Testing
         fixture.gateway.clock.advance(seconds: 5)
         try await waitUntil("a rate") { try await now(fixture).value(at: "/rates/accepted_per_second")?.text == "4" }
         #expect(try await now(fixture).value(at: "/rates/applied_per_second")?.text == "4")
+        // a push counts at once, and remains in the sums when the rate is 0 again
+        for period in ["hour", "day"] {
+            #expect(try await now(fixture).value(at: "/totals/\(period)/accepted")?.int64 == 20)
+        }
         fixture.gateway.clock.advance(seconds: 10)
         try await waitUntil("a point") { try await points() == before + 1 }
         #expect(try await now(fixture).value(at: "/history/series/accepted")?.text == "[1.3]")

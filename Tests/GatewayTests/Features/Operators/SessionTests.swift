@@ -22,7 +22,7 @@ import Testing
                 try await fixture.call(.GET, "/admin/me", as: token),
             ] {
                 #expect(reply.status == 200, "\(reply.text)")
-                #expect(reply.json?.names == ["name", "scope", "version", "commit", "gateway_id", "sealed"])
+                #expect(reply.json?.names == ["name", "scope", "version", "commit", "gateway_id", "sealed", "demo"])
                 #expect(reply.json?["name"]?.string == name && reply.json?["scope"]?.string == scope)
                 #expect(reply.json?["version"]?.string == "test" && reply.json?["commit"]?.string == "unknown")
             }

@@ -52,6 +52,22 @@ import Testing
             (NowStatements.failing, "101", 1_500),
             (FailureCounts.ofOrganizations, "ARRAY[\(organization)]::uuid[], 101", 2_500),
         ]
+        // a page ends with its rows; an edge reads the rows up to it
+        let from = "\(organization), 'infinity', \(last), \(last)"
+        let recent: [(Statement, String, Int)] = [
+            (
+                RecentStatements.page, "\(from), '-infinity', \(first), \(first), 1000, '{}', NULL, NULL, NULL, 21",
+                2_500
+            ),
+            (RecentStatements.edge, "\(from), '{}', 100", 800),
+            (RecentStatements.pageOfUser, "\(lane), 9223372036854775807, 10000, '{}', NULL, NULL, NULL, 21", 300),
+            (RecentStatements.edgeOfUser, "\(lane), 9223372036854775807, 100", 300),
+            (RecentStatements.one, story, 100), (RecentStatements.edgeOfLanes, "\(organization), \(first), 100", 300),
+            (EntityListing.recent, "\(organization), 9223372036854775807, 21", 100),
+            (EntityListing.ofType, "\(organization), 'task', NULL, 21", 100),
+            (EntityListing.one, "\(organization), 'task', 'x'", 100),
+            (Throughput.completed, "\(organization), now() - interval '1 hour', 12, 300, 101", 500),
+        ]
         let stories: [(Statement, String, Int)] = [
             (
                 FailureList.byIDStatement,
@@ -97,7 +113,7 @@ import Testing
             (OperationStatements.cancel, "\(operation), now()", 100),
             (OperationStatements.prune, "'2020-01-01T00:00:00Z', 1000", 200),
         ]
-        return groups + stories + operations
+        return groups + recent + stories + operations
     }
 
     @Test(arguments: [false, true]) func `no query reads more than it returns`(isLarge: Bool) async throws {
@@ -118,6 +134,25 @@ import Testing
                     #expect(!plan.contains("Seq Scan"), "\(plan)")
                     #expect(pages(in: plan) < most, "\(pages(in: plan)) \(plan)")
                 }
+            }
+        }
+    }
+
+    @Test func `looks an id up in one lane after another`() async throws {
+        let phone = try await Phone.forwarding()
+        let entry = try await phone.pushStuck(1)[0]
+        try await Self.fill(phone)
+        let connection = try await phone.gateway.database.connect(settings: Store.pooledSettings)
+        defer { connection.close() }
+        let first = "'00000000-0000-0000-0000-000000000000'"
+        let values = "'\(phone.organization.id)', \(first), 100, '\(entry.id)', 21"
+        let shape = [Query.planByIndex, Query(Pool.orderShape)]
+        for isAnalyzed in [false, true] {
+            if isAnalyzed { try await connection.execute(script: "ANALYZE") }
+            for plan in try await connection.plans(of: RecentStatements.pageOfID, values, shape) {
+                #expect(!plan.contains("Seq Scan"), "\(plan)")
+                // each of the hundred lanes is one look-up
+                #expect(pages(in: plan) < 700, "\(pages(in: plan)) \(plan)")
             }
         }
     }

@@ -27,7 +27,7 @@ struct ConsoleScene: Sendable {
     /// Another user of Ada's organization, whose lane nothing blocks.
     let colleague: SyncWorker
     /// The ids of mutations, by a name for their outcome: Ada's `failed` and `conflict`; Bob's `sent`, `upstream`,
-    /// `again`; the colleague's `hostile`.
+    /// `again`; the colleague's `hostile`. `entity` is the server id of an expense.
     let mutations: [String: String]
 
     /// Markup in a payload that must be shown as text only.
@@ -110,7 +110,7 @@ struct ConsoleScene: Sendable {
         #expect(second.statuses.first == "conflict", "\(second.text)")
         let visits = try await eve.push((1...4).map { number in eve.change("update", "visit", server: "\(number)") })
         #expect(visits.statuses == Array(repeating: "failed", count: 4), "\(visits.text)")
-        return ["failed": failed[0].id, "conflict": conflict.id]
+        return ["failed": failed[0].id, "conflict": conflict.id, "entity": server]
     }
 
     /// Markup, characters that change the text direction, numbers that JavaScript would round, 200 KB of text, and deep
@@ -139,7 +139,11 @@ struct ConsoleScene: Sendable {
     /// Every kind of page, by a name for its screenshot.
     var pages: [(name: String, path: String)] {
         [
-            ("now", "/console"), ("failures", "/console/failures"),
+            ("now", "/console"), ("day", "/console?period=day"), ("failures", "/console/failures"),
+            ("recent", "/console/recent?organization_id=\(fixture.ada.organization.lowercased)"),
+            ("activity", organization + "/mutations"), ("entities", organization + "/entities"),
+            ("entity", organization + "/entity?entity_type=expense&entity_id=\(mutations["entity"] ?? "")"),
+            ("device", "\(user)/devices/\(fixture.ada.device.lowercased)"),
             ("mutations", "/console/mutations?organization_id=\(fixture.ada.organization.lowercased)&status=failed"),
             ("mutation", mutation("upstream")), ("retrying", mutation("again")), ("conflict", mutation("conflict")),
             ("user", user), ("lanes", "/console/lanes"),

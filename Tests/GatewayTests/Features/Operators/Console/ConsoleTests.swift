@@ -181,6 +181,61 @@ struct ConsoleTests {
         try await page.reaches("document.querySelector('.empty')")
     }
 
+    @Test func `a push leads from the recent mutations to its entity and its device`() async throws {
+        let console = try await ConsoleScene.make()
+        let page = try await ConsolePage(console.fixture.gateway.operations)
+        try await page.open(
+            "/console/recent?organization_id=\(console.fixture.ada.organization.lowercased)&status=succeeded"
+        )
+        try await page.signIn(LiveOperator.settling)
+        let links = "[...document.querySelectorAll('main tbody a')].map(each => each.pathname)"
+        let (entity, device) = ("\(console.organization)/entity", "\(console.user)/devices/")
+        #expect(try await page.evaluate("\(links).includes('\(entity)')") == "true")
+        #expect(try await page.evaluate("\(links).some(each => each.startsWith('\(device)'))") == "true")
+        // each id can be copied, also where a name is shown in its place
+        let copied = "document.querySelector('main tbody .copy').title"
+        #expect(try await page.evaluate(copied).wholeMatch(of: /Copy [0-9a-f-]{36}/) != nil)
+        try await page.open("\(entity)?entity_type=expense&entity_id=\(console.mutations["entity"] ?? "")")
+        #expect(try await page.evaluate("document.querySelectorAll('main .json').length") == "0", "hidden at first")
+        // the create, the colleague's edit, and the conflict
+        try await page.reaches("document.querySelectorAll('main tbody tr').length === 3")
+        try await page.tab(to: "it.textContent === 'Show the document'")
+        try await page.press("Enter")
+        try await page.reaches("document.querySelector('main .json')")
+        let audit = try await send(
+            .GET,
+            page.address + "/admin/audit?action=lookAtPayload",
+            token: LiveOperator.token
+        )
+        #expect(audit.json?.value(at: "/audit/0/target/entity_type")?.string == "expense", "\(audit.text)")
+        let complaints = try await page.complaints()
+        #expect(complaints.isEmpty, "\(complaints)")
+    }
+
+    @Test func `the first steps are shown at a demo gateway until they are closed`() async throws {
+        let owner = UUID()
+        let fixture = try await TwoTenantFixture {
+            $0.operatorTokens = LiveOperator.all ?? $0.operatorTokens
+            $0.demo = LaneKey(organization: owner, user: owner)
+        }
+        try await fixture.gateway.makeOrganization(owner)
+        let phone = try await SyncWorker(fixture.gateway, organization: owner, user: owner)
+        let page = try await ConsolePage(fixture.gateway.operations)
+        try await page.open("/console")
+        try await page.signIn()
+        try await page.reaches("/Nothing has arrived/.test(document.querySelector('.steps')?.textContent)")
+        #expect(try await phone.push([phone.create()]).statuses == ["succeeded"])
+        try await page.reaches("document.querySelector('.steps .done')?.textContent.includes('It arrived')")
+        let amiss = try await page.evaluate(ConsoleChecks.script)
+        #expect(amiss.isEmpty, "\(amiss)")
+        try await page.tab(to: "it.textContent === 'Close'")
+        try await page.press("Enter")
+        try await page.open("/console")
+        #expect(try await page.evaluate("document.querySelectorAll('.steps').length") == "0")
+        let complaints = try await page.complaints()
+        #expect(complaints.isEmpty, "\(complaints)")
+    }
+
     @Test func `an edit is validated in place and a conflict is resolved between two versions`() async throws {
         let console = try await ConsoleScene.make()
         let page = try await ConsolePage(console.fixture.gateway.operations)

@@ -1,0 +1,247 @@
+package import FoundationEssentials
+import JSONText
+import Postgres
+package import SyncModel
+import SyncStore
+
+/// Lists mutations in every status, the latest change first, in an organization or of one user.
+///
+/// In an organization, final and stuck mutations have an index by time. Open mutations lack one, so each page reads
+/// the first of them by user and lane. A user's mutations are in the order of the lane. A page reads a bounded number
+/// of mutations for any filter, so it can be short or empty and still have a next page.
+package struct RecentMutations: Sendable {
+    package struct Filter: Sendable, Hashable {
+        /// The requested statuses; empty for all.
+        package var statuses: [MutationStatus] = []
+        package var user: UUID?
+        package var device: UUID?
+        @Exact package var entityType: String?
+        /// The entity's server id.
+        @Exact package var entityID: String?
+        /// The only mutation; without a user, it is looked up among the users' lanes.
+        package var mutation: UUID?
+        /// The latest time of the change; ignored in the list of one user.
+        package var until: Timestamp?
+
+        package init() {}
+
+        fileprivate var permitsAll: Bool {
+            statuses.isEmpty && device == nil && entityType == nil && entityID == nil
+        }
+    }
+
+    package struct Page: Sendable {
+        package let mutations: [RecentMutation]
+        package let next: String?
+    }
+
+    /// The maximum number of mutations that one page reads, and of lanes in which it looks up an id.
+    package static let scan: Int64 = 10_000
+
+    let pool: Pool
+    let failure: StoreFailure
+
+    /// - Parameters:
+    ///   - limit: 1 to 1,000.
+    ///   - cursor: `next` of the previous page.
+    /// - Throws: `invalid_request` for an invalid cursor, or one made with another filter.
+    package func page(
+        _ filter: Filter,
+        organization: UUID,
+        limit: Int,
+        cursor: String?
+    ) async throws(Problem) -> Page {
+        let start = try RecentCursor(cursor, filter, organization)
+        do {
+            if let user = filter.user, let id = filter.mutation {
+                let one = RecentStatements.one(organization: organization, user: user, id: id)
+                return Page(mutations: try await pool.readByIndex(one).read(RecentMutation.init), next: nil)
+            }
+            let (found, edge) =
+                if let id = filter.mutation {
+                    try await mutations(id, organization, after: start.place, limit + 1)
+                } else if let user = filter.user {
+                    try await mutations(of: user, filter, organization, before: start.place, limit + 1)
+                } else {
+                    try await mutations(filter, organization, before: start.place, limit + 1)
+                }
+            let page = Array(found.prefix(limit))
+            let last = found.count > limit ? page.last?.place(ofOneUser: filter.user != nil) : edge
+            return Page(mutations: page, next: last.map(start.next))
+        } catch {
+            throw failure.problem(error, doing: "list recent mutations")
+        }
+    }
+
+    private typealias Found = (mutations: [RecentMutation], edge: RecentCursor.Place?)
+
+    /// The edge is read first: the page must not go beyond the place where the scan of one of its two indexes ends. If
+    /// the filter permits every mutation, no scan goes far.
+    private func mutations(
+        _ filter: Filter,
+        _ organization: UUID,
+        before place: RecentCursor.Place,
+        _ limit: Int
+    ) async throws -> Found {
+        let statuses = filter.statuses.map(\.rawValue)
+        let at = Timestamp(microseconds: place.number)
+        let query = RecentStatements.edge(
+            organization: organization,
+            at: at,
+            user: place.user,
+            id: place.id,
+            statuses: statuses,
+            scan: Self.scan
+        )
+        let edges = filter.permitsAll ? nil : try await pool.readByIndex(query)
+        let edge = try edges?.read { row in
+            let at: Timestamp = try row.read("at")
+            return RecentCursor.Place(at.microseconds, try row.read("user_id"), try row.read("id"))
+        }.first
+        var parameters = Parameters(of: organization, at, place.user, place.id)
+        parameters.add(edge.map { Timestamp(microseconds: $0.number) } ?? .longAgo)
+        parameters.add(edge?.user ?? UUID.least)
+        parameters.add(edge?.id ?? UUID.least)
+        parameters.add(Self.scan)
+        add(filter, to: &parameters, limit)
+        return (try await pool.readByIndex(Query(RecentStatements.page, parameters)).read(RecentMutation.init), edge)
+    }
+
+    private func mutations(
+        of user: UUID,
+        _ filter: Filter,
+        _ organization: UUID,
+        before place: RecentCursor.Place,
+        _ limit: Int
+    ) async throws -> Found {
+        let edge = RecentStatements.edgeOfUser(
+            organization: organization,
+            user: user,
+            position: place.number,
+            scan: Self.scan
+        )
+        var parameters = Parameters(of: organization, user, place.number, Self.scan)
+        add(filter, to: &parameters, limit)
+        let results = try await pool.readByIndex([edge, Query(RecentStatements.pageOfUser, parameters)])
+        let end = try results[0].read { RecentCursor.Place(try $0.read("position"), .least, .least) }.first
+        return (try results[1].read(RecentMutation.init), end)
+    }
+
+    private func mutations(
+        _ id: UUID,
+        _ organization: UUID,
+        after place: RecentCursor.Place,
+        _ limit: Int
+    ) async throws -> Found {
+        let queries = [
+            RecentStatements.edgeOfLanes(organization: organization, user: place.user, scan: Self.scan),
+            RecentStatements.pageOfID(
+                organization: organization,
+                user: place.user,
+                scan: Self.scan,
+                id: id,
+                limit: limit
+            ),
+        ]
+        let results = try await pool.readByIndex([Query(Pool.orderShape)] + queries)
+        let end = try results[1].read { RecentCursor.Place(0, try $0.read("user_id"), .least) }.first
+        return (try results[2].read(RecentMutation.init), end)
+    }
+
+    private func add(_ filter: Filter, to parameters: inout Parameters, _ limit: Int) {
+        parameters.add(filter.statuses.map(\.rawValue))
+        parameters.add(filter.entityType)
+        parameters.add(filter.entityID)
+        parameters.add(filter.device)
+        parameters.add(limit)
+    }
+}
+
+/// A mutation in a list, without content of its user.
+package struct RecentMutation: Sendable {
+    package let lane: LaneKey
+    package let id: UUID
+    package let device: UUID
+    package let sequenceNumber: Int64
+    package let operation: SyncModel.Operation
+    package let entity: EntityName
+    package let status: MutationStatus
+    package let version: Int64?
+    package let errorCode: String?
+    package let responseStatus: Int16?
+    package let attemptCount: Int16
+    package let acceptedAt: Timestamp
+    /// When it became final or stuck; for other mutations, when it was accepted.
+    package let changedAt: Timestamp
+    private let position: Int64
+
+    static let list = """
+        m.organization_id, m.user_id, m.id, m.device_id, m.sequence_number, m.operation, \(EntityName.list), m.status,
+            m.version, m.error_code, m.error_status, m.attempt_count, m.accepted_at, m.at, m.position
+        """
+
+    init(_ row: inout RowReader) throws {
+        lane = try row.lane()
+        id = try row.read("id")
+        device = try row.read("device_id")
+        sequenceNumber = try row.read("sequence_number")
+        operation = try row.choice("operation")
+        entity = try row.entity()
+        status = try row.choice("status")
+        version = try row.read("version")
+        errorCode = try row.read("error_code")
+        responseStatus = try row.read("error_status")
+        attemptCount = try row.read("attempt_count")
+        acceptedAt = try row.read("accepted_at")
+        changedAt = try row.read("at")
+        position = try row.read("position")
+    }
+
+    fileprivate func place(ofOneUser isOfOneUser: Bool) -> RecentCursor.Place {
+        RecentCursor.Place(isOfOneUser ? position : changedAt.microseconds, lane.user, id)
+    }
+}
+
+/// A position in a list of recent mutations, bound to its filter and its organization.
+private struct RecentCursor {
+    /// A time in microseconds, or a position in the lane; and the mutation.
+    struct Place {
+        let number: Int64
+        let user: UUID
+        let id: UUID
+
+        init(_ number: Int64, _ user: UUID, _ id: UUID) { (self.number, self.user, self.id) = (number, user, id) }
+    }
+
+    let place: Place
+    private let filter: UInt64
+
+    init(_ text: String?, _ filter: RecentMutations.Filter, _ organization: UUID) throws(Problem) {
+        self.filter = FeedCursor.filter([
+            "o" + organization.lowercased, "s" + filter.statuses.map(\.rawValue).sorted().joined(separator: "+"),
+            "u" + (filter.user?.lowercased ?? ""), "d" + (filter.device?.lowercased ?? ""),
+            "t" + (filter.entityType ?? ""), "e" + (filter.entityID ?? ""), "m" + (filter.mutation?.lowercased ?? ""),
+        ])
+        guard let text else {
+            // an id is looked up from the first user on; other lists begin at the latest
+            let isOfID = filter.mutation != nil
+            let until = filter.user == nil ? filter.until?.microseconds : nil
+            place = Place(until ?? .max, isOfID ? .least : .greatest, .greatest)
+            return
+        }
+        let parts = text.split(separator: ".", omittingEmptySubsequences: false).map(String.init)
+        guard parts.count == 5, parts[0] == "r1", let number = Int64(parts[1], radix: 36),
+            let user = UUID(parsing: parts[2]), let id = UUID(parsing: parts[3]),
+            let made = UInt64(parts[4], radix: 36)
+        else { throw .foreignCursor }
+        guard made == self.filter else { throw .cursorOfAnotherFilter }
+        place = Place(number, user, id)
+    }
+
+    func next(_ place: Place) -> String {
+        [
+            "r1", String(place.number, radix: 36), place.user.lowercased, place.id.lowercased,
+            String(filter, radix: 36),
+        ].joined(separator: ".")
+    }
+}

@@ -1,0 +1,182 @@
+import Postgres
+import SyncModel
+import SyncStore
+
+/// The statements of ``RecentMutations``: pages, and the last rows that these pages read.
+enum RecentStatements {
+    private static let match = """
+        (cardinality(:statuses::text[]) = 0 OR m.status = ANY (:statuses))
+                AND (:entity_type::text IS NULL OR m.entity_type = :entity_type)
+                AND (:entity_id::text IS NULL OR m.server_id = :entity_id)
+                AND (:device::uuid IS NULL OR m.device_id = :device)
+        """
+
+    /// Whether the filter permits one of some statuses. The condition concerns the whole query, and decides whether its
+    /// part is executed.
+    private static func wants(_ statuses: String) -> String {
+        "(cardinality(:statuses::text[]) = 0 OR :statuses::text[] && '{\(statuses)}')"
+    }
+
+    /// The rows `m` of one part of the list, behind a place, by the index that has their time.
+    private static func rows(_ moment: String, _ condition: String, wants statuses: String) -> String {
+        """
+        m.organization_id = :organization AND (\(moment), m.user_id, m.id) < (:at, :user, :id)
+                AND \(condition) AND \(wants(statuses))
+        """
+    }
+
+    /// Only with its own bound can the index by time, which has no further column, be used for the order.
+    private static let final = rows("m.synced_at", "m.synced_at <= :at", wants: "succeeded,discarded")
+    private static let stuck = rows("m.stuck_at", StuckRows.areInTime("m"), wants: "failed,conflict")
+
+    private static func order(_ moment: String) -> String { "\(moment) DESC, m.user_id DESC, m.id DESC" }
+
+    private static func edge(_ moment: String, _ rows: String) -> String {
+        """
+        (
+                SELECT \(moment) AS at, m.user_id, m.id FROM mutations m
+                WHERE \(rows)
+                ORDER BY \(order(moment))
+                OFFSET :scan - 1 LIMIT 1
+            )
+        """
+    }
+
+    /// The latest of the last rows that a page reads by each index; no row if there are fewer.
+    static let edge = Statement(
+        "recent_edge",
+        ["organization", "at", "user", "id", "statuses", "scan"],
+        """
+        SELECT m.at, m.user_id, m.id
+        FROM (
+            \(edge("m.synced_at", final))
+            UNION ALL
+            \(edge("m.stuck_at", stuck))
+        ) m
+        ORDER BY \(order("m.at"))
+        LIMIT 1
+        """
+    )
+
+    private static func part(_ moment: String, from table: String, _ rows: String) -> String {
+        """
+        (
+                SELECT m.*, \(moment) AS at FROM \(table) m
+                WHERE \(rows)
+                    AND (\(moment), m.user_id, m.id) >= (:to_at, :to_user, :to_id)
+                    AND \(match)
+                ORDER BY \(order(moment))
+                LIMIT :limit
+            )
+        """
+    }
+
+    /// The open mutations `m` that are not stuck, among the first by user and lane.
+    private static let open = """
+        (
+                    SELECT * FROM mutations x
+                    WHERE x.organization_id = :organization AND x.synced_at IS NULL
+                        AND \(wants("pending,blocked,in_flight"))
+                    ORDER BY x.user_id, x.position
+                    LIMIT :scan
+                )
+        """
+
+    /// Three parts, each with as many rows as the page holds at most.
+    static let page = Statement(
+        "recent_page",
+        [
+            "organization", "at", "user", "id", "to_at", "to_user", "to_id", "scan", "statuses", "entity_type",
+            "entity_id", "device", "limit",
+        ],
+        """
+        SELECT \(RecentMutation.list)
+        FROM (
+            \(part("m.synced_at", from: "mutations", final))
+            UNION ALL
+            \(part("m.stuck_at", from: "mutations", stuck))
+            UNION ALL
+            \(part("m.accepted_at", from: open, "m.stuck_at IS NULL AND (m.accepted_at, m.user_id, m.id) < (:at, :user, :id)"))
+        ) m
+        ORDER BY \(order("m.at"))
+        LIMIT :limit
+        """
+    )
+
+    private static let moment = "coalesce(m.synced_at, m.stuck_at, m.accepted_at) AS at"
+
+    static let edgeOfUser = Statement(
+        "recent_edge_of_user",
+        ["organization", "user", "position", "scan"],
+        """
+        SELECT m.position FROM mutations m
+        WHERE m.organization_id = :organization AND m.user_id = :user AND m.position > 0 AND m.position < :position
+        ORDER BY m.position DESC
+        OFFSET :scan - 1 LIMIT 1
+        """
+    )
+
+    static let pageOfUser = Statement(
+        "recent_page_of_user",
+        ["organization", "user", "position", "scan", "statuses", "entity_type", "entity_id", "device", "limit"],
+        """
+        SELECT \(RecentMutation.list)
+        FROM (
+            SELECT m.*, \(moment) FROM mutations m
+            WHERE m.organization_id = :organization AND m.user_id = :user AND m.position > 0 AND m.position < :position
+            ORDER BY m.position DESC
+            LIMIT :scan
+        ) m
+        WHERE \(match)
+        ORDER BY m.position DESC
+        LIMIT :limit
+        """
+    )
+
+    static let one = Statement(
+        "recent_one",
+        ["organization", "user", "id"],
+        """
+        SELECT \(RecentMutation.list)
+        FROM (
+            SELECT m.*, \(moment) FROM mutations m
+            WHERE m.organization_id = :organization AND m.user_id = :user AND m.id = :id
+        ) m
+        """
+    )
+
+    static let edgeOfLanes = Statement(
+        "recent_edge_of_lanes",
+        ["organization", "user", "scan"],
+        """
+        SELECT l.user_id FROM lanes l
+        WHERE l.organization_id = :organization AND l.user_id > :user
+        ORDER BY l.user_id
+        OFFSET :scan - 1 LIMIT 1
+        """
+    )
+
+    /// No index has ids without users, so an id is looked up in one lane after another.
+    static let pageOfID = Statement(
+        "recent_page_of_id",
+        ["organization", "user", "scan", "id", "limit"],
+        """
+        SELECT \(RecentMutation.list)
+        FROM (
+            SELECT l.user_id FROM lanes l
+            WHERE l.organization_id = :organization AND l.user_id > :user
+            ORDER BY l.user_id
+            LIMIT :scan
+        ) k
+        CROSS JOIN LATERAL (
+            SELECT m.*, \(moment) FROM mutations m
+            WHERE m.organization_id = :organization AND m.user_id = k.user_id AND m.id = :id
+            OFFSET 0
+        ) m
+        ORDER BY k.user_id
+        LIMIT :limit
+        """
+    )
+
+    static let all = [edge, page, edgeOfUser, pageOfUser, one, edgeOfLanes, pageOfID]
+}
