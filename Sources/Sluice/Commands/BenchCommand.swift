@@ -129,13 +129,20 @@ struct BenchRun: Sendable {
     /// Measures while no other run has the database's lock; returns nil if another run has it.
     func exclusively() async throws -> Outcome? {
         try await SchemaCheck.withConnection(to: settings.databaseURL) { connection in
-            guard try await connection.run(Query(BenchTenants.lockStatement)).read(0, 0, as: Bool.self) else {
-                return nil
-            }
+            guard try await acquireLock(on: connection) else { return nil }
             let leftovers = try await tenants.leftovers()
             try await purge(leftovers, "purging the organizations of a killed run")
             return try await measure(connection)
         }
+    }
+
+    /// Acquires the lock, which the session of a killed run may have for another moment.
+    private func acquireLock(on connection: Connection) async throws -> Bool {
+        for _ in 0..<20 {
+            if try await connection.run(Query(BenchTenants.lockStatement)).read(0, 0) { return true }
+            try await Task.sleep(for: .milliseconds(100))
+        }
+        return false
     }
 
     /// Measures until the end or a signal, and then purges in any case.
@@ -154,7 +161,12 @@ struct BenchRun: Sendable {
         }
         defer { watch.cancel() }
         let result = await work.result
-        try await purge(ids, "purging")
+        do {
+            try await purge(ids, "purging")
+        } catch {
+            Terminal.printError("temporary organizations remain; the next `sluice bench` purges them")
+            throw error
+        }
         if isInterrupted.load(ordering: .relaxed) { return .interrupted }
         return .measured(try result.get())
     }

@@ -209,7 +209,10 @@ extension BenchReport {
 
     private static func title(_ stage: BenchStage) -> String {
         let pushes = stage.mutations == 1 ? "" : ", pushes of \(stage.mutations)"
-        return (stage.connections == 1 ? "one push at a time" : "\(stage.connections) connections") + pushes
+        guard stage.connections > 1 else {
+            return stage.mutations == 1 ? "one push at a time" : "1 connection" + pushes
+        }
+        return "\(stage.connections) connections" + pushes
     }
 
     /// Cores and waits: `gateway 0.8, database 1.0 of 2.0 busy cores; sessions: running 70 %, flush 20 %`.

@@ -36,6 +36,7 @@ struct AuditCommand: AsyncParsableCommand {
               addReader             sluice organizations readers add
               removeReader          sluice organizations readers remove
               setRightAfterRestore  sluice after-restore
+              measureInstallation   sluice bench
             """ + HelpText.exitCodes([:])
     )
 
