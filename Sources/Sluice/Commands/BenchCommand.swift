@@ -250,7 +250,7 @@ struct BenchRun: Sendable {
             }
             try Task.checkCancellation()
             guard !tally.latencies.isEmpty else {
-                let codes = tally.refusals.keys.sorted().joined(separator: ", ")
+                let codes = tally.refusals.keys.map(\.rawValue).sorted().joined(separator: ", ")
                 throw Problem(.storeUnavailable, "no push was accepted (\(codes.isEmpty ? "no answer" : codes))")
             }
             let use = BenchUse(before, await meter.reading(), waits, mutations: tally.mutations)

@@ -7,7 +7,7 @@ import SyncStore
 import Synchronization
 
 /// A part of the measurement: connections that push, each one push after another.
-struct BenchStage: Sendable, Equatable {
+struct BenchStage: Sendable {
     let name: String
     let connections: Int
     /// The number of mutations in a push.
@@ -38,8 +38,8 @@ struct BenchTally: Sendable {
     /// The duration of each push that was accepted completely, in microseconds.
     var latencies: [Int32] = []
     var mutations = 0
-    /// The number of refused pushes, by the problem's code.
-    var refusals: [String: Int] = [:]
+    /// The number of refused pushes by the problem's code; `internalError` also if a mutation did not take effect.
+    var refusals: [ProblemCode: Int] = [:]
     /// The measured time in seconds.
     var seconds = 0.0
 
@@ -153,13 +153,13 @@ final class BenchLoad: Sendable {
             let start = ContinuousClock.now
             do throws(Problem) {
                 guard try await push(mutations, by: &client) else {
-                    tally.refusals["incomplete", default: 0] += 1
+                    tally.refusals[.internalError, default: 0] += 1
                     continue
                 }
                 tally.latencies.append(Int32(clamping: Int((.now - start) / .microseconds(1))))
                 tally.mutations += mutations
             } catch {
-                tally.refusals[error.code.rawValue, default: 0] += 1
+                tally.refusals[error.code, default: 0] += 1
                 // a database that is away refuses immediately
                 try? await Task.sleep(for: .milliseconds(10))
             }

@@ -9,7 +9,7 @@ import SyncStore
 ///
 /// What cannot be measured is nil: on other systems, without the rights, or if the database is on another machine.
 struct BenchMeter: Sendable {
-    /// A connection of its own, which the load does not use.
+    /// A connection that the load does not use.
     let connection: Connection
     /// The time of the database at which the load's first connection was opened, or an earlier time.
     let since: Timestamp

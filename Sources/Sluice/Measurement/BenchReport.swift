@@ -1,6 +1,6 @@
 import CommandSupport
 import JSONText
-import Postgres
+import SyncModel
 
 /// The results of `sluice bench`.
 struct BenchReport: Sendable {
@@ -19,7 +19,7 @@ struct BenchReport: Sendable {
         let rate: Double
         let p50: Double?
         let p99: Double?
-        let refusals: [String: Int]
+        let refusals: [ProblemCode: Int]
         let use: BenchUse
 
         init(_ stage: BenchStage, _ tally: BenchTally, _ use: BenchUse) {
@@ -192,7 +192,8 @@ extension BenchReport {
                 "", "enough for about \(Self.whole(Double(users))) active users a day:",
                 "  an active user makes about \(assumptions.editsPerDay) edits a day,"
                     + " and the busiest minute has \(assumptions.peakFactor) times the mean rate;",
-                "  that minute may use \(percent) % of the measured rate. Pulls, HTTP, TLS and upstreams are not measured.",
+                "  that minute may use \(percent) % of the measured rate",
+                "HTTP, TLS, pulls and upstreams are not measured: see docs/sizing.md",
             ]
         }
         return (lines + remarks.map { "note: \($0)" }).joined(separator: "\n")
@@ -286,8 +287,8 @@ extension BenchReport {
         writer.member(
             "refused",
             object: { refused in
-                for (code, count) in stage.refusals.sorted(by: { $0.key < $1.key }) {
-                    refused.name(code)
+                for (code, count) in stage.refusals.sorted(by: { $0.key.rawValue < $1.key.rawValue }) {
+                    refused.name(code.rawValue)
                     refused.int(count)
                 }
             }

@@ -8,8 +8,8 @@ import SyncStore
 
 /// The temporary organizations of `sluice bench`.
 ///
-/// No user can push to them over HTTP: they have random ids, no external ids, and only users that an operator has
-/// provisioned are served, which nobody is. The benchmark pushes through the engine, behind that check.
+/// No user can push to them over HTTP: they have random ids and no external ids, and serve only users that an operator
+/// provisions. No user is provisioned. The benchmark pushes through the engine, behind that check.
 struct BenchTenants: Sendable {
     /// The first words of the organizations' names.
     static let prefix = "sluice bench"
