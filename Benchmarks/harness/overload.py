@@ -10,6 +10,8 @@ DATABASE = "overload"
 FACTORS = (0.5, 0.75, 0.9, 1.0, 1.25, 1.5, 2.0, 3.0)
 # More connections than pushes can wait in the gateway, so that it has to refuse the others.
 CONNECTIONS = 6_000
+# At a new rate, the queues need some seconds to fill.
+WARM_UP = 3
 CAPACITY = Load(mutations=1, connections=64)
 """The load that measures the capacity: each connection pushes again once it has its answer."""
 

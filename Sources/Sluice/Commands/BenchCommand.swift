@@ -149,10 +149,10 @@ struct BenchRun: Sendable {
     private func measure(_ connection: Connection) async throws -> Outcome {
         let ids = BenchTenants.newIDs()
         let work = Task { try await load(ids, connection) }
-        let isInterrupted = Atomic(false)
+        let isInterrupted = BenchFlag()
         let watch = Task {
             for await signal in await UnixSignalsSequence(trapping: .sigint, .sigterm, .sighup) {
-                if isInterrupted.exchange(true, ordering: .relaxed) {
+                if isInterrupted.set() {
                     Terminal.printError("ended before the purge; the next `sluice bench` purges the organizations")
                     _exit(128 + signal.rawValue)
                 }
@@ -167,7 +167,7 @@ struct BenchRun: Sendable {
             Terminal.printError("temporary organizations remain; the next `sluice bench` purges them")
             throw error
         }
-        if isInterrupted.load(ordering: .relaxed) { return .interrupted }
+        if isInterrupted.isSet { return .interrupted }
         return .measured(try result.get())
     }
 
@@ -235,19 +235,17 @@ struct BenchRun: Sendable {
         var stages: [BenchReport.Stage] = []
         for (index, stage) in plan.enumerated() {
             let before = await meter.reading()
-            let (tally, waits) = await withTaskGroup(of: Void.self) { group in
-                let waits = Mutex<[BenchWait: Int]>([:])
-                group.addTask { [progress] in
-                    let found = await meter.waits {
-                        progress.show("stage \(index + 1) of \(plan.count): \(load.pushed) mutations pushed so far")
-                    }
-                    waits.withLock { $0 = found }
+            let isOver = BenchFlag()
+            // not a child: a cancelled query could end the connection, which has the lock
+            let watching = Task {
+                await meter.waits {
+                    progress.show("stage \(index + 1) of \(plan.count): \(load.pushed) mutations pushed")
+                    return isOver.isSet
                 }
-                let tally = await load.run(stage)
-                group.cancelAll()
-                await group.waitForAll()
-                return (tally, waits.withLock { $0 })
             }
+            let tally = await load.run(stage)
+            isOver.set()
+            let waits = await watching.value
             try Task.checkCancellation()
             guard !tally.latencies.isEmpty else {
                 let codes = tally.refusals.keys.map(\.rawValue).sorted().joined(separator: ", ")
@@ -258,6 +256,17 @@ struct BenchRun: Sendable {
         }
         return stages
     }
+}
+
+/// A flag that tasks share.
+private final class BenchFlag: Sendable {
+    private let value = Atomic(false)
+
+    var isSet: Bool { value.load(ordering: .relaxed) }
+
+    /// Sets the flag, and returns whether it was set before.
+    @discardableResult
+    func set() -> Bool { value.exchange(true, ordering: .relaxed) }
 }
 
 /// A line on standard error that is replaced as the work proceeds.

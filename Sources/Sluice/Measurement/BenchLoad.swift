@@ -64,17 +64,18 @@ struct BenchTally: Sendable {
 
 /// Pushes to the temporary organizations through the engine, as the push endpoint does behind HTTP and tokens.
 final class BenchLoad: Sendable {
-    /// The maximum number of mutations of a run, which take about 2 GB in tables and indexes.
-    static let maximumMutations = 1_000_000
+    /// The maximum number of mutations of a stage. Three stages take about 2 GB in tables and indexes.
+    static let maximumMutations = 333_000
     /// The minimum number of users of an organization.
     private static let usersPerOrganization = 10
 
     private let store: Store
     private let limits: IntakeLimits
     private let clients: Mutex<[BenchClient]>
-    /// The number of mutations that may still be pushed.
+    /// The number of mutations that the stage may still push.
     private let left = Atomic(maximumMutations)
 
+    /// The number of mutations that the stage has pushed.
     var pushed: Int { Self.maximumMutations - left.load(ordering: .relaxed) }
 
     init(_ store: Store, organizations: [Organization], connections: Int, limits: IntakeLimits) {
@@ -118,6 +119,7 @@ final class BenchLoad: Sendable {
     /// Pushes until the stage's time is over, the task is cancelled, or the maximum of mutations is reached.
     func run(_ stage: BenchStage) async -> BenchTally {
         let clients = clients.withLock { Array($0.prefix(stage.connections)) }
+        left.store(Self.maximumMutations, ordering: .relaxed)
         let start = ContinuousClock.now
         let end = start + .seconds(stage.seconds)
         var tally = await withTaskGroup(of: (Int, BenchClient, BenchTally).self) { group in

@@ -44,16 +44,15 @@ struct BenchMeter: Sendable {
         return reading
     }
 
-    /// Looks every 50 ms at what the gateway's sessions wait for, until the task is cancelled.
+    /// Looks every 50 ms at what the gateway's sessions wait for.
     ///
-    /// - Parameter looked: called after each look.
-    func waits(_ looked: () -> Void) async -> [BenchWait: Int] {
+    /// - Parameter isOver: called before each look.
+    func waits(until isOver: () -> Bool) async -> [BenchWait: Int] {
         var waits: [BenchWait: Int] = [:]
-        while !Task.isCancelled {
+        while !isOver() {
             for session in (try? await sessions()) ?? [] {
                 if let wait = BenchWait(session.state, session.type, session.event) { waits[wait, default: 0] += 1 }
             }
-            looked()
             try? await Task.sleep(for: .milliseconds(50))
         }
         return waits
