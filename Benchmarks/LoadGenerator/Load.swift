@@ -25,6 +25,10 @@ struct Load {
     private var random = Random(seed: Clock.microsecondsSince1970)
     private var phase: Phase
     private var underWay = 0
+    /// With a fixed rate: the connections that have no push in flight.
+    private var idle: [Int] = []
+    /// With a fixed rate: when the first push was due, and the number of pushes that were due since then.
+    private var arrivals: (since: UInt64, count: UInt64) = (0, 0)
     private var begun = 0
     private var pooled = 0
     /// Devices whose contacts were created.
@@ -82,13 +86,15 @@ struct Load {
             poller.watch(connection.socket, as: index, writing: false, isNew: true)
         }
         if case .warmingUp = phase { phase = .warmingUp(until: Clock.now + nanoseconds(options.warmUp)) }
-        for index in connections.indices { try begin(index) }
+        arrivals.since = Clock.now
+        for index in connections.indices { try next(index) }
 
         let poller = poller
         while true {
-            try poller.wait(milliseconds: 20) { index, isWritable throws(Failure) in
+            try poller.wait(milliseconds: options.rate == nil ? 20 : 1) { index, isWritable throws(Failure) in
                 try proceed(index, isWritable: isWritable)
             }
+            if let rate = options.rate { try beginDue(rate, Clock.now) }
             if advance(Clock.now) { break }
         }
         let isUseful = results.pushes > results.wrong + results.errors
@@ -139,12 +145,36 @@ struct Load {
             take(push, from: connection)
             connection.end()
             underWay -= 1
-            try begin(index)
+            try next(index)
+        }
+    }
+
+    /// Sends the connection's next push now, or with a fixed rate when one is due.
+    private mutating func next(_ index: Int) throws(Failure) {
+        guard options.rate == nil else { return idle.append(index) }
+        try begin(index, at: Clock.now)
+    }
+
+    /// Sends the pushes that are due, over connections in random order, so that all users push.
+    private mutating func beginDue(_ rate: Double, _ now: UInt64) throws(Failure) {
+        if case .ending = phase { return }
+        while true {
+            let due = arrivals.since + nanoseconds(Double(arrivals.count) / rate)
+            guard due <= now else { return }
+            arrivals.count += 1
+            guard !idle.isEmpty else {
+                if case .measuring = phase { results.missed += 1 }
+                continue
+            }
+            idle.swapAt(Int.random(in: idle.indices, using: &random), idle.count - 1)
+            try begin(idle.removeLast(), at: due)
         }
     }
 
     /// Sends the next push, unless it is time to end.
-    private mutating func begin(_ index: Int) throws(Failure) {
+    ///
+    /// - Parameter start: the time from which its latency counts.
+    private mutating func begin(_ index: Int, at start: UInt64) throws(Failure) {
         if case .ending = phase { return }
         if let limit = options.pushes, begun >= limit { return }
         let connection = connections[index]
@@ -159,7 +189,7 @@ struct Load {
             push = newPush(of: connection)
         }
         let device = devices[push.device]
-        connection.begin(push, replay: replays, device: device, template: template, now: Clock.now)
+        connection.begin(push, replay: replays, device: device, template: template, now: start)
         underWay += 1
         begun += 1
         try write(index, isWaiting: false)
@@ -202,7 +232,7 @@ struct Load {
         if case .ending = phase { return }
         try connection.open(address)
         poller.watch(connection.socket, as: index, writing: false, isNew: true)
-        try begin(index)
+        try next(index)
     }
 
     /// Counts and checks an answer.
@@ -228,7 +258,10 @@ struct Load {
         }
         guard case .measuring = phase else { return }
         results.pushes += 1
-        results.latencies.record(Int((Clock.now - connection.startedAt) / 1000))
+        if isRight { results.right += 1 }
+        if isRight || options.rate == nil {
+            results.latencies.record(Int((Clock.now - connection.startedAt) / 1000))
+        }
         results.statuses[status, default: 0] += 1
         results.replayed += replays
         if status == options.status || status == 202, !isRight { results.wrong += 1 }

@@ -36,6 +36,8 @@ struct Options {
           --status N              the status of a correct answer (200)
           --pool N                pushes sent before a replay begins, from which it then draws (4000)
           --pushes N              the number of pushes, instead of --seconds
+          --rate N                new pushes per second, sent on time whether or not earlier ones were answered; each
+                                  needs a free connection, so give as many --connections as may wait at once
           --seconds S             how long to measure (5)
           --warm-up S             how long to push before that (1)
           --organizations N       (200)
@@ -48,6 +50,9 @@ struct Options {
         A user has one device, or several when there are more connections than users; a device belongs to one connection.
         Sequence numbers begin at the time in microseconds, so a later run can continue with the same devices. The same
         applies to device ids, which equal the sequence number of the create.
+
+        With --rate, latencies are those of correct answers only, and begin when a push is due. `goodput` is the rate of
+        mutations with a correct answer, and `missed` counts pushes that were due while no connection was free.
 
         Latencies are in microseconds, from the first byte written to the last byte read. `errors` counts pushes
         without an answer or with a status other than 200 (or 202, if they are forwarded). `wrong` counts pushes of
@@ -76,6 +81,8 @@ struct Options {
     var status = 200
     var pool = 4000
     var pushes: Int?
+    /// Pushes per second; nil to send each push when the previous one of its connection is answered.
+    var rate: Double?
     var seconds = 5.0
     var warmUp = 1.0
     var organizations = 200
@@ -95,6 +102,9 @@ struct Options {
         guard users < 1000 else { throw Failure("--users is at most 999") }
         // A replay fills its pool during the time in which contacts would be created.
         if contacts != nil, mode == .replay { throw Failure("--contacts does not go with --mode replay") }
+        if rate != nil, contacts != nil || mode != .new || pushes != nil {
+            throw Failure("--rate is for new pushes without --contacts and --pushes")
+        }
         if body != nil, contacts != nil || mode != .new { throw Failure("--body is for new pushes without --contacts") }
     }
 
@@ -121,6 +131,9 @@ struct Options {
         case "--status": status = try Self.count(name, value)
         case "--pool": pool = try Self.count(name, value)
         case "--pushes": pushes = try Self.count(name, value)
+        case "--rate":
+            rate = try Self.duration(name, value)
+            if rate == 0 { throw Failure("--rate: 0 is not a number above 0") }
         case "--seconds": seconds = try Self.duration(name, value)
         case "--warm-up": warmUp = try Self.duration(name, value)
         case "--organizations": organizations = try Self.count(name, value)
@@ -138,7 +151,7 @@ struct Options {
 
     private static func duration(_ name: String, _ value: String) throws(Failure) -> Double {
         guard let number = Double(value), number >= 0, number < 1e6 else {
-            throw Failure("\(name): \(value) is not a number of seconds")
+            throw Failure("\(name): \(value) is not a number of seconds, or below a million")
         }
         return number
     }

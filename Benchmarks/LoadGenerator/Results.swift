@@ -8,6 +8,10 @@ struct Results {
     var statuses: [Int: Int] = [:]
     /// Pushes whose connection broke before the answer.
     var broken = 0
+    /// Answered as expected.
+    var right = 0
+    /// With a fixed rate: pushes that were due while no connection was free.
+    var missed = 0
     /// Answered 200, but not as expected.
     var wrong = 0
     /// Mutations that were answered as replayed.
@@ -34,6 +38,10 @@ struct Results {
             ("own_cpu_us_per_push", rounded(cpu * 1e6 / Double(max(pushes, 1)))),
         ]
         pairs += statuses.sorted { $0.key < $1.key }.map { ("status_\($0.key)", $0.value) }
+        if let rate = options.rate {
+            let goodput = Double(right * options.mutations) / max(seconds, 1e-9)
+            pairs += [("rate", rounded(rate)), ("goodput", rounded(goodput)), ("missed", missed)]
+        }
         if broken > 0 { pairs.append(("broken", broken)) }
         return pairs.map { "\($0.0)=\($0.1)" }.joined(separator: " ")
     }

@@ -38,7 +38,7 @@ LOADS = PUSHES | REPLAYS
 # Without --only.
 USUAL = [*PUSHES, *REPLAYS, "memory", "allocations", "forward", "quiet", "listeners", "feed", "retention",
          "device-push-50", "device-pull", "deep-lane", "noisy-neighbour", "floor", "phone"]
-ALL = [*USUAL, "growth", "drain"]
+ALL = [*USUAL, "growth", "drain", "overload"]
 # Those of which --against compares two binaries.
 COMPARED = [*LOADS, "forward"]
 

@@ -8,6 +8,7 @@ from .drain import Drain
 from .figures import Figure
 from .forwarding import Forward, Quiet
 from .neighbours import Neighbour
+from .overload import Overload
 from .phone import Phone
 from .runs import Run
 
@@ -55,6 +56,14 @@ def drain_line(run: Drain) -> str:
     seconds = "held" if run.seconds is None else f"{run.seconds:,.1f} s"
     fails = ", one route fails" if run.fails else ""
     return f"  drain {run.mode:<13}{run.edits:>6,} edits, {run.delay_ms:,} ms{fails}: {seconds}, {run.requests:,} requests"
+
+
+def overload_line(run: Overload) -> str:
+    client = f" | LOAD GENERATOR AT {run.client_share:.0%} OF A CORE" if run.client_share > 0.7 else ""
+    failed = f" | {run.failed:.1%} OTHER ERRORS" if run.failed else ""
+    return (f"  overload {run.factor:>4g} ×  offered {run.offered:>9,.0f}/s, goodput {run.goodput:>9,.0f}/s | "
+            f"p50 {run.p50_ms:>8.1f} ms, p99 {run.p99_ms:>8.1f} ms | 503 {run.refused:.1%}, not sent {run.missed:.1%}"
+            f"{client}{failed}")
 
 
 def quiet_line(run: Quiet) -> str:

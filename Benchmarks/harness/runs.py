@@ -181,16 +181,17 @@ class Runner:
 
     def generator_command(
         self, target: Target, load: Load, seconds: float, *, pushes: int | None = None,
-        organizations: int | None = None, users: int | None = None,
+        organizations: int | None = None, users: int | None = None, rate: float | None = None,
     ) -> list[str]:
-        """With `pushes` it makes this number of pushes, all of them measured, in `seconds` at most."""
+        """With `pushes` it makes this number of pushes, all of them measured, in `seconds` at most; with `rate` it sends
+        so many per second, whether or not earlier ones were answered."""
         return [
             str(self.generator), "--port", str(target.port), "--connections", str(load.connections),
             "--mutations", str(load.mutations), "--mode", load.mode, "--pool", str(load.pool),
             "--seconds", str(seconds), "--warm-up", str(0 if pushes else self.warm_up),
             "--organizations", str(organizations or self.organizations), "--users", str(users or load.users),
             "--type", load.type, "--ids", load.ids, *(["--contacts", load.contacts] if load.contacts else []),
-            *(["--pushes", str(pushes)] if pushes else []), *target.options(load.mutations),
+            *(["--pushes", str(pushes)] if pushes else []), *(["--rate", f"{rate:.3f}"] if rate else []), *target.options(load.mutations),
         ]
 
     def start_generator(self, target: Target, load: Load, seconds: float, **how) -> subprocess.Popen:

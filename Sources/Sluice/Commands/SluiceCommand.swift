@@ -42,11 +42,11 @@ struct SluiceCommand: AsyncParsableCommand {
             "serve", "dev", "migrate", "organizations", "upstream", "users", "channels", "import", "export", "tokens",
             "sources",
             "keys",
-            "token", "webhooks", "retention", "audit", "after-restore", "doctor", "healthcheck",
+            "token", "webhooks", "retention", "audit", "after-restore", "doctor", "bench", "healthcheck",
         ]
         let own: [any ParsableCommand.Type] = [
             ServeCommand.self, DevCommand.self, MigrateCommand.self, TokenCommand.self, DoctorCommand.self,
-            HealthCheckCommand.self,
+            BenchCommand.self, HealthCheckCommand.self,
         ]
         func place(_ command: any ParsableCommand.Type) -> Int {
             order.firstIndex { $0 == command.configuration.commandName } ?? order.count

@@ -19,7 +19,7 @@ import Testing
         ["sources"], ["sources", "list"], ["sources", "show"], ["sources", "put"], ["sources", "test"],
         ["sources", "run"], ["sources", "remove"],
         ["after-restore"],
-        ["doctor"],
+        ["doctor"], ["bench"],
         ["organizations", "readers"], ["organizations", "readers", "add"], ["organizations", "readers", "remove"],
         ["organizations", "readers", "list"],
         ["audit"], ["healthcheck"], ["webhooks"], ["webhooks", "listen"], ["webhooks", "create-key"],
@@ -110,6 +110,9 @@ import Testing
         ["export"], ["export", "--organization", "Acme"], ["export", "--organization", UUID().uuidString, "--resume"],
         ["export", "--organization", UUID().uuidString, "--type", "Contact"],
         ["dev", "--port", "65536"], ["dev", "--port", "-1"], ["dev", "--port", "9000", "--operations-port", "9000"],
+        ["bench", "--seconds", "2"], ["bench", "--seconds", "601"], ["bench", "--connections", "1"],
+        ["bench", "--connections", "513"], ["bench", "--edits-per-day", "0"], ["bench", "--edits-per-day", "10001"],
+        ["bench", "--peak-factor", "0"], ["bench", "--peak-factor", "101"],
         ["dev", "--demo-upstream-port", "9002"], ["dev", "--demo-upstream", "--demo-upstream-port", "8080"],
     ])
     func `explains wrong usage and exits with 64`(arguments: [String]) async throws {

@@ -41,6 +41,7 @@ struct AuditCommand: AsyncParsableCommand {
               removeReader          sluice organizations readers remove
               evaluateChannels      sluice channels evaluate
               setRightAfterRestore  sluice after-restore
+              measureInstallation   sluice bench
             """ + HelpText.exitCodes([:])
     )
 
