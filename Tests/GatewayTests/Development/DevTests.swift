@@ -55,9 +55,9 @@ import Testing
         let shown = Self.commands(in: try Repository.text("README.md"), under: "A push, from curl to result")
         try #require(shown.count == 2)
         // the first steps in the console are the same push
-        let steps = try Repository.text("Sources/CConsole/assets/steps.js")
+        let card = try Repository.text("Sources/CConsole/assets/steps.js")
         for line in shown[0].split(separator: "\n").dropFirst(2) {
-            #expect(steps.contains(line.hasSuffix("'") ? line.dropLast() : line), "\(line)")
+            #expect(card.contains(String(line.hasSuffix("'") ? line.dropLast() : line)), "\(line)")
         }
         for isReplayed in [false, true] {
             let push = try await run.paste(command: shown[0])

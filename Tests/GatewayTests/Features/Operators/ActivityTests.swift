@@ -9,7 +9,7 @@ import Testing
 
 /// What an organization's devices have done: recent mutations, entities and throughput.
 @Suite struct ActivityTests {
-    private func ids(_ reply: Reply, _ list: String = "mutations") -> [String] {
+    private func ids(_ reply: Reply, _ list: StaticString = "mutations") -> [String] {
         reply.json?[list]?.elements?.compactMap { $0["id"]?.string } ?? []
     }
 

@@ -3,6 +3,7 @@ import JSONText
 import Postgres
 import StoreSupport
 import SyncModel
+import TestSupport
 import Testing
 
 @testable import OperatorsFeature
@@ -39,7 +40,7 @@ import Testing
         let done = ada.forward("create", local: UUID())
         try await ada.push([done])
         let firstAt = gateway.clock.now
-        try await ada.leave(done.id, "succeeded", "synced_at = '\(firstAt.rfc3339)'")
+        try await ada.leave(done.id, "succeeded", "changed_at = '\(firstAt.rfc3339)'")
         try await ada.execute(
             "UPDATE mutations SET synced_at = '\(firstAt.rfc3339)' WHERE id = '\(done.id)' AND status = 'succeeded'"
         )

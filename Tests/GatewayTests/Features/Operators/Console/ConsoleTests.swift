@@ -3,6 +3,7 @@ import GatewaySupport
 import JSONText
 import NIOHTTP1
 import OperatorsFeature
+import SyncHTTP
 import SyncModel
 import TestSupport
 import Testing
