@@ -101,13 +101,6 @@ extension URLQuery {
     }
 }
 
-extension BoundedCount: AnswerBody {
-    package func writeMembers(to writer: inout JSONWriter) {
-        writer.member("count", count)
-        writer.member("is_more", isMore)
-    }
-}
-
 extension FailureGroups.Page: AnswerBody {
     package var expectedBytes: Int { 64 + groups.count * 512 }
 
