@@ -88,7 +88,7 @@ RETURNING o.id, o.name, o.status, o.settings, o.created_at, o.updated_at, ARRAY(
 INSERT INTO feeds AS f (organization_id, epoch) VALUES ($1, $2) ON CONFLICT (organization_id) DO NOTHING;
 
 -- organizations_old_gateway
--- Whether a gateway runs that lacks a migration.
+-- Whether a running gateway lacks a migration.
 -- $1 migration, $2 seconds
 SELECT EXISTS (
         SELECT 1 FROM gateways g

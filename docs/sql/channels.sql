@@ -4,7 +4,7 @@
 UPDATE feeds AS f SET last_position = f.last_position + 1 WHERE f.organization_id = $1;
 
 -- channels_move_stays
--- Moves the rows of channels that entities stay in to the positions of their new versions.
+-- Updates the rows of channels in which written entities remain: their positions become those of the new versions.
 -- $1 organization_id, $2 channel, $3 changed_at, $4 before_end, $5 entity_type, $6 id, $7 id_is_integer
 UPDATE entity_channels AS s
 SET changed_at = (SELECT f.last_position FROM feeds f WHERE f.organization_id = k.organization_id) - k.before_end
@@ -35,7 +35,7 @@ USING unnest($1::uuid[], $2::uuid[], $3::int8[], $4::int8[], $5::text[], $6::tex
 WHERE s.organization_id = k.organization_id AND s.channel = k.channel AND s.changed_at = k.changed_at;
 
 -- channels_follow
--- Moves the rows of locked entities that get new positions at the feed's end without being written.
+-- Updates the channel rows of locked entities that move to the feed's end without being written.
 -- $1 organization, $2 types, $3 ids, $4 feed_end
 UPDATE entity_channels AS s
 SET changed_at = $4 - cardinality($2::text[]) + e.place
@@ -67,7 +67,7 @@ WHERE g.organization_id = k.organization_id AND g.source = k.source AND g.until 
     n.user_id) = g.user_id);
 
 -- channels_begin_grants
--- Begins the grants that entities make, except for those that last, and those of erased users.
+-- Begins the grants that entities make, except those that already last, and those of erased users.
 -- $1 organization_id, $2 source, $3 before_end, $4 user_id, $5 channel, $6 name, $7 role
 INSERT INTO channel_grants AS g (
     organization_id, user_id, channel, source, since, name, role, changed_at)
@@ -102,7 +102,7 @@ SET until = $3, changed_at = $3
 WHERE g.organization_id = $1 AND g.source = ANY ($2::text[]) AND g.until IS NULL;
 
 -- channels_access
--- What users hold now, in addition to their own channels.
+-- The channels that users hold now, in addition to their own.
 -- $1 organization_id, $2 user_id
 SELECT g.organization_id, g.user_id, g.channel, g.role, g.source
 FROM unnest($1::uuid[], $2::uuid[]) AS k (organization_id, user_id)
@@ -113,7 +113,7 @@ CROSS JOIN LATERAL (
 ) g;
 
 -- channels_history
--- The grants of a user, ended ones included, as of one moment of the feed.
+-- The grants of a user at one position of the feed, including ended ones.
 -- $1 organization, $2 user
 SELECT f.epoch, f.last_position, g.channel, g.role, g.since, g.until
 FROM feeds f
@@ -125,7 +125,7 @@ LEFT JOIN LATERAL (
 WHERE f.organization_id = $1;
 
 -- channels_start_evaluation
--- Starts a bulk operation that evaluates the entities of a type, in place of one that runs.
+-- Starts a bulk operation that evaluates the entities of a type
 -- $1 organization, $2 type, $3 actor, $4 now, $5 due_at
 WITH replaced AS (
     UPDATE operations AS o
@@ -144,7 +144,7 @@ SELECT $1::uuid, gen_random_uuid(), 'evaluate', '{}', $2::text, 'the settings of
 FROM counted c;
 
 -- channels_prune_stays
--- Deletes stays that ended at or below the feed's horizon: no cursor reaches back to them.
+-- Deletes stays that ended at or below the feed's horizon, because every valid cursor is after them.
 -- $1 organization, $2 limit
 DELETE FROM ended_stays AS s
 USING (
@@ -177,7 +177,7 @@ WHERE g.organization_id = $1 AND g.user_id = k.user_id AND g.channel = k.channel
     AND g.source = k.source AND g.since = k.since;
 
 -- changes_page_of_channels
--- Reads the stays of channels, and the entities that are seen without channels, merged by position.
+-- Reads the rows of each channel, and the entities that are visible without channels, in the order of positions.
 -- $1 organization, $2 owner, $3 as_of, $4 channels, $5 after, $6 up_to, $7 ended_after, $8 scan, $9 entity_types, $10 room, $11 limit, $12 bytes
 SELECT f.epoch, f.horizon, f.last_position, g.is_stale, b.bound, q.position, q.is_cut, q.is_asked, q.channel,
     q.joined_at, q.is_ended, q.is_stored, q.channels, q.is_seen_without, q.is_gone, q.entity_type, q.server_id,
@@ -303,7 +303,7 @@ WHERE f.organization_id = $1
 ORDER BY q.position, q.is_ended, q.channel;
 
 -- changes_scan_of_channels
--- Reads the same rows from all changes behind a position, for a user of many channels with little behind the cursor.
+-- Reads the rows of ``merge`` from all changes after a position, for a user of many channels with few changes after the cursor.
 -- $1 organization, $2 owner, $3 as_of, $4 channels, $5 after, $6 up_to, $7 ended_after, $8 scan, $9 entity_types, $10 room, $11 limit, $12 bytes
 SELECT f.epoch, f.horizon, f.last_position, g.is_stale, b.bound, q.position, q.is_cut, q.is_asked, q.channel,
     q.joined_at, q.is_ended, q.is_stored, q.channels, q.is_seen_without, q.is_gone, q.entity_type, q.server_id,
@@ -440,7 +440,7 @@ SELECT count(*) AS count FROM (
     WHERE e.organization_id = $1 AND e.entity_type = $2 AND NOT e.is_deleted LIMIT $3) x;
 
 -- channels_granted
--- The grants that entities make now.
+-- The grants that entities make at present.
 -- $1 organization, $2 sources
 SELECT g.source, g.user_id, g.name, g.role FROM channel_grants g
 WHERE g.organization_id = $1 AND g.source = ANY ($2::text[]) AND g.until IS NULL;
@@ -451,14 +451,14 @@ SELECT t.issued_at, t.digest FROM token_channels t
 WHERE t.organization_id = $1 AND t.user_id = $2 AND t.source = $3;
 
 -- token_channels_renew
--- Records a newer token with the channels of the newest one, unless another token was recorded in between.
+-- Records a newer token with the same channels as the newest recorded one, unless another was recorded in between.
 -- $1 organization, $2 user, $3 source, $4 issued_at, $5 digest
 UPDATE token_channels AS t SET issued_at = $4
 WHERE t.organization_id = $1 AND t.user_id = $2 AND t.source = $3 AND t.digest = $5
     AND t.issued_at <= $4;
 
 -- token_channels_record
--- Records a token, unless a newer one was recorded, or the user was erased.
+-- Records a token, unless a newer token was recorded or the user was erased.
 -- $1 organization, $2 user, $3 source, $4 issued_at, $5 digest
 INSERT INTO token_channels AS t (organization_id, user_id, source, issued_at, digest)
 SELECT $1::uuid, $2::uuid, $3::text, $4::int8, $5::uuid
@@ -477,7 +477,7 @@ WHERE g.organization_id = $1 AND g.user_id = $2 AND g.source = $3 AND g.until IS
     AND (g.role <> $5 OR g.channel <> ALL ($4::uuid[]));
 
 -- token_channels_begin
--- Begins the grants that do not last yet, as far as the user may hold more channels.
+-- Begins the grants that do not exist yet, up to the maximum number of channels of a user.
 -- $1 organization, $2 user, $3 source, $4 channels, $5 names, $6 role
 INSERT INTO channel_grants AS g (organization_id, user_id, channel, source, since, name, role, changed_at)
 SELECT f.organization_id, $2::uuid, k.channel, $3::text, f.last_position, k.name, $6::text,

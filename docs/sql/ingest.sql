@@ -325,7 +325,7 @@ CROSS JOIN LATERAL (
 ) p;
 
 -- ingest_organizations
--- Finds organizations with such records, including those that no longer have tokens or sources.
+-- Finds organizations with records of events or requests, including those without tokens or sources.
 -- $1 after, $2 limit
 SELECT o.id AS organization_id,
     coalesce(

@@ -1,5 +1,5 @@
 -- lane_in_flight
--- Reads the mutations in flight of lanes whose worker is lost
+-- Reads the mutations in flight of lanes whose worker was lost
 -- $1 job, $2 organization_id, $3 user_id, $4 head_position
 SELECT k.job, m.id, m.accepted_at, m.device_id, m.position, m.operation, m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer, m.max_attempts, m.conflict_resolution, m.endpoint, m.payload, m.headers, m.base_version, m.reference_ids, m.reference_types, m.revision, m.attempt_count, m.next_retry_at, m.resolution, m.is_outcome_unknown, m.conflict_retries, m.hold_count, m.held_since, m.sent_method, m.sent_endpoint, m.sent_payload, m.error, m.traceparent, m.key_user_id
 FROM unnest($1::int4[], $2::uuid[], $3::uuid[], $4::int8[]) AS k (job, organization_id, user_id, head_position)
@@ -12,7 +12,7 @@ CROSS JOIN LATERAL (
 ORDER BY k.job, m.position;
 
 -- lane_done_blockers
--- Finds done mutations that other mutations still wait for.
+-- Finds done mutations for which other mutations still wait.
 -- $1 job, $2 organization_id, $3 user_id
 SELECT DISTINCT k.job, d.id
 FROM unnest($1::int4[], $2::uuid[], $3::uuid[]) AS k (job, organization_id, user_id)
@@ -50,7 +50,7 @@ WHERE m.organization_id = k.organization_id AND m.user_id = k.user_id AND m.id =
     AND m.status = k.expected_status;
 
 -- lane_write_usual_outcomes
--- Writes outcomes that ``OutcomeRow/common`` describes, as it does most
+-- Writes outcomes that ``OutcomeRow/common`` describes completely, which is true of most
 -- $1 organization_id, $2 user_id, $3 id, $4 status, $5 revision, $6 attempt_count, $7 server_id, $8 server_id_is_integer, $9 version, $10 response_status, $11 response_body, $12 change_position, $13 expected_status, $14 etag, $15 now
 UPDATE mutations AS m
 SET status = k.status, revision = k.revision, attempt_count = k.attempt_count,
@@ -71,7 +71,7 @@ WHERE m.organization_id = k.organization_id AND m.user_id = k.user_id AND m.id =
     AND m.status = k.expected_status;
 
 -- lane_write_mappings
--- Resolves, fails or counts the mappings of creates
+-- Resolves the mappings of creates, marks them as failed, or counts a failed try.
 -- $1 organization_id, $2 user_id, $3 client_id, $4 entity_type, $5 server_id, $6 server_id_is_integer, $7 fails, $8 tries, $9 last_error, $10 change_position, $11 now
 UPDATE id_mappings AS i
 SET server_id = coalesce(k.server_id, i.server_id),
@@ -90,7 +90,7 @@ WHERE i.organization_id = k.organization_id AND i.user_id = k.user_id AND i.clie
     AND i.entity_type = k.entity_type;
 
 -- lane_write_local_ids
--- Records the server ids that the local ids of creates lead to.
+-- Records the server ids of the local ids of creates.
 -- $1 organization_id, $2 user_id, $3 client_id, $4 mutation_id, $5 server_id, $6 server_id_is_integer
 INSERT INTO local_ids AS l (
     organization_id, user_id, device_id, entity_type, local_id, server_id, same_as, server_id_is_integer,
@@ -227,7 +227,7 @@ LEFT JOIN LATERAL (
 ) e ON true;
 
 -- lane_due
--- The due mutations of lanes that may have several in flight, in order, with what ``heads`` returns of a head.
+-- The due mutations of lanes that may have several in flight, in order, with the columns of ``heads``.
 -- $1 job, $2 organization_id, $3 user_id, $4 head_position, $5 room, $6 now
 SELECT k.job, m.id, m.accepted_at, m.device_id, m.position, m.operation, m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer, m.max_attempts, m.conflict_resolution, m.endpoint, m.payload, m.headers, m.base_version, m.reference_ids, m.reference_types, m.revision, m.attempt_count, m.next_retry_at, m.resolution, m.is_outcome_unknown, m.conflict_retries, m.hold_count, m.held_since, m.sent_method, m.sent_endpoint, m.sent_payload, m.error, m.traceparent, m.key_user_id, i.client_ids, i.entity_types, i.server_ids, i.are_integers,
     e.organization_id, e.entity_type, e.id, e.id_is_integer, e.version, e.is_deleted, CASE WHEN m.base_version <> e.version THEN e.document END AS document, e.owner_id, e.client_id, e.updated_by, e.updated_on, e.run_base, e.etag, e.channels, e.feed_position
@@ -273,7 +273,7 @@ LEFT JOIN LATERAL (
 ORDER BY k.job, m.position;
 
 -- lane_windows
--- The first pending mutation of lanes that may have several in flight, and the time of the next retry.
+-- For each lane that may have several mutations in flight: the first pending mutation, and the time of the next retry.
 -- $1 job, $2 organization_id, $3 user_id, $4 head_position, $5 now
 SELECT k.job, w.position, w.accepted_at, w.next_retry_at, w.is_full
 FROM unnest($1::int4[], $2::uuid[], $3::uuid[], $4::int8[]) AS k (job, organization_id, user_id, head_position)
@@ -372,7 +372,7 @@ ORDER BY l.ready_at
 LIMIT $3;
 
 -- lanes_postpone
--- Postpones lanes, except those claimed or released since the read.
+-- Postpones due lanes, except those that were claimed or released after they were read.
 -- $1 organization_id, $2 user_id, $3 until, $4 now
 UPDATE lanes AS l
 SET ready_at = k.until
@@ -385,7 +385,7 @@ SELECT set_config('enable_sort', 'off', true), set_config('enable_incremental_so
     set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true);
 
 -- lane_successes
--- Reads whether the upstream accepted a request
+-- Reads whether the upstream accepted a request.
 -- $1 organization, $2 since, $3 now
 SELECT EXISTS (
     SELECT 1
@@ -400,7 +400,7 @@ SELECT EXISTS (
         AND (m.accepted_at > $2 OR m.synced_at > $3));
 
 -- lane_note_requests
--- A request that is sent again is in flight again.
+-- Records requests
 -- $1 organization_id, $2 idempotency_key, $3 entity_type, $4 server_id, $5 now
 INSERT INTO sent_requests AS s (organization_id, idempotency_key, entity_type, server_id, sent_at)
 SELECT k.*, $5 FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[]) AS k (organization_id, idempotency_key, entity_type, server_id)

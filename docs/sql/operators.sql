@@ -987,6 +987,191 @@ WHERE l.lease_owner IS NULL AND l.ready_at >= $3 AND (l.ready_at, l.organization
 ORDER BY l.ready_at, l.organization_id, l.user_id
 LIMIT $4;
 
+-- recent_edge
+-- The latest of the last rows that a page reads by each index; no row if there are fewer.
+-- $1 organization, $2 at, $3 user, $4 id, $5 statuses, $6 scan
+SELECT m.at, m.user_id, m.id
+FROM (
+    (
+        SELECT m.synced_at AS at, m.user_id, m.id FROM mutations m
+        WHERE m.organization_id = $1 AND (m.synced_at, m.user_id, m.id) < ($2, $3, $4)
+        AND m.synced_at <= $2 AND (cardinality($5::text[]) = 0 OR $5::text[] && '{succeeded,discarded}')
+        ORDER BY m.synced_at DESC, m.user_id DESC, m.id DESC
+        OFFSET $6 - 1 LIMIT 1
+    )
+    UNION ALL
+    (
+        SELECT m.stuck_at AS at, m.user_id, m.id FROM mutations m
+        WHERE m.organization_id = $1 AND (m.stuck_at, m.user_id, m.id) < ($2, $3, $4)
+        AND m.stuck_at IS NOT NULL AND m.error IS NOT NULL AND m.synced_at IS NULL AND m.position > 0 AND (cardinality($5::text[]) = 0 OR $5::text[] && '{failed,conflict}')
+        ORDER BY m.stuck_at DESC, m.user_id DESC, m.id DESC
+        OFFSET $6 - 1 LIMIT 1
+    )
+) m
+ORDER BY m.at DESC, m.user_id DESC, m.id DESC
+LIMIT 1;
+
+-- recent_page
+-- Three parts, each with as many rows as the page holds at most.
+-- $1 organization, $2 at, $3 user, $4 id, $5 to_at, $6 to_user, $7 to_id, $8 scan, $9 statuses, $10 entity_type, $11 entity_id, $12 device, $13 limit
+SELECT m.organization_id, m.user_id, m.id, m.device_id, m.sequence_number, m.operation, m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer, m.status,
+    m.version, m.error_code, m.error_status, m.attempt_count, m.accepted_at, m.at, m.position
+FROM (
+    (
+        SELECT m.*, m.synced_at AS at FROM mutations m
+        WHERE m.organization_id = $1 AND (m.synced_at, m.user_id, m.id) < ($2, $3, $4)
+        AND m.synced_at <= $2 AND (cardinality($9::text[]) = 0 OR $9::text[] && '{succeeded,discarded}')
+            AND (m.synced_at, m.user_id, m.id) >= ($5, $6, $7)
+            AND (cardinality($9::text[]) = 0 OR m.status = ANY ($9))
+        AND ($10::text IS NULL OR m.entity_type = $10)
+        AND ($11::text IS NULL OR m.server_id = $11)
+        AND ($12::uuid IS NULL OR m.device_id = $12)
+        ORDER BY m.synced_at DESC, m.user_id DESC, m.id DESC
+        LIMIT $13
+    )
+    UNION ALL
+    (
+        SELECT m.*, m.stuck_at AS at FROM mutations m
+        WHERE m.organization_id = $1 AND (m.stuck_at, m.user_id, m.id) < ($2, $3, $4)
+        AND m.stuck_at IS NOT NULL AND m.error IS NOT NULL AND m.synced_at IS NULL AND m.position > 0 AND (cardinality($9::text[]) = 0 OR $9::text[] && '{failed,conflict}')
+            AND (m.stuck_at, m.user_id, m.id) >= ($5, $6, $7)
+            AND (cardinality($9::text[]) = 0 OR m.status = ANY ($9))
+        AND ($10::text IS NULL OR m.entity_type = $10)
+        AND ($11::text IS NULL OR m.server_id = $11)
+        AND ($12::uuid IS NULL OR m.device_id = $12)
+        ORDER BY m.stuck_at DESC, m.user_id DESC, m.id DESC
+        LIMIT $13
+    )
+    UNION ALL
+    (
+        SELECT m.*, m.accepted_at AS at FROM (
+            SELECT * FROM mutations x
+            WHERE x.organization_id = $1 AND x.synced_at IS NULL
+                AND (cardinality($9::text[]) = 0 OR $9::text[] && '{pending,blocked,in_flight}')
+            ORDER BY x.user_id, x.position
+            LIMIT $8
+        ) m
+        WHERE m.stuck_at IS NULL AND (m.accepted_at, m.user_id, m.id) < ($2, $3, $4)
+            AND (m.accepted_at, m.user_id, m.id) >= ($5, $6, $7)
+            AND (cardinality($9::text[]) = 0 OR m.status = ANY ($9))
+        AND ($10::text IS NULL OR m.entity_type = $10)
+        AND ($11::text IS NULL OR m.server_id = $11)
+        AND ($12::uuid IS NULL OR m.device_id = $12)
+        ORDER BY m.accepted_at DESC, m.user_id DESC, m.id DESC
+        LIMIT $13
+    )
+) m
+ORDER BY m.at DESC, m.user_id DESC, m.id DESC
+LIMIT $13;
+
+-- recent_edge_of_user
+-- $1 organization, $2 user, $3 position, $4 scan
+SELECT m.position FROM mutations m
+WHERE m.organization_id = $1 AND m.user_id = $2 AND m.position > 0 AND m.position < $3
+ORDER BY m.position DESC
+OFFSET $4 - 1 LIMIT 1;
+
+-- recent_page_of_user
+-- $1 organization, $2 user, $3 position, $4 scan, $5 statuses, $6 entity_type, $7 entity_id, $8 device, $9 limit
+SELECT m.organization_id, m.user_id, m.id, m.device_id, m.sequence_number, m.operation, m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer, m.status,
+    m.version, m.error_code, m.error_status, m.attempt_count, m.accepted_at, m.at, m.position
+FROM (
+    SELECT m.*, coalesce(m.synced_at, m.stuck_at, m.accepted_at) AS at FROM mutations m
+    WHERE m.organization_id = $1 AND m.user_id = $2 AND m.position > 0 AND m.position < $3
+    ORDER BY m.position DESC
+    LIMIT $4
+) m
+WHERE (cardinality($5::text[]) = 0 OR m.status = ANY ($5))
+        AND ($6::text IS NULL OR m.entity_type = $6)
+        AND ($7::text IS NULL OR m.server_id = $7)
+        AND ($8::uuid IS NULL OR m.device_id = $8)
+ORDER BY m.position DESC
+LIMIT $9;
+
+-- recent_one
+-- $1 organization, $2 user, $3 id
+SELECT m.organization_id, m.user_id, m.id, m.device_id, m.sequence_number, m.operation, m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer, m.status,
+    m.version, m.error_code, m.error_status, m.attempt_count, m.accepted_at, m.at, m.position
+FROM (
+    SELECT m.*, coalesce(m.synced_at, m.stuck_at, m.accepted_at) AS at FROM mutations m
+    WHERE m.organization_id = $1 AND m.user_id = $2 AND m.id = $3
+) m;
+
+-- recent_edge_of_lanes
+-- $1 organization, $2 user, $3 scan
+SELECT l.user_id FROM lanes l
+WHERE l.organization_id = $1 AND l.user_id > $2
+ORDER BY l.user_id
+OFFSET $3 - 1 LIMIT 1;
+
+-- recent_page_of_id
+-- No index has ids without users, so an id is looked up in one lane after another.
+-- $1 organization, $2 user, $3 scan, $4 id, $5 limit
+SELECT m.organization_id, m.user_id, m.id, m.device_id, m.sequence_number, m.operation, m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer, m.status,
+    m.version, m.error_code, m.error_status, m.attempt_count, m.accepted_at, m.at, m.position
+FROM (
+    SELECT l.user_id FROM lanes l
+    WHERE l.organization_id = $1 AND l.user_id > $2
+    ORDER BY l.user_id
+    LIMIT $3
+) k
+CROSS JOIN LATERAL (
+    SELECT m.*, coalesce(m.synced_at, m.stuck_at, m.accepted_at) AS at FROM mutations m
+    WHERE m.organization_id = $1 AND m.user_id = k.user_id AND m.id = $4
+    OFFSET 0
+) m
+ORDER BY k.user_id
+LIMIT $5;
+
+-- entities_recent
+-- $1 organization, $2 before, $3 limit
+SELECT e.entity_type, e.id::text AS id, e.id_is_integer, e.version, e.is_deleted, e.owner_id, e.client_id, e.updated_by,
+    e.updated_on, e.feed_position, e.created_at, e.updated_at
+FROM (SELECT * FROM (
+    (SELECT e.* FROM entities e
+ WHERE e.channels IS NULL AND e.organization_id = $1 AND e.feed_position < $2
+ ORDER BY e.feed_position DESC LIMIT $3)
+    UNION ALL
+    (SELECT e.* FROM entities e
+ WHERE e.channels IS NOT NULL AND e.organization_id = $1 AND e.feed_position < $2
+ ORDER BY e.feed_position DESC LIMIT $3)
+) e
+ORDER BY e.feed_position DESC LIMIT $3) e
+ORDER BY e.feed_position DESC;
+
+-- entities_of_type
+-- $1 organization, $2 type, $3 before, $4 limit
+SELECT e.entity_type, e.id::text AS id, e.id_is_integer, e.version, e.is_deleted, e.owner_id, e.client_id, e.updated_by,
+    e.updated_on, e.feed_position, e.created_at, e.updated_at
+FROM entities e
+WHERE e.organization_id = $1 AND e.entity_type = $2 AND ($3::text IS NULL OR e.id < $3::text)
+ORDER BY e.id DESC
+LIMIT $4;
+
+-- entities_one
+-- $1 organization, $2 type, $3 id
+SELECT e.entity_type, e.id::text AS id, e.id_is_integer, e.version, e.is_deleted, e.owner_id, e.client_id, e.updated_by,
+    e.updated_on, e.feed_position, e.created_at, e.updated_at
+FROM entities e
+WHERE e.organization_id = $1 AND e.entity_type = $2 AND e.id = $3::text;
+
+-- throughput_completed
+-- $1 organization, $2 from, $3 steps, $4 step, $5 limit
+SELECT c.count
+FROM generate_series(0, $3::int8 - 1) AS b (number)
+CROSS JOIN LATERAL (
+    SELECT count(*) AS count
+    FROM (
+        SELECT x.synced_at FROM mutations x
+        WHERE x.organization_id = $1
+            AND x.synced_at > $2::timestamptz + b.number * $4::int8 * interval '1 second'
+            AND x.synced_at <= $2::timestamptz + (b.number + 1) * $4::int8 * interval '1 second'
+        ORDER BY x.synced_at
+        LIMIT $5
+    ) y
+) c
+ORDER BY b.number;
+
 -- explain_is_known
 -- Whether any data of the user exist, and whether an operator or a first push provisioned the user.
 -- $1 organization, $2 user

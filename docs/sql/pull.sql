@@ -34,7 +34,7 @@ FROM (
 GROUP BY x.entity_type;
 
 -- pull_taken
--- The numbers in use, including numbers of creates that have not taken effect.
+-- The highest number in use of each type, and the first numbers in use from a base on, up to a count.
 -- $1 organization, $2 user, $3 device, $4 entity_types, $5 bases, $6 counts
 SELECT k.entity_type, h.highest, ARRAY(
     SELECT y.local_id
@@ -206,7 +206,7 @@ LEFT JOIN devices d ON d.organization_id = $1 AND d.user_id = $2 AND d.device_id
 WHERE o.id = $1;
 
 -- feed_news
--- One row without an entity means that the feed has no such entity
+-- Returns a single row without an entity if no entity has changed
 -- $1 organization, $2 after, $3 limit
 SELECT f.epoch, f.last_position, EXISTS (
         SELECT FROM entity_types t WHERE t.organization_id = $1 AND t.visibility = 'channels')
@@ -235,7 +235,7 @@ ORDER BY e.feed_position LIMIT $3) x
 WHERE f.organization_id = $1;
 
 -- feed_news_readers
--- After more changes than the limit, all users: each then reads what it may see.
+-- Finds the users who may see a change in channels
 -- $1 organization, $2 after, $3 users, $4 own, $5 everyone, $6 limit
 WITH changed AS (
     SELECT DISTINCT c.channel
@@ -274,7 +274,7 @@ WHERE EXISTS (SELECT FROM changed c WHERE c.channel IN (k.own, $5))
     ) x) >= $6::int8;
 
 -- changes_page
--- The first columns describe the feed and how far the scan went.
+-- The first columns describe the feed, and the place at which the scan ended.
 -- $1 organization, $2 after, $3 entity_types, $4 owner, $5 scan, $6 limit, $7 bytes
 SELECT f.epoch, f.horizon, f.last_position, s.scanned, s.scanned_to, w.looked_at, w.has_channels, e.feed_position,
     e.is_cut,

@@ -31,7 +31,7 @@ CROSS JOIN LATERAL (
 ) d;
 
 -- group_devices_of_one
--- Reads devices of one organization, on a cluster.
+-- Reads devices of one organization in a cluster.
 -- $1 organization, $2 users, $3 devices
 SELECT x.organization_id, x.user_id, x.device_id, x.accepted_sequence, x.last_seen_at, x.stray_ids
 FROM devices x
@@ -161,7 +161,7 @@ CROSS JOIN LATERAL (
 ) r;
 
 -- group_mappings
--- Reads the mappings.
+-- Reads mappings.
 -- $1 push, $2 organization_id, $3 user_id, $4 client_id
 SELECT k.push, i.client_id, i.entity_type, i.server_id, i.server_id_is_integer, i.status, i.mutation_id,
     CASE WHEN i.status = 'failed' THEN coalesce((
@@ -294,7 +294,7 @@ SELECT k.organization_id, k.user_id, k.client_id, k.entity_type, k.server_id, k.
 FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::text[], $6::bool[], $7::text[], $8::uuid[], $9::int8[], $10::timestamptz[]) AS k (organization_id, user_id, client_id, entity_type, server_id, server_id_is_integer, status, mutation_id, change_position, created_at);
 
 -- group_replace_mappings
--- Writes mappings that replace abandoned mappings
+-- Writes mappings that replace abandoned mappings.
 -- $1 organization_id, $2 user_id, $3 client_id, $4 entity_type, $5 server_id, $6 server_id_is_integer, $7 status, $8 mutation_id, $9 change_position, $10 created_at, $11 now
 INSERT INTO id_mappings AS i (
     organization_id, user_id, client_id, entity_type, server_id, server_id_is_integer, status, mutation_id,
@@ -376,7 +376,7 @@ LEFT JOIN LATERAL (
 ) l ON true;
 
 -- group_compared_local_ids
--- Reads the mappings of local ids that only comparisons of repeats need, including those of deleted entities.
+-- Reads local ids that are needed only to compare repeats, including those of deleted entities.
 -- $1 push, $2 organization_id, $3 user_id, $4 device_id, $5 entity_type, $6 local_id, $7 retired_id
 SELECT k.push, k.device_id, k.entity_type, k.local_id, l.server_id, l.server_id_is_integer
 FROM unnest($1::int4[], $2::uuid[], $3::uuid[], $4::uuid[], $5::text[], $6::int8[], $7::uuid[]) AS k (push, organization_id, user_id, device_id, entity_type, local_id, retired_id)
@@ -392,7 +392,7 @@ CROSS JOIN LATERAL (
 ) l;
 
 -- group_local_id_pages
--- Reads whole pages of unconfirmed assignments of pulls to devices.
+-- Reads all pages of pulls with unconfirmed assignments to devices.
 -- $1 push, $2 organization_id, $3 user_id, $4 device_id
 SELECT k.push, p.entity_types, p.local_ids, p.server_ids, p.are_integers
 FROM unnest($1::int4[], $2::uuid[], $3::uuid[], $4::uuid[]) AS k (push, organization_id, user_id, device_id)
@@ -440,7 +440,7 @@ FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::int8[], $6::text
 ON CONFLICT DO NOTHING;
 
 -- group_confirm_second_local_ids
--- Inserts assigned ids whose entities have another id on the device
+-- Inserts assigned ids of entities that already have another local id on the device
 -- $1 organization_id, $2 user_id, $3 device_id, $4 entity_type, $5 local_id, $6 server_id, $7 server_id_is_integer
 INSERT INTO local_ids AS l (
     organization_id, user_id, device_id, entity_type, local_id, same_as, server_id_is_integer)
@@ -450,7 +450,7 @@ FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::int8[], $6::text
 ON CONFLICT (organization_id, user_id, device_id, entity_type, local_id) DO NOTHING;
 
 -- group_pin_local_ids
--- Makes local ids findable by their UUIDs in waiting mutations.
+-- Stores the UUIDs of local ids, by which waiting mutations find them.
 -- $1 organization_id, $2 user_id, $3 device_id, $4 entity_type, $5 local_id, $6 client_id
 UPDATE local_ids AS l
 SET client_id = k.client_id
@@ -485,7 +485,7 @@ CROSS JOIN LATERAL (
 ) e;
 
 -- group_look_at_entities
--- Reads the same entities without waiting for row locks.
+-- Reads the entities of ``lockEntities`` without waiting for row locks.
 -- $1 organization_id, $2 entity_type, $3 id, $4 mapped_organization_id, $5 mapped_user_id, $6 mapped_client_id, $7 mapped_entity_type
 SELECT e.*
 FROM (
@@ -563,7 +563,7 @@ THEN coalesce(pg_column_size(r.document), 0) ELSE coalesce(CASE WHEN pg_column_c
 ) q;
 
 -- push_look_at_entities
--- Reads the same without waiting for row locks.
+-- Reads the entities of ``lockBounded`` without waiting for row locks.
 -- $1 organization_id, $2 entity_type, $3 id, $4 mapped_organization_id, $5 mapped_user_id, $6 mapped_client_id, $7 mapped_entity_type, $8 bytes
 WITH found AS MATERIALIZED (
     SELECT r.*, row_number() OVER () AS place
@@ -615,7 +615,7 @@ THEN coalesce(pg_column_size(r.document), 0) ELSE coalesce(CASE WHEN pg_column_c
 ) q;
 
 -- push_lock_own_entities
--- Locks the same entities, and those named by a device's local id
+-- Locks the entities of ``lockBounded``, and those named by a device's local id
 -- $1 organization_id, $2 entity_type, $3 id, $4 mapped_organization_id, $5 mapped_user_id, $6 mapped_client_id, $7 mapped_entity_type, $8 own_organization_id, $9 own_user_id, $10 own_device_id, $11 own_entity_type, $12 own_local_id, $13 bytes
 WITH found AS MATERIALIZED (
     SELECT r.*, row_number() OVER () AS place
@@ -677,7 +677,7 @@ THEN coalesce(pg_column_size(r.document), 0) ELSE coalesce(CASE WHEN pg_column_c
 ) q;
 
 -- push_look_at_own_entities
--- Reads the same without waiting for row locks.
+-- Reads the entities of ``lockOwnEntities`` without waiting for row locks.
 -- $1 organization_id, $2 entity_type, $3 id, $4 mapped_organization_id, $5 mapped_user_id, $6 mapped_client_id, $7 mapped_entity_type, $8 own_organization_id, $9 own_user_id, $10 own_device_id, $11 own_entity_type, $12 own_local_id, $13 bytes
 WITH found AS MATERIALIZED (
     SELECT r.*, row_number() OVER () AS place
@@ -739,7 +739,7 @@ THEN coalesce(pg_column_size(r.document), 0) ELSE coalesce(CASE WHEN pg_column_c
 ) q;
 
 -- group_lock_related_entities
--- Locks entities that are written, and those to which they refer.
+-- Locks entities that are written, and the entities to which they refer.
 -- $1 organization_id, $2 entity_type, $3 id, $4 mapped_organization_id, $5 mapped_user_id, $6 mapped_client_id, $7 mapped_entity_type, $8 own_organization_id, $9 own_user_id, $10 own_device_id, $11 own_entity_type, $12 own_local_id, $13 target_organization_id, $14 target_entity_type, $15 target_id, $16 target_mapped_organization_id, $17 target_mapped_user_id, $18 target_mapped_client_id, $19 target_mapped_entity_type, $20 target_own_organization_id, $21 target_own_user_id, $22 target_own_device_id, $23 target_own_entity_type, $24 target_own_local_id, $25 bytes
 WITH found AS MATERIALIZED (
     SELECT r.*, row_number() OVER () AS place
@@ -828,7 +828,7 @@ THEN coalesce(pg_column_size(r.document), 0) ELSE coalesce(CASE WHEN pg_column_c
 ) q;
 
 -- group_look_at_related_entities
--- Reads the same without waiting for row locks.
+-- Reads the entities of ``lockRelated`` without waiting for row locks.
 -- $1 organization_id, $2 entity_type, $3 id, $4 mapped_organization_id, $5 mapped_user_id, $6 mapped_client_id, $7 mapped_entity_type, $8 own_organization_id, $9 own_user_id, $10 own_device_id, $11 own_entity_type, $12 own_local_id, $13 target_organization_id, $14 target_entity_type, $15 target_id, $16 target_mapped_organization_id, $17 target_mapped_user_id, $18 target_mapped_client_id, $19 target_mapped_entity_type, $20 target_own_organization_id, $21 target_own_user_id, $22 target_own_device_id, $23 target_own_entity_type, $24 target_own_local_id, $25 bytes
 WITH found AS MATERIALIZED (
     SELECT r.*, row_number() OVER () AS place
@@ -953,7 +953,7 @@ SET version = excluded.version, is_deleted = excluded.is_deleted, document = exc
     owner_id = excluded.owner_id;
 
 -- group_make_entities_in_channels
--- The same with entities in channels.
+-- Inserts new entities as ``makeEntities`` does, with their channels.
 -- $1 organization_id, $2 entity_type, $3 id, $4 id_is_integer, $5 version, $6 is_deleted, $7 document, $8 before_end, $9 owner_id, $10 client_id, $11 updated_by, $12 updated_on, $13 run_base, $14 etag, $15 channels, $16 now
 INSERT INTO entities AS e (organization_id, entity_type, id, id_is_integer, version, is_deleted, document, feed_position, owner_id,
     client_id, updated_by, updated_on, run_base, created_at, updated_at, etag, channels)
@@ -991,7 +991,7 @@ USING unnest($1::uuid[], $2::text[], $3::text[]) AS k (organization_id, entity_t
 WHERE r.organization_id = k.organization_id AND r.entity_type = k.entity_type AND r.id = k.id;
 
 -- entity_references_find
--- Each reference once, so that a circle ends
+-- Follows each reference once, so that the search ends even if references form a cycle
 -- $1 organization, $2 types, $3 ids, $4 cascading_types, $5 cascading_members, $6 limit
 WITH RECURSIVE found AS (
     SELECT x.to_type, x.to_id, x.entity_type, x.id, x.member
@@ -1026,7 +1026,7 @@ CROSS JOIN LATERAL (
 ) l;
 
 -- lanes_lock_of_one
--- Locks lanes of one organization, on a cluster.
+-- Locks lanes of one organization in a cluster.
 -- $1 organization, $2 users
 SELECT x.organization_id, x.user_id, x.next_position, x.change_position, x.queued_count, x.open_count, x.halted_by, x.ready_at, x.lease_owner, x.lease_token, x.lease_step, x.in_flight_id, x.head_position, x.queued_since
 FROM lanes x
@@ -1081,7 +1081,7 @@ FROM unnest($1::uuid[], $2::uuid[], $3::int8[], $4::timestamptz[]) AS k (organiz
 ON CONFLICT (organization_id, user_id) DO UPDATE SET missing = excluded.missing, as_of = excluded.as_of;
 
 -- quotas_no_flush
--- Lets commits return without waiting for the disk.
+-- Lets a commit return before it is written to the disk.
 SELECT set_config('synchronous_commit', 'off', true);
 
 -- quotas_make_requests

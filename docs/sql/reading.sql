@@ -52,7 +52,7 @@ ORDER BY x.user_id, x.position
 OFFSET $4 - 1 LIMIT 1;
 
 -- mutations_organization_list
--- Lists mutations over all users, like the list of one user.
+-- Lists mutations over all users, in the same form as the list of one user.
 -- $1 organization, $2 after_user, $3 after_position, $4 to_user, $5 to_position, $6 statuses, $7 device, $8 entity_type, $9 user, $10 limit, $11 bytes
 SELECT m.user_id, m.id, m.endpoint, m.payload, m.headers, m.dependency_ids, m.priority, m.max_attempts, m.conflict_resolution,
     m.base_version, m.last_error, m.last_error_code, m.created_at,
@@ -135,7 +135,7 @@ WHERE i.organization_id = $1 AND i.user_id = $2 AND i.client_id = ANY ($3::uuid[
 ORDER BY i.client_id, i.entity_type;
 
 -- mappings_lookup_numbers
--- If an id has no server id yet, the create's state shows whether it will get one.
+-- For an id without a server id, it also reads the create's state, which shows whether the id will get one.
 -- $1 organization, $2 user, $3 device, $4 entity_type, $5 local_ids
 SELECT k.local_id, coalesce(l.server_id, l.same_as) AS server_id, l.server_id_is_integer,
     CASE WHEN coalesce(l.server_id, l.same_as) IS NOT NULL THEN 'resolved'
@@ -153,7 +153,7 @@ CROSS JOIN LATERAL (
 ORDER BY k.local_id;
 
 -- mappings_list
--- The first columns describe the lane and how far a cut-off scan went.
+-- The first columns describe the lane, and the place at which a scan was cut off.
 -- $1 organization, $2 user, $3 position, $4 client, $5 entity_type, $6 statuses, $7 scan, $8 limit
 WITH s AS MATERIALIZED (
     SELECT x.client_id, x.entity_type, x.server_id, x.server_id_is_integer, x.status, x.mutation_id,
@@ -228,7 +228,7 @@ ORDER BY d.last_seen_at DESC, d.device_id
 LIMIT $3;
 
 -- backlog_counts
--- Counts by device and status, and the first mutation of each.
+-- Counts the mutations by device and status, with the first mutation of each count.
 -- $1 organization, $2 user, $3 limit
 WITH o AS MATERIALIZED (
     SELECT x.device_id, x.status, x.position
@@ -246,7 +246,7 @@ FROM o
 GROUP BY o.device_id, o.status;
 
 -- backlog_positions
--- Reads mutations by their places, and the dependencies of the mutation at `head`.
+-- Reads mutations by their positions, and the dependencies of the mutation at `head`.
 -- $1 organization, $2 user, $3 positions, $4 head
 SELECT m.id, m.device_id, m.sequence_number, m.position, m.status, m.operation, m.entity_type, m.accepted_at,
     m.created_at, m.attempt_count, m.next_retry_at, CASE WHEN m.position = $4 THEN (CASE WHEN cardinality(m.depends_on) > 32
@@ -320,7 +320,7 @@ FROM (
 WHERE m.status IN ('failed', 'conflict');
 
 -- now_of_organizations
--- The counts of organizations (`organizations`), each up to `limit`.
+-- The counts of the organizations in `organizations`, each up to `limit`.
 -- $1 organizations, $2 limit
 SELECT k.organization_id, m.failed, m.conflict, m.looked, h.halted
 FROM unnest($1::uuid[]) AS k (organization_id)

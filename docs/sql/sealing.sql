@@ -7,7 +7,7 @@ CROSS JOIN LATERAL (SELECT * FROM organization_keys x WHERE x.organization_id = 
 ORDER BY k.number;
 
 -- organization_keys_make
--- Inserts a key with a number that the organization does not have yet.
+-- Inserts a key with a new number of the organization.
 -- $1 organization, $2 number, $3 master_key, $4 wrapped_key, $5 now
 INSERT INTO organization_keys AS k (organization_id, number, master_key, wrapped_key, created_at)
 SELECT o.id, $2, $3, $4, $5
@@ -42,7 +42,7 @@ GROUP BY x.master_key ORDER BY x.master_key;
 SELECT user_id FROM lanes WHERE organization_id = $1 AND user_id >= $2 ORDER BY user_id LIMIT 1;
 
 -- seal_clear_mappings
--- Clears the errors of mappings.
+-- Deletes the errors of mappings.
 -- $1 organization, $2 user, $3 limit
 UPDATE id_mappings SET last_error = NULL
 WHERE organization_id = $1 AND user_id = $2 AND last_error IS NOT NULL AND (client_id, entity_type) <= (

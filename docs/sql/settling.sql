@@ -56,7 +56,7 @@ FROM mutations m
 WHERE m.organization_id = $1 AND m.user_id = $2 AND m.blocked_on = $3;
 
 -- settle_unmet
--- The mutations of a list that do not satisfy their dependants yet.
+-- Finds the mutations of a list that do not satisfy their dependants yet (product rule 3).
 -- $1 organization, $2 user, $3 ids
 SELECT m.id, m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer
 FROM unnest($3::uuid[]) AS k (id)
@@ -95,7 +95,7 @@ CROSS JOIN LATERAL (
 ) c;
 
 -- settle_sealed_payloads
--- Sealed payloads whose client ids were not recorded.
+-- Reads sealed payloads whose client ids were not recorded.
 -- $1 organization, $2 user, $3 ids, $4 beginning
 SELECT m.id, m.payload
 FROM unnest($3::uuid[]) AS k (id)
@@ -119,7 +119,7 @@ CROSS JOIN LATERAL (
 WHERE m.organization_id = $1 AND m.user_id = $2 AND m.id = $3;
 
 -- settle_current
--- The entities that replace mutations to be discarded.
+-- The entities that replace mutations to be discarded, if the user is allowed to see them.
 -- $1 organization, $2 user, $3 ids, $4 bytes, $5 error_bytes
 WITH found AS MATERIALIZED (
     SELECT m.id AS mutation_id, m.error, k.place, e.*,
@@ -312,7 +312,7 @@ SET status = excluded.status, server_id = excluded.server_id,
     change_position = excluded.change_position, resolved_at = excluded.resolved_at;
 
 -- settle_pin_local_ids
--- Writes the local ids that restarted mutations name.
+-- Writes the local ids that restarted mutations name, so that they are found when the mutations run.
 -- $1 organization, $2 user, $3 device_id, $4 entity_type, $5 local_id, $6 client_id
 INSERT INTO local_ids AS l (
     organization_id, user_id, device_id, entity_type, local_id, server_id, server_id_is_integer, same_as,

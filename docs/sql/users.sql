@@ -378,7 +378,7 @@ WITH own AS MATERIALIZED (
 SELECT count(*) FILTER (WHERE $3::bytea IS NOT NULL AND $4::int8 > 0) AS count FROM gone;
 
 -- erase_user_subjects
--- Parameters as for ``StoredTable/Erase/batches(_:keep:)``.
+-- The parameters are those of ``StoredTable/Erase/batches(_:keep:)``.
 -- $1 organization, $2 user, $3 user_hash, $4 limit
 WITH gone AS (
     DELETE FROM user_subjects AS x
@@ -530,7 +530,7 @@ FROM unnest($3::bytea[], $4::bytea[]) AS k (name_hash, fingerprint_hash)
 ON CONFLICT (organization_id, user_hash, name_hash) DO NOTHING;
 
 -- erase_keep_subjects
--- Keeps hashes of subjects, of which nothing else is known.
+-- Keeps hashes of subjects, which are all that remains of them.
 -- $1 organization, $2 user_hash, $3 hashes, $4 known_hashes
 INSERT INTO erased_subjects AS s (organization_id, subject_hash, user_hash)
 SELECT $1::uuid, k.subject_hash, $2::bytea
@@ -606,7 +606,7 @@ DELETE FROM user_joins AS j
 WHERE j.organization_id = $1 AND (j.user_id = ANY ($2::uuid[]) OR j.into_id = ANY ($2::uuid[]));
 
 -- audit_erase_user
--- Removes erased users and the names of their rows from acts
+-- Replaces erased users by their hashes, and removes the targets of their acts, which may name their rows.
 -- $1 organization, $2 users
 UPDATE audit AS a
 SET user_hash = sha256(uuid_send($1::uuid) || uuid_send(a.user_id::uuid)), user_id = NULL,
@@ -671,7 +671,7 @@ UPDATE attempts AS x SET user_id = $3 WHERE x.organization_id = $1 AND x.user_id
 UPDATE rejections AS x SET user_id = $3 WHERE x.organization_id = $1 AND x.user_id = $2;
 
 -- join_mappings
--- Records a use, because the mutations that named the mappings move behind younger ones (``MappingNeed``).
+-- Records a use of each mapping, because the mutations that named it get positions after those of younger mutations (``MappingNeed``).
 -- $1 organization, $2 user, $3 into, $4 changes, $5 now
 UPDATE id_mappings AS i
 SET user_id = $3, last_used_at = $5,
@@ -687,7 +687,7 @@ UPDATE local_ids AS x SET user_id = $3 WHERE x.organization_id = $1 AND x.user_i
 UPDATE local_id_pages AS x SET user_id = $3 WHERE x.organization_id = $1 AND x.user_id = $2;
 
 -- join_grants
--- The other user takes over what the user holds, and the user's own channel, from a new position on, so that the devices of both receive the entities
+-- The other user gets the user's grants, and a grant of the user's own channel, from a new position on, so that the devices of both users receive the entities
 -- $1 organization, $2 user, $3 into
 WITH raised AS (
     UPDATE feeds AS f SET last_position = f.last_position + 1
