@@ -23,6 +23,8 @@ struct GroupReader {
     let seals: SealTable
     /// The maximum bytes of documents to read.
     private let documentBytes: Int
+    /// The same of the entities that mutations name.
+    private let namedBytes: Int
     private var lanes: [LaneKey] = []
     private var pushOfLane: [LaneKey: Int] = [:]
     /// The first look-ups of each push.
@@ -40,12 +42,14 @@ struct GroupReader {
     ///     Omitted names are looked up before anything is refused (``completion(of:)``).
     ///   - deviceLimit: the maximum number of a user's devices, at which counting stops.
     ///   - documentBytes: the maximum bytes of documents to read; other documents are left out.
+    ///   - namedBytes: the same of the entities that mutations name; nil for `documentBytes`.
     init(
         _ group: [PushInput],
         hints: WatermarkHints?,
         deviceLimit: Int,
         seals: SealTable,
         documentBytes: Int = WorkBounds.groupDocuments,
+        namedBytes: Int? = nil,
         access: Access = .locking
     ) {
         let remembered = group.map { hints?[$0.device] }
@@ -56,6 +60,7 @@ struct GroupReader {
             // read-only connections come from the pool, which plans statements in its own way unless configured
             // otherwise
             documentBytes,
+            namedBytes ?? documentBytes,
             opening: access == .locking ? [.begin] : Query.beginReadingByIndex,
             watermarks: hints == nil ? nil : remembered.map { $0 ?? 0 },
             isComplete: hints == nil
@@ -73,7 +78,7 @@ struct GroupReader {
     ///
     /// It does not read the data that only new entries need.
     init(repeating group: [PushInput], seals: SealTable) {
-        self.init(group, seals, .looking, 0, opening: [.beginReading], watermarks: nil, isComplete: false)
+        self.init(group, seals, .looking, 0, 0, opening: [.beginReading], watermarks: nil, isComplete: false)
         addLanes(maybeNew: [])
         addAllowances()
         addRepeated()
@@ -84,6 +89,7 @@ struct GroupReader {
         _ seals: SealTable,
         _ access: Access,
         _ documentBytes: Int,
+        _ namedBytes: Int,
         opening: [Query],
         watermarks: [Int64]?,
         isComplete: Bool
@@ -92,6 +98,7 @@ struct GroupReader {
         self.seals = seals
         self.access = access
         self.documentBytes = documentBytes
+        self.namedBytes = namedBytes
         self.opening = opening
         self.watermarks = watermarks
         self.isComplete = isComplete
@@ -247,7 +254,12 @@ struct GroupReader {
     private mutating func addAccess() {
         let users = Set(group.lazy.filter { !$0.channelRules.isEmpty }.map(\.lane)).sorted()
         guard !users.isEmpty else { return }
-        steps.append((Columns.lanes.query(ChannelStatements.access, users), ChannelAccess.read))
+        // a preview is about one user
+        guard access == .locking else {
+            steps.append((Columns.lanes.query(ChannelStatements.access, users), ChannelAccess.read))
+            return
+        }
+        steps.append((Columns.lanes.query(ChannelStatements.accessOfFew, users), ChannelAccess.readFew))
     }
 
     private mutating func addEntities() {
@@ -265,7 +277,7 @@ struct GroupReader {
         guard !entities.isEmpty else { return }
         steps.append(
             (
-                entities.query(access, documentBytes: documentBytes),
+                entities.query(access, documentBytes: namedBytes),
                 { [seals, hasTargets = entities.hasTargets] rows, snapshot in
                     try EntityRows.loadBounded(rows, hasTargets: hasTargets, into: &snapshot.entities, seals)
                 }
