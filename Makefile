@@ -17,7 +17,7 @@ run: ## start a gateway with a private database; UPSTREAM=demo adds a REST API; 
 	@exec .build/release/sluice dev $(if $(UPSTREAM),--demo-upstream) $(if $(PORT),--port $(PORT)) \
 		$(if $(OPERATIONS_PORT),--operations-port $(OPERATIONS_PORT))
 
-phones: ## show two phones that write offline, conflict and converge; LIVE=1 lets you control them
+phones: ## show phones that write offline, conflict and converge; LIVE=1 lets you control them
 	@scripts/bootstrap --phones
 	@exec scripts/phones --build $(if $(LIVE),--live)
 

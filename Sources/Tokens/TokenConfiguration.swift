@@ -103,6 +103,8 @@ struct TokenRules: Sendable {
     let namespace: ByteExactString
     let organizations: TrustedIssuer.Organizations
     let leewaySeconds: Int64
+    /// The seconds that an issuer's clock may be ahead where the time of issue orders tokens.
+    private static let issueSkew: Int64 = 60
 
     init(_ issuer: TrustedIssuer, leewaySeconds: Int64) throws {
         guard (0...600).contains(leewaySeconds) else {
@@ -124,7 +126,9 @@ struct TokenRules: Sendable {
     func claims(of payload: TokenPayload, now: Int64) throws(TokenError) -> TokenClaims {
         guard let expiresAt = try payload.seconds("exp") else { throw .missingClaim("exp") }
         guard expiresAt + leewaySeconds > now else { throw .expired }
-        if let notBefore = try payload.seconds("nbf"), notBefore - leewaySeconds > now { throw .notYetValid }
+        if let notBefore = try payload.seconds("nbf"), notBefore - leewaySeconds > now {
+            throw .notYetValid(claim: "nbf")
+        }
         if let issuer {
             guard let found = try payload.text("iss") else { throw .missingClaim("iss") }
             guard ByteExactString(found) == issuer else { throw .wrongIssuer }
@@ -139,8 +143,11 @@ struct TokenRules: Sendable {
         if case .id(let id) = organization, !organizations.covers(id) { throw .organizationNotCovered }
         var granted: TokenChannels?
         if let channels {
+            let issuedAt = try payload.seconds("iat")
+            // the newest token decides, so a token with a time in the future would keep later ones from ending its grants
+            if let issuedAt, issuedAt - max(leewaySeconds, Self.issueSkew) > now { throw .notYetValid(claim: "iat") }
             // if a token has no time of its creation, its expiry is used, because a later token expires later
-            granted = try payload.channels(channels, issuedAt: payload.seconds("iat") ?? expiresAt)
+            granted = try payload.channels(channels, issuedAt: issuedAt ?? expiresAt)
         }
         return TokenClaims(
             issuer: issuer,

@@ -111,8 +111,8 @@ package enum TokenError: Error, Sendable, Hashable {
     case badSignature
     /// `exp` has passed.
     case expired
-    /// The time in `nbf` is in the future.
-    case notYetValid
+    /// The time in a claim, usually `nbf`, is in the future.
+    case notYetValid(claim: String)
     /// `iss` is not the configured issuer.
     case wrongIssuer
     /// The audience claim, usually `aud`, does not contain the configured audience.
@@ -147,7 +147,7 @@ package enum TokenError: Error, Sendable, Hashable {
         case .repeatedMember: "The token is malformed: an object has a duplicate member."
         case .badSignature, .unknownKey: "The token's signature is not valid."
         case .expired: "The token has expired: claim `exp` is in the past."
-        case .notYetValid: "The token is not valid yet: claim `nbf` is in the future."
+        case .notYetValid(let name): "The token is not valid yet: claim `\(name)` is in the future."
         case .wrongIssuer: "The token's issuer is not accepted: claim `iss` is a different issuer."
         case .wrongAudience(let name):
             "The token is for another audience: claim `\(name)` does not contain the gateway's."

@@ -18,8 +18,9 @@ import Testing
         let result = try await tour.result(within: Self.timeout)
         #expect(result.status == 0, "\(result.output)\(result.complaint)")
         let reported = [
-            "Both lose the network.", "Kari decides: her number.", "Kari discards the visit",
-            "In the end both phones show the same.", "Nothing is left to send, to retry or to settle.",
+            "Both lose the network.", "Kari decides: her number.", "It moves from Per's phone to Lise's.",
+            "Kari discards the visit", "In the end both phones of the office show the same.",
+            "Nothing is left to send, to retry or to settle.",
         ]
         for line in reported { #expect(result.output.contains(line), "\(line)") }
     }

@@ -28,7 +28,7 @@ struct ClaimTests {
     func `A token is valid from nbf`() async throws {
         let verifier = try await verifier()
         let token = try key.token(claims(["nbf": now + 10]))
-        #expect(verifier.refusal(token, now: now + 9) == .notYetValid)
+        #expect(verifier.refusal(token, now: now + 9) == .notYetValid(claim: "nbf"))
         #expect(verifier.refusal(token, now: now + 10) == nil)
     }
 
@@ -36,7 +36,7 @@ struct ClaimTests {
     func `Leeway extends both ends`() async throws {
         let verifier = try await verifier { $0.leewaySeconds = 5 }
         let token = try key.token(claims(["nbf": now + 10]))
-        #expect(verifier.refusal(token, now: now + 4) == .notYetValid)
+        #expect(verifier.refusal(token, now: now + 4) == .notYetValid(claim: "nbf"))
         #expect(verifier.refusal(token, now: now + 5) == nil)
         #expect(verifier.refusal(token, now: now + 64) == nil)
         #expect(verifier.refusal(token, now: now + 65) == .expired)
@@ -160,7 +160,7 @@ struct ClaimTests {
         let sub = TokenError.malformedClaim("https://example.com/user", mustBe: "a UUID").explanation
         #expect(sub == "Claim `https://example.com/user` of the token must be a UUID.")
         for (error, name) in [
-            (TokenError.expired, "exp"), (.notYetValid, "nbf"), (.wrongIssuer, "iss"),
+            (TokenError.expired, "exp"), (.notYetValid(claim: "nbf"), "nbf"), (.wrongIssuer, "iss"),
             (.wrongAudience(claim: "client_id"), "client_id"),
         ] {
             #expect(error.explanation.contains("claim `\(name)`"))

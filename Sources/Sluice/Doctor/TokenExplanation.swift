@@ -85,9 +85,9 @@ struct TokenExplanation {
         case .badSignature, .unknownKey, .algorithmNotAllowed, .keysUnavailable: return badKey(error)
         case .expired:
             return .failed("claims", "expired: exp is \(shown("exp"))", "Get a new token, or check the clock.")
-        case .notYetValid:
+        case .notYetValid(let claim):
             let advice = "Check the clocks; \(Setting.jwtLeewaySeconds.variable) tolerates small differences."
-            return .failed("claims", "not valid yet: nbf is \(shown("nbf"))", advice)
+            return .failed("claims", "not valid yet: \(claim) is \(shown(claim))", advice)
         case .wrongAudience: return wrongAudience
         case .missingClaim(let place), .malformedClaim(let place, _): return badClaim(place, explanation)
         case .organizationNotCovered:

@@ -1,13 +1,38 @@
 public import FoundationEssentials
 import JSONText
+import Synchronization
 
 /// The channels that users of an organization hold at this moment.
 ///
 /// A user whose grants were not read holds only the user's own channel.
 public struct ChannelAccess: Sendable {
     private var grants: [UUID: [ChannelID: [ByteExactString: ChannelRole]]] = [:]
+    /// The channels that were read of users with many.
+    private var read: [UUID: Set<ChannelID>] = [:]
+    /// The channels of these users that decisions depended on; all copies share it.
+    private var asked: AskedChannels?
 
     public init() {}
+
+    /// Notes that a user holds many channels, of which none was read.
+    public mutating func leaveOut(_ user: UUID) {
+        (grants[user], read[user]) = (nil, [])
+        asked = asked ?? AskedChannels()
+    }
+
+    /// Notes that the user's grants of some channels were read, or of all.
+    public mutating func note(read channels: Set<ChannelID>?, of user: UUID) {
+        read[user] = channels.flatMap { read[user]?.union($0) }
+    }
+
+    /// Channels that a decision depended on although they were not read: it is invalid.
+    public var unread: [UUID: Set<ChannelID>] {
+        guard let asked = asked?.all else { return [:] }
+        return asked.reduce(into: [:]) { unread, pair in
+            guard let missing = read[pair.key].map(pair.value.subtracting), !missing.isEmpty else { return }
+            unread[pair.key] = missing
+        }
+    }
 
     public mutating func load(_ user: UUID, _ channel: ChannelID, _ role: ChannelRole, from source: String) {
         grants[user, default: [:]][channel, default: [:]][ByteExactString(source)] = role
@@ -27,8 +52,20 @@ public struct ChannelAccess: Sendable {
     /// A user's strongest role on one of an entity's channels; nil if the user holds none of them.
     func role(of user: UUID, on channels: [ChannelID]) -> ChannelRole? {
         if channels.contains(.of(user: user)) { return .write }
+        if read[user] != nil { asked?.note(channels, of: user) }
         guard let held = grants[user] else { return nil }
         return channels.lazy.flatMap { held[$0]?.values.map(\.self) ?? [] }.max()
+    }
+}
+
+/// The channels that decisions about users depended on.
+private final class AskedChannels: Sendable {
+    private let channels = Mutex<[UUID: Set<ChannelID>]>([:])
+
+    var all: [UUID: Set<ChannelID>] { channels.withLock { $0 } }
+
+    func note(_ asked: [ChannelID], of user: UUID) {
+        channels.withLock { $0[user, default: []].formUnion(asked) }
     }
 }
 

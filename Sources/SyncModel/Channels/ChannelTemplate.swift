@@ -156,14 +156,18 @@ public struct ChannelRules: Sendable, Hashable {
     public func granted(document: [UInt8]?, id: ServerID, owner: UUID) -> [GrantedChannel] {
         guard !grants.isEmpty, let subject = Self.subject(document, id, owner) else { return [] }
         var granted: [GrantedChannel] = []
+        var places: [GrantedChannel.Subject: Int] = [:]
         for grant in grants {
             let names = grant.channels.flatMap { $0.names(of: subject, limit: ChannelName.limitOfEntity) }
             for user in subject.values(at: grant.user, limit: Self.limitOfGrants).compactMap(UUID.init(parsing:)) {
+                // a full list changes only where a stronger role comes
+                if granted.count == Self.limitOfGrants, grant.role == .read { break }
                 for name in names {
-                    let known = granted.firstIndex { $0.user == user && $0.channel == name }
-                    if let known {
+                    let pair = GrantedChannel.Subject(user: user, channel: ByteExactString(name))
+                    if let known = places[pair] {
                         granted[known].role = max(granted[known].role, grant.role)
                     } else if granted.count < Self.limitOfGrants {
+                        places[pair] = granted.count
                         granted.append(GrantedChannel(user: user, channel: name, role: grant.role))
                     }
                 }
@@ -197,6 +201,11 @@ public struct GrantedChannel: Sendable, Hashable {
     public let user: UUID
     @Exact public private(set) var channel: String
     public fileprivate(set) var role: ChannelRole
+
+    fileprivate struct Subject: Hashable {
+        let user: UUID
+        let channel: ByteExactString
+    }
 
     public init(user: UUID, channel: String, role: ChannelRole) {
         self.user = user

@@ -102,12 +102,15 @@ public struct TokenChannels: Sendable, Hashable {
         case changed
     }
 
+    /// Of two tokens of the same second the one with the greater digest is the newer one, on all gateways and in any
+    /// order of requests.
+    ///
     /// - Parameters:
     ///   - issuedAt: when the newest known token was created.
     ///   - digest: identifies the channels and role of that token.
     public func order(after issuedAt: Int64, _ digest: UUID) -> Order {
         if self.issuedAt < issuedAt { return .outdated }
-        if digest != self.digest { return .changed }
-        return self.issuedAt == issuedAt ? .applied : .renewed
+        if digest == self.digest { return self.issuedAt == issuedAt ? .applied : .renewed }
+        return self.issuedAt == issuedAt && self.digest < digest ? .outdated : .changed
     }
 }

@@ -181,6 +181,11 @@ public struct EntityTable: Sendable {
     /// The current state of an entity; nil when it never existed.
     public subscript(key: EntityKey) -> EntityState? { places[key].map { slots[$0].state } }
 
+    /// The entities whose documents were not read because of the read limit.
+    public func unread(where isNeeded: (EntityKey, EntityState) -> Bool) -> [EntityKey] {
+        slots.filter { $0.state.unreadBytes > 0 && isNeeded($0.key, $0.state) }.map(\.key)
+    }
+
     /// Adds a row of the database.
     public mutating func load(_ key: EntityKey, _ state: EntityState) {
         largestDocument = max(largestDocument, state.documentBytes)

@@ -106,6 +106,9 @@ public enum DocumentBounds {
 
 extension PushPlanner {
     /// Refuses work that is too large for the push, before anything is merged.
+    ///
+    /// A document that the user cannot see does not count, because a refusal would show that it exists. If the push
+    /// itself may grant channels, all documents count.
     static func checkPatchSize(
         _ accepted: [ValidatedMutation],
         _ entities: EntityTable,
@@ -114,13 +117,16 @@ extension PushPlanner {
     ) throws(PushRefusal) {
         // usually all documents together are small
         guard entities.hasUnread || entities.largestDocument * accepted.count > DocumentBounds.light else { return }
+        let mayGrant = accepted.contains { $0.type.makesGrants }
         var cost = WorkCost()
         var seen: Set<EntityKey> = []
         var isCrowded = false
         for mutation in accepted where !mutation.type.isForwarded || context.readsForwarded {
             guard let id = mutation.serverID else { continue }
             let key = EntityKey(type: mutation.mutation.entity.type, id: id.text)
-            guard let state = entities[key] else { continue }
+            guard let state = entities[key],
+                mayGrant || state.isVisible(to: writer.user, mutation.type.visibility, entities.access)
+            else { continue }
             let strategy = mutation.mutation.conflictResolution ?? context.organization.settings.conflictResolution
             // an update on an outdated version ends in a conflict, regardless of earlier writes of this push
             let isPassed = state.run.verdict(on: mutation.mutation.baseVersion, from: writer) == .passed

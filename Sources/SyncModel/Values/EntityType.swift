@@ -47,6 +47,9 @@ public struct EntityType: Sendable, Hashable {
         self.onErase = onErase
     }
 
+    /// Whether entities of the type can grant channels.
+    public var makesGrants: Bool { visibility == .channels && !channels.grants.isEmpty }
+
     /// The rules of a type with channels; nil for other types.
     public var channelRules: ChannelRules? {
         guard visibility == .channels else { return nil }

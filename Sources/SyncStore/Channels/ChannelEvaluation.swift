@@ -34,6 +34,10 @@ package struct ChannelEvaluation: Sendable {
     package static let limit = 200
     /// The maximum number of entities that a preview examines.
     private static let previewed = 1_000
+    /// The time after which a preview examines no further part: many channels of large documents take long.
+    private static let previewTime = Duration.seconds(5)
+    /// The maximum number of entities between two looks at the clock.
+    private static let previewPart = 50
 
     let pool: Pool
     let catalog: Catalog
@@ -174,9 +178,10 @@ package struct ChannelEvaluation: Sendable {
                 }
                 // in parts that are small enough to hold their documents in memory
                 var left = keys[...]
-                while !left.isEmpty {
+                let end = ContinuousClock.now + Self.previewTime
+                while !left.isEmpty, preview.examined == 0 || .now < end {
                     var tables: [UUID: EntityTable] = [:]
-                    let part = Array(left.prefix(Self.limit))
+                    let part = Array(left.prefix(Self.previewPart))
                     let query = EntityRows.query(.looking, part, documentBytes: WorkBounds.bulkContents)
                     let rows = try await pool.readByIndex([query])[0]
                     try EntityRows.loadBounded(rows, into: &tables, SealTable([organization: seal]))
@@ -235,10 +240,10 @@ extension ChannelEvaluation.Preview {
     fileprivate mutating func add(_ state: EntityState, _ key: EntityKey, _ type: EntityType) {
         examined += 1
         let id = ServerID(text: key.id, isInteger: state.isIntegerID)
-        let placed = state.placed(by: type.channelRules, key)
-        if placed.channels != state.stored?.channels { changed += 1 }
-        guard let rules = type.channelRules else { return }
-        let names = rules.names(document: state.document, id: id, owner: state.owner)
+        let names = type.channelRules?.names(document: state.document, id: id, owner: state.owner)
+        let channels = names?.prefix(ChannelName.limitOfEntity).map(ChannelID.init(named:))
+        if channels != state.stored?.channels { changed += 1 }
+        guard let names else { return }
         if names.count > ChannelName.limitOfEntity { overLimit += 1 }
         if names.isEmpty { withoutChannels += 1 }
     }

@@ -20,12 +20,8 @@ struct ChannelWrites {
         left += rows(changes.left)
         guard let granted = row.state.grants else { return }
         let source = GrantSource.entity(row.key).text
-        sources.append(
-            GrantSourceRow(organization: row.organization, source: source, beforeEnd: row.beforeEnd)
-        )
-        grants += granted.map {
-            GrantRow(organization: row.organization, source: source, grant: $0, beforeEnd: row.beforeEnd)
-        }
+        sources.append(GrantSourceRow(organization: row.organization, source: source))
+        grants += granted.map { GrantRow(organization: row.organization, source: source, grant: $0) }
     }
 
     /// The queries to run after the feeds were raised and before the entities are written.
@@ -67,12 +63,10 @@ struct StayRow {
 struct GrantSourceRow {
     let organization: UUID
     let source: String
-    let beforeEnd: Int64
 
     static let columns = Columns<GrantSourceRow>(
         .value("organization_id", \.organization),
-        .value("source", \.source),
-        .value("before_end", \.beforeEnd)
+        .value("source", \.source)
     ).inputs(prefixed: "of_")
 }
 
@@ -81,17 +75,23 @@ struct GrantRow {
     let organization: UUID
     let source: String
     let grant: GrantedChannel
-    let beforeEnd: Int64
 
     static let columns = Columns<GrantRow>(
         .value("organization_id", \.organization),
         .value("source", \.source),
-        .value("before_end", \.beforeEnd),
         .value("user_id", \.grant.user),
         .value("channel") { ChannelID(named: $0.grant.channel).uuid },
         .value("name", \.grant.channel),
         .choice("role", \.grant.role)
     )
+}
+
+/// A channel that a decision about a user depends on.
+struct UserChannelRow {
+    let user: LaneKey
+    let channel: ChannelID
+
+    static let columns = Columns<UserChannelRow>(.lane(\.user), .value("channel", \.channel.uuid))
 }
 
 extension ChannelRules {
@@ -111,6 +111,51 @@ extension ChannelAccess {
 
     /// Adds ``ChannelStatements/access`` to a snapshot, by organization.
     static func read(_ rows: Rows, _ snapshot: inout GroupSnapshot) throws { try read(rows, into: &snapshot.entities) }
+
+    /// The grants that a group of pushes reads of a user at first. Of users with more it reads the channels that its
+    /// plans depend on.
+    static let mostTogether = 200
+    /// The number of times that further channels are read, after which all of a user are.
+    private static let mostReads = 4
+
+    /// Reads ``ChannelStatements/accessOfFew``.
+    static func readFew(_ rows: Rows, _ snapshot: inout GroupSnapshot) throws {
+        try read(rows, &snapshot)
+        var counts: [LaneKey: Int] = [:]
+        for var row in rows { counts[try row.lane(), default: 0] += 1 }
+        for (user, count) in counts where count > mostTogether {
+            snapshot.entities[user.organization]?.access.leaveOut(user.user)
+        }
+    }
+
+    /// Reads the channels that a plan depended on and that were not read.
+    ///
+    /// - Parameter reads: how often it was called for the group.
+    /// - Returns: false if there is no such channel.
+    static func readAsked(
+        _ snapshot: inout GroupSnapshot,
+        _ reads: inout Int,
+        on connection: Connection
+    ) async throws -> Bool {
+        let asked = snapshot.entities.flatMap { organization, table in
+            table.access.unread.map { (user: LaneKey(organization: organization, user: $0), channels: $1) }
+        }
+        guard !asked.isEmpty else { return false }
+        reads += 1
+        let readsAll = reads > mostReads
+        let query =
+            readsAll
+            ? Columns.lanes.query(ChannelStatements.access, asked.map(\.user).sorted())
+            : UserChannelRow.columns.query(
+                ChannelStatements.accessTo,
+                asked.flatMap { user, channels in channels.sorted().map { UserChannelRow(user: user, channel: $0) } }
+            )
+        try read(await connection.run([query])[0], &snapshot)
+        for (user, channels) in asked {
+            snapshot.entities[user.organization]?.access.note(read: readsAll ? nil : channels, of: user.user)
+        }
+        return true
+    }
 
     static func read(_ rows: Rows, into tables: inout [UUID: EntityTable]) throws {
         for var row in rows {

@@ -1,15 +1,20 @@
 package import Postgres
 import SyncModel
 
-/// The statements on stays and grants.
+/// The statements on stays and grants. Those that write run behind the raise of the feed, whose counter gives their
+/// positions.
 ///
-/// The statements that write run after the feed was raised, because its counter determines their positions.
+/// Grants begin and end, and stays begin, at the last position of their transaction. So a grant and a stay have a
+/// position in common only if a user could see the entity after a commit.
 package enum ChannelStatements {
     private static let (stays, sources, grants) = (StayRow.columns, GrantSourceRow.columns, GrantRow.columns)
 
     /// The position of a write in this transaction.
-    private static func position(_ row: String) -> String {
-        "(SELECT f.last_position FROM feeds f WHERE f.organization_id = \(row).organization_id) - \(row).before_end"
+    private static func position(_ row: String) -> String { "\(last(row)) - \(row).before_end" }
+
+    /// The last position of this transaction.
+    private static func last(_ row: String) -> String {
+        "(SELECT f.last_position FROM feeds f WHERE f.organization_id = \(row).organization_id)"
     }
 
     /// SQL: the end of the feed of `:organization`, after ``raiseFeed``.
@@ -56,9 +61,8 @@ package enum ChannelStatements {
         stays.inputs,
         """
         INSERT INTO entity_channels AS s (organization_id, channel, changed_at, joined_at)
-        SELECT k.organization_id, k.channel, p.position, p.position
+        SELECT k.organization_id, k.channel, \(position("k")), \(last("k"))
         FROM \(stays.unnested(as: "k"))
-        CROSS JOIN LATERAL (SELECT \(position("k")) AS position) p
         """
     )
 
@@ -122,24 +126,35 @@ package enum ChannelStatements {
     }
 
     /// Ends the grants that entities no longer make.
+    ///
+    /// A subquery as a value is hashed, so each grant is compared once.
     static let endGrants = Statement(
         "channels_end_grants",
         sources.inputs + grants.inputs,
         """
         UPDATE channel_grants AS g
-        SET until = \(position("k")), changed_at = \(position("k"))
-        FROM \(sources.unnested(as: "k"))
-        WHERE g.organization_id = k.organization_id AND g.source = k.source AND g.until IS NULL
-            AND NOT EXISTS (
-                SELECT FROM \(grants.unnested(as: "n"))
-                WHERE n.organization_id = g.organization_id AND n.source = g.source AND n.channel = g.channel
-                    AND n.role = g.role AND \(holder("n")) = g.user_id)
+        SET until = \(last("e")), changed_at = \(last("e"))
+        FROM (
+            SELECT x.organization_id, x.user_id, x.channel, x.source, x.since
+            FROM \(sources.unnested(as: "k"))
+            CROSS JOIN LATERAL (
+                SELECT * FROM channel_grants y
+                WHERE y.organization_id = k.organization_id AND y.source = k.source AND y.until IS NULL
+                OFFSET 0
+            ) x
+            WHERE (x.organization_id, x.source, x.channel, x.role, x.user_id) NOT IN (
+                SELECT n.organization_id, n.source, n.channel, n.role, \(holder("n"))
+                FROM \(grants.unnested(as: "n")))
+            OFFSET 0
+        ) e
+        WHERE g.organization_id = e.organization_id AND g.user_id = e.user_id AND g.channel = e.channel
+            AND g.source = e.source AND g.since = e.since
         """
     )
 
     /// Begins the grants that entities make, except those that already last, and those of erased users.
     ///
-    /// A user who holds the maximum number of channels gets no other ones.
+    /// A user who holds as many channels as a user may gets no others. The channels of each user are counted once.
     static let beginGrants = Statement(
         "channels_begin_grants",
         grants.inputs,
@@ -149,16 +164,21 @@ package enum ChannelStatements {
         SELECT k.organization_id, u.user_id, k.channel, k.source, p.position, max(k.name), max(k.role), p.position
         FROM \(grants.unnested(as: "k"))
         CROSS JOIN LATERAL (SELECT \(holder("k")) AS user_id) u
-        CROSS JOIN LATERAL (SELECT \(position("k")) AS position) p
+        CROSS JOIN LATERAL (SELECT \(last("k")) AS position) p
         WHERE NOT EXISTS (
                 SELECT FROM channel_grants x
                 WHERE x.organization_id = k.organization_id AND x.user_id = u.user_id AND x.channel = k.channel
                     AND x.source = k.source AND x.until IS NULL)
             AND NOT (\(ErasedUsers.isErased("k.organization_id", "u.user_id")))
-            AND (SELECT count(*) FROM (
-                SELECT FROM channel_grants y
-                WHERE y.organization_id = k.organization_id AND y.user_id = u.user_id AND y.until IS NULL
-                LIMIT \(ChannelName.limitOfUser)) z) < \(ChannelName.limitOfUser)
+            AND (k.organization_id, u.user_id) NOT IN (
+                SELECT h.organization_id, h.user_id
+                FROM (
+                    SELECT DISTINCT n.organization_id, \(holder("n")) AS user_id FROM \(grants.unnested(as: "n"))
+                ) h
+                WHERE (SELECT count(*) FROM (
+                        SELECT FROM channel_grants y
+                        WHERE y.organization_id = h.organization_id AND y.user_id = h.user_id AND y.until IS NULL
+                        LIMIT \(ChannelName.limitOfUser)) z) >= \(ChannelName.limitOfUser))
         -- of several grants of one source, 'write' is the greater one
         GROUP BY 1, 2, 3, 4, 5
         ON CONFLICT (organization_id, user_id, channel, source, since) DO UPDATE
@@ -189,6 +209,37 @@ package enum ChannelStatements {
         CROSS JOIN LATERAL (
             SELECT * FROM channel_grants x
             WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id AND x.until IS NULL
+            OFFSET 0
+        ) g
+        """
+    )
+
+    /// The same grants, but of each user at most one more than a group of pushes reads of a user.
+    static let accessOfFew = Statement(
+        "channels_access_of_few",
+        Columns.lanes.inputs,
+        """
+        SELECT g.organization_id, g.user_id, g.channel, g.role, g.source
+        FROM \(Columns.lanes.unnested(as: "k"))
+        CROSS JOIN LATERAL (
+            SELECT * FROM channel_grants x
+            WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id AND x.until IS NULL
+            LIMIT \(ChannelAccess.mostTogether + 1)
+        ) g
+        """
+    )
+
+    /// The given channels that users hold.
+    static let accessTo = Statement(
+        "channels_access_to",
+        UserChannelRow.columns.inputs,
+        """
+        SELECT g.organization_id, g.user_id, g.channel, g.role, g.source
+        FROM \(UserChannelRow.columns.unnested(as: "k"))
+        CROSS JOIN LATERAL (
+            SELECT * FROM channel_grants x
+            WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id AND x.channel = k.channel
+                AND x.until IS NULL
             OFFSET 0
         ) g
         """
@@ -284,6 +335,6 @@ package enum ChannelStatements {
 
     static let all = [
         raiseFeed, moveStays, beginStays, recordEnds, endStays, follow, endGrants, beginGrants, endGrantsOfDeleted,
-        access, history, startEvaluation, pruneStays, pruneGrants,
+        access, accessOfFew, accessTo, history, startEvaluation, pruneStays, pruneGrants,
     ]
 }

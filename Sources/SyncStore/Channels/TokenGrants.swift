@@ -90,8 +90,13 @@ package final class TokenGrants: Sendable {
             let locked = try await connection.run([
                 ChannelStatements.raiseFeed(organization: user.organization), find,
             ])[1].read(Self.newest).first
-            let order = locked.map { channels.order(after: $0.issuedAt, $0.digest) } ?? .changed
-            guard order == .changed else { return nil }
+            switch locked.map({ channels.order(after: $0.issuedAt, $0.digest) }) ?? .changed {
+            case .outdated, .applied: return nil
+            case .renewed:
+                _ = try await connection.run([renewing(channels, user, source)])
+                return 0
+            case .changed: break
+            }
             let (names, ids) = (channels.names.map(\.string), channels.names.map { ChannelID(named: $0.string).uuid })
             let results = try await connection.run([
                 recording(channels, user, source),
@@ -165,7 +170,7 @@ package final class TokenGrants: Sendable {
         WHERE NOT (\(ErasedUsers.isErased(":organization::uuid", ":user::uuid")))
         ON CONFLICT (organization_id, user_id, source) DO UPDATE
         SET issued_at = excluded.issued_at, digest = excluded.digest
-        WHERE t.issued_at <= excluded.issued_at
+        WHERE (t.issued_at, t.digest) < (excluded.issued_at, excluded.digest)
         """
     )
 

@@ -23,6 +23,8 @@ struct GroupReader {
     let seals: SealTable
     /// The maximum bytes of documents to read.
     private let documentBytes: Int
+    /// The same of the entities that mutations name.
+    private let namedBytes: Int
     private var lanes: [LaneKey] = []
     private var pushOfLane: [LaneKey: Int] = [:]
     /// The first look-ups of each push.
@@ -39,13 +41,15 @@ struct GroupReader {
     ///     device without a watermark counts as new: its lane is created if missing, and its keys are not looked up.
     ///     Omitted names are looked up before anything is refused (``completion(of:)``).
     ///   - deviceLimit: the maximum number of a user's devices, at which counting stops.
-    ///   - documentBytes: the maximum bytes of documents to read. Documents beyond it are left out.
+    ///   - documentBytes: the maximum bytes of documents to read; other documents are left out.
+    ///   - namedBytes: the same of the entities that mutations name; nil for `documentBytes`.
     init(
         _ group: [PushInput],
         hints: WatermarkHints?,
         deviceLimit: Int,
         seals: SealTable,
         documentBytes: Int = WorkBounds.groupDocuments,
+        namedBytes: Int? = nil,
         access: Access = .locking
     ) {
         let remembered = group.map { hints?[$0.device] }
@@ -54,6 +58,7 @@ struct GroupReader {
             seals,
             access,
             documentBytes,
+            namedBytes ?? documentBytes,
             // a read without locks uses a connection of the pool, which by default does not plan by index
             opening: access == .locking ? [.begin] : Query.beginReadingByIndex,
             watermarks: hints == nil ? nil : remembered.map { $0 ?? 0 },
@@ -72,7 +77,7 @@ struct GroupReader {
     ///
     /// It does not read the data that only new entries need.
     init(repeating group: [PushInput], seals: SealTable) {
-        self.init(group, seals, .looking, 0, opening: [.beginReading], watermarks: nil, isComplete: false)
+        self.init(group, seals, .looking, 0, 0, opening: [.beginReading], watermarks: nil, isComplete: false)
         addLanes(maybeNew: [])
         addAllowances()
         addRepeated()
@@ -83,6 +88,7 @@ struct GroupReader {
         _ seals: SealTable,
         _ access: Access,
         _ documentBytes: Int,
+        _ namedBytes: Int,
         opening: [Query],
         watermarks: [Int64]?,
         isComplete: Bool
@@ -91,6 +97,7 @@ struct GroupReader {
         self.seals = seals
         self.access = access
         self.documentBytes = documentBytes
+        self.namedBytes = namedBytes
         self.opening = opening
         self.watermarks = watermarks
         self.isComplete = isComplete
@@ -246,7 +253,12 @@ struct GroupReader {
     private mutating func addAccess() {
         let users = Set(group.lazy.filter { !$0.channelRules.isEmpty }.map(\.lane)).sorted()
         guard !users.isEmpty else { return }
-        steps.append((Columns.lanes.query(ChannelStatements.access, users), ChannelAccess.read))
+        // a preview is about one user
+        guard access == .locking else {
+            steps.append((Columns.lanes.query(ChannelStatements.access, users), ChannelAccess.read))
+            return
+        }
+        steps.append((Columns.lanes.query(ChannelStatements.accessOfFew, users), ChannelAccess.readFew))
     }
 
     private mutating func addEntities() {
@@ -264,7 +276,7 @@ struct GroupReader {
         guard !entities.isEmpty else { return }
         steps.append(
             (
-                entities.query(access, documentBytes: documentBytes),
+                entities.query(access, documentBytes: namedBytes),
                 { [seals, hasTargets = entities.hasTargets] rows, snapshot in
                     try EntityRows.loadBounded(rows, hasTargets: hasTargets, into: &snapshot.entities, seals)
                 }

@@ -5,7 +5,8 @@ package import SyncModel
 /// Computes the result that a push would have now.
 ///
 /// It reads the same data as a push and decides in the same way, in a transaction that can neither write nor lock.
-/// Therefore it creates no lane and never waits for a lane.
+/// Therefore it creates no lane and never waits for a lane. Documents are read only of entities that the user sees:
+/// otherwise the time of a preview would show whether an id is unknown or hidden.
 package struct PushPreviewer: Sendable {
     let pool: Pool
     let catalog: Catalog
@@ -43,7 +44,9 @@ package struct PushPreviewer: Sendable {
             relations: entry.relations,
             channelRules: entry.channelRules
         )
-        let (snapshot, entities) = try await read(input)
+        let named = push.entries.compactMap(\.mutation).compactMap { types[$0.entity.type] }
+        let isOpen = named.allSatisfy { $0.visibility == .organization } || named.contains(where: \.makesGrants)
+        let (snapshot, entities) = try await read(input, types, readsHidden: isOpen)
         do throws(PushRefusal) {
             return try PreviewPlanner.preview(push, snapshot: snapshot, context: context, entities: entities)
         } catch {
@@ -56,7 +59,12 @@ package struct PushPreviewer: Sendable {
         }
     }
 
-    private func read(_ input: PushInput) async throws(Problem) -> (PushSnapshot, EntityTable) {
+    /// - Parameter readsHidden: whether documents are read that the user does not see.
+    private func read(
+        _ input: PushInput,
+        _ types: [ByteExactString: EntityType],
+        readsHidden: Bool
+    ) async throws(Problem) -> (PushSnapshot, EntityTable) {
         do {
             return try await catalog.opening(input.lane.organization) { seal in
                 let seals = SealTable([input.lane.organization: seal])
@@ -66,9 +74,10 @@ package struct PushPreviewer: Sendable {
                     deviceLimit: deviceLimit,
                     seals: seals,
                     documentBytes: WorkBounds.preview,
+                    namedBytes: readsHidden ? nil : 0,
                     access: .looking
                 )
-                return try await read(reader, input, seals)
+                return try await read(reader, input, seals, types, readsHidden: readsHidden)
             }
         } catch {
             throw failure.problem(error, doing: "preview a push")
@@ -78,7 +87,9 @@ package struct PushPreviewer: Sendable {
     private func read(
         _ reader: GroupReader,
         _ input: PushInput,
-        _ seals: SealTable
+        _ seals: SealTable,
+        _ types: [ByteExactString: EntityType],
+        readsHidden: Bool
     ) async throws -> (PushSnapshot, EntityTable) {
         return try await pool.withConnection { connection in
             var snapshot = try reader.snapshot(await connection.run(reader.queries))
@@ -86,9 +97,10 @@ package struct PushPreviewer: Sendable {
                 &snapshot,
                 .looking,
                 seals,
-                documentBytes: WorkBounds.preview,
+                documentBytes: readsHidden ? WorkBounds.preview : 0,
                 on: connection
             )
+            if !readsHidden { try await readVisible(input.lane, types, seals, into: &snapshot, on: connection) }
             try await reader.referrers(snapshot).read(into: &snapshot.entities, on: connection)
             let comparisons = reader.comparisons(&snapshot)
             let organization = Parameters(of: input.lane.organization)
@@ -102,5 +114,30 @@ package struct PushPreviewer: Sendable {
             }
             return (snapshot.pushes[0], snapshot.entities[input.lane.organization] ?? EntityTable())
         }
+    }
+
+    /// Reads the documents that the user sees.
+    private func readVisible(
+        _ lane: LaneKey,
+        _ types: [ByteExactString: EntityType],
+        _ seals: SealTable,
+        into snapshot: inout GroupSnapshot,
+        on connection: Connection
+    ) async throws {
+        let entities = snapshot.entities[lane.organization] ?? EntityTable()
+        let keys = entities.unread { key, state in
+            let visibility = types[key.type]?.visibility ?? .organization
+            // without a document, templates that were not evaluated yet give no channels
+            return visibility == .channels && state.stored?.channels == nil
+                || state.mayBeSeen(by: lane.user, visibility, entities.access)
+        }
+        guard !keys.isEmpty else { return }
+        let query = EntityRows.query(
+            .looking,
+            keys.map { (lane.organization, $0) },
+            documentBytes: WorkBounds.preview
+        )
+        let rows = try await connection.run([query])[0]
+        try EntityRows.loadBounded(rows, into: &snapshot.entities, seals)
     }
 }

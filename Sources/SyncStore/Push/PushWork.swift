@@ -44,7 +44,7 @@ struct PushWork: GroupTransaction {
             batch = try await answerRepetitions(batch, sealing, at: moment, on: connection)
             if batch.isEmpty { return }
         }
-        let (group, contexts, inputs) = (batch.jobs, batch.contexts, batch.inputs)
+        let (group, inputs) = (batch.jobs, batch.inputs)
         // a push that is alone at the heavy worker may read as many bytes as are allowed for a single push
         let isAlone = group.count == 1 && context.takesHeavy
         let documentBytes = isAlone ? WorkBounds.pushDocuments : WorkBounds.groupDocuments
@@ -66,13 +66,13 @@ struct PushWork: GroupTransaction {
         var comparisons = reader.comparisons(&snapshot)
         try reader.add(await connection.run(comparisons.map(\.query)), of: comparisons, to: &snapshot)
         try await reader.referrers(snapshot).read(into: &snapshot.entities, on: connection)
-        var plan = GroupPlan(group, contexts: contexts, snapshot: snapshot, isCertain: context.looksUpAll)
+        var plan = try await self.plan(batch, &snapshot, isCertain: context.looksUpAll, on: connection)
         if !plan.incomplete.isEmpty {
             let pushes = plan.incomplete
             try reader.complete(pushes, await connection.run(reader.completion(of: pushes)), in: &snapshot)
             comparisons = reader.comparisons(&snapshot, of: pushes)
             try reader.add(await connection.run(comparisons.map(\.query)), of: comparisons, to: &snapshot)
-            plan = GroupPlan(group, contexts: contexts, snapshot: snapshot, isCertain: context.looksUpAll)
+            plan = try await self.plan(batch, &snapshot, isCertain: context.looksUpAll, on: connection)
         }
         if plan.lacksRemembered || !plan.incomplete.isEmpty { throw CommitFailure.readAgain }
         let unread = plan.heavy.isEmpty ? plan.crowded : plan.heavy
@@ -95,6 +95,20 @@ struct PushWork: GroupTransaction {
         // sent after the answers to the other pushes, which need not wait for these reads
         for index in plan.withoutLane {
             group[index].reply.send(.failure(await catalog.reasonForNoLane(of: group[index].lane, taking: "pushes")))
+        }
+    }
+
+    /// Plans a group, and reads the channels of users with many on which the plans depend.
+    private func plan(
+        _ batch: PushBatch,
+        _ snapshot: inout GroupSnapshot,
+        isCertain: Bool,
+        on connection: Connection
+    ) async throws -> GroupPlan {
+        var reads = 0
+        while true {
+            let plan = GroupPlan(batch.jobs, contexts: batch.contexts, snapshot: snapshot, isCertain: isCertain)
+            if try await !ChannelAccess.readAsked(&snapshot, &reads, on: connection) { return plan }
         }
     }
 

@@ -133,6 +133,125 @@ import Testing
         #expect(try await pull(bob, &bobs).contains("-" + id), "the grant has ended with the entity")
     }
 
+    @Test func `one push never shows that a hidden entity was in a channel for a moment`() async throws {
+        let (ada, bob) = (fixture.ada, fixture.bob)
+        let documents = #"{"visibility":"channels","channels":["c/{/c}","office"]}"#
+        let memberships = #"""
+            {"visibility":"channels","channels":["office"],
+             "grants":[{"user":"/member","channels":["c/{/c}"],"role":"read"}]}
+            """#
+        for (name, type) in [("document", documents), ("membership", memberships)] {
+            let made = try await fixture.operate(.PUT, fixture.admin + "/entity-types/\(name)", type)
+            #expect(made.status == 201, "\(made.text)")
+        }
+        try await grant("office", "write", to: ada)
+        func membership(_ channel: Int, of worker: SyncWorker?) -> String {
+            #"{"member":\#(worker?.user.quoted ?? "null"),"c":\#(channel)}"#
+        }
+        var bobs: String?
+        // the document enters the channel before the grant ends
+        let first = try await ada.push([ada.create("membership", membership(1, of: bob))])
+        let id = try #require(first.results[0]["server_id"]?.string, "\(first.text)")
+        #expect(try await pull(bob, &bobs) == [])
+        let ending = ada.draft("replace", "membership", ["server_id": #""\#(id)""#, "payload": membership(1, of: nil)])
+        let entered = try await ada.push([ada.create("document", #"{"c":1}"#), ending])
+        #expect(entered.statuses == ["succeeded", "succeeded"], "\(entered.text)")
+        #expect(try await pull(bob, &bobs) == [])
+        // the grant begins before the document leaves the channel
+        let made = try await ada.push([ada.create("document", #"{"c":2}"#)])
+        let document = try #require(made.results[0]["server_id"]?.string, "\(made.text)")
+        let leaving = ada.draft("replace", "document", ["server_id": #""\#(document)""#, "payload": #"{"c":3}"#])
+        let left = try await ada.push([ada.create("membership", membership(2, of: bob)), leaving])
+        #expect(left.statuses == ["succeeded", "succeeded"], "\(left.text)")
+        #expect(try await pull(bob, &bobs) == [])
+        // a document that was seen is removed, and one that a new grant shows arrives
+        let back = ada.draft("replace", "document", ["server_id": #""\#(document)""#, "payload": #"{"c":2}"#])
+        #expect(try await ada.push([back]).statuses == ["succeeded"])
+        #expect(try await pull(bob, &bobs) == ["+" + document])
+        let again = ada.draft("replace", "document", ["server_id": #""\#(document)""#, "payload": #"{"c":4}"#])
+        #expect(try await ada.push([again]).statuses == ["succeeded"])
+        #expect(try await pull(bob, &bobs) == ["-" + document])
+        let both = ada.draft("replace", "document", ["server_id": #""\#(document)""#, "payload": #"{"c":5}"#])
+        #expect(try await ada.push([both, ada.create("membership", membership(5, of: bob))]).statuses.count == 2)
+        #expect(try await pull(bob, &bobs) == ["+" + document])
+    }
+
+    @Test func `a user of many channels writes by any of them`() async throws {
+        let (ada, bob) = (fixture.ada, fixture.bob)
+        let names = (0..<300).map { "team/\($0)" }
+        let rows = names.map { name in
+            let channel = ChannelID(named: name).uuid.lowercased
+            return
+                "('\(ada.organization.lowercased)', '\(ada.user.lowercased)', '\(channel)', 'operator', 0, '\(name)', 'write', 0)"
+        }
+        try await fixture.execute(
+            """
+            INSERT INTO channel_grants (organization_id, user_id, channel, source, since, name, role, changed_at)
+            VALUES \(rows.joined(separator: ", "))
+            """
+        )
+        func move(_ worker: SyncWorker, _ id: String, to team: Int) -> Draft {
+            worker.draft("update", "visit", ["server_id": #""\#(id)""#, "payload": #"{"team":"\#(team)"}"#])
+        }
+        let made = try await ada.push([ada.create("visit", #"{"team":"7"}"#), ada.create("visit", #"{"team":"900"}"#)])
+        #expect(made.statuses == ["succeeded", "failed"], "\(made.text)")
+        let id = try #require(made.results[0]["server_id"]?.string)
+        // each decision depends on the channel that the one before has set
+        let moves = try await ada.push([250, 40, 41, 42, 299, 43, 900, 8].map { move(ada, id, to: $0) })
+        #expect(moves.statuses == Array(repeating: "succeeded", count: 7) + ["failed"], "\(moves.text)")
+        #expect(try await bob.push([move(bob, id, to: 7)]).statuses == ["failed"])
+        let other = try await fixture.eve.push([fixture.eve.create("visit", #"{"team":"7"}"#)])
+        #expect(other.statuses == ["succeeded"], "the type of the other tenant has no channels: \(other.text)")
+    }
+
+    @Test func `the size of a hidden document changes no answer`() async throws {
+        let (ada, bob) = (fixture.ada, fixture.bob)
+        let id = try await visit(of: ada)
+        let document = #"{"assignee":\#(ada.user.quoted),"team":"a","text":"#
+        try await fixture.execute(
+            "UPDATE entities SET document = ('\(document)\"' || repeat('x', 9000000) || '\"}')::json WHERE id = '\(id)'"
+        )
+        func answer(_ worker: SyncWorker, _ id: String) async throws -> (status: Int, error: String?) {
+            let reply = try await worker.preview([worker.change("update", "visit", server: id)])
+            return (reply.status, reply.results.first?["error"]?.text.replacing(id, with: "ID"))
+        }
+        let (hidden, unknown) = (try await answer(bob, id), try await answer(bob, UUID().uuidString.lowercased()))
+        #expect(hidden.status == 200 && hidden == unknown, "\(hidden) \(unknown)")
+        #expect(try await answer(ada, id).status == 413, "more than a preview reads")
+        try await fixture.execute("UPDATE entities SET document = '\(document)\"x\"}' WHERE id = '\(id)'")
+        let shown = try await ada.preview([ada.change("update", "visit", server: id)])
+        #expect(shown.statuses == ["succeeded"], "\(shown.text)")
+    }
+
+    @Test func `pages of a channel's users do not skip a user's further grants`() async throws {
+        let (ada, bob) = (fixture.ada, fixture.bob)
+        let type = #"""
+            {"visibility":"channels","channels":["office"],
+             "grants":[{"user":"/members","channels":["c"],"role":"read"}]}
+            """#
+        #expect(try await fixture.operate(.PUT, fixture.admin + "/entity-types/membership", type).status == 201)
+        try await grant("office", "write", to: ada)
+        let members = "[\(ada.user.quoted),\(bob.user.quoted)]"
+        let made = (0..<3).map { _ in ada.create("membership", #"{"members":\#(members)}"#) }
+        #expect(try await ada.push(made).statuses.count == 3)
+        try await grant("c", "write", to: bob)
+        var (found, cursor): ([String], String?) = ([], nil)
+        repeat {
+            let query = "/channels?channel=c&limit=2" + (cursor.map { "&cursor=\($0)" } ?? "")
+            let page = try await fixture.operate(.GET, fixture.admin + query)
+            #expect(page.status == 200, "\(page.text)")
+            for row in page.json?["grants"]?.elements.map(Array.init) ?? [] {
+                found.append("\(row["user_id"]?.string ?? "") \(row["source"]?.string ?? "")")
+            }
+            cursor = page.json?["next"]?.string
+        } while cursor != nil
+        #expect(found.count == 7 && Set(found).count == 7 && found == found.sorted(), "\(found)")
+        for cursor in ["x", UUID().lowercased, "c1.\(UUID().lowercased).eA==", "c1.x.b3BlcmF0b3I="] {
+            let refused = try await fixture.operate(.GET, fixture.admin + "/channels?channel=c&cursor=\(cursor)")
+            expectProblem(refused, .invalidRequest)
+        }
+    }
+
     @Test(arguments: [("cascade", "x"), ("set_null", "-")])
     func `the deletion of an entity reaches those who see what refers to it`(_ rule: String, _ mark: String)
         async throws

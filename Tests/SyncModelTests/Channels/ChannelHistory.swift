@@ -45,19 +45,25 @@ struct ChannelHistory {
 
     /// A transaction: one change, or several at once.
     private mutating func change() {
+        var random = random
+        world.transact { world in Self.change(&world, &random) }
+        self.random = random
+    }
+
+    private static func change(_ world: inout ChannelWorld, _ random: inout SeededRandom) {
         for _ in 0...(random.oneIn(4) ? 2 : 0) {
             let id = Int.random(in: 0..<10, using: &random)
             let user = Int.random(in: 0..<ChannelWorld.users, using: &random)
             let channel = ChannelWorld.shared.randomElement(using: &random) ?? .everyone
             switch random.next() % 40 {
-            case 0..<14: world.write(id, in: channels())
+            case 0..<14: world.write(id, in: channels(&random))
             case 14..<17: world.write(id, in: nil, owner: random.oneIn(2) ? world.owners[user] : nil)
             case 17..<20: world.delete(id)
             case 20..<29: world.grant(channel, to: world.owners[user], source: Int(random.next() % 2))
             case 29..<38: world.revoke(channel, from: world.owners[user], source: Int(random.next() % 2))
             case 38:
                 // an entity that is written and grants at the same position
-                world.write(id, in: channels())
+                world.write(id, in: channels(&random))
                 world.grant(channel, to: world.owners[user], source: 10 + id, raises: false)
             default:
                 if random.oneIn(10) { world.merge(user, into: Int.random(in: 0..<ChannelWorld.users, using: &random)) }
@@ -65,7 +71,7 @@ struct ChannelHistory {
         }
     }
 
-    private mutating func channels() -> Set<ChannelID> {
+    private static func channels(_ random: inout SeededRandom) -> Set<ChannelID> {
         var channels: Set<ChannelID> = []
         for _ in 0..<Int(random.next() % 4) {
             let all = random.oneIn(5) ? ChannelWorld.own : ChannelWorld.shared

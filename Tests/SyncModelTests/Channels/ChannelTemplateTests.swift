@@ -45,6 +45,23 @@ import Testing
         #expect(granted == [GrantedChannel(user: Self.owner, channel: "v/7", role: .write)])
     }
 
+    @Test func `an entity makes at most 200 grants, and a later rule can strengthen them`() throws {
+        let users = (0..<300).map { _ in "\"\(UUID().uuidString)\"" }
+        let names = (0..<32).map { "\"n\($0)\"" }
+        let document = #"{"users":[\#(users.joined(separator: ","))],"names":[\#(names.joined(separator: ","))]}"#
+        let templates = try (0..<16).map { try ChannelTemplate("\($0)/{/names}") }
+        let grants = (0..<8).map { rule in
+            ContentGrant(user: "/users", channels: templates, role: rule < 7 ? .read : .write)
+        }
+        let granted = ChannelRules(grants: grants).granted(
+            document: Array(document.utf8),
+            id: ServerID(7),
+            owner: Self.owner
+        )
+        #expect(granted.count == ChannelRules.limitOfGrants && Set(granted).count == granted.count)
+        #expect(Set(granted.map(\.user)).count == 1 && granted.allSatisfy { $0.role == .write })
+    }
+
     @Test func `settings are stored and read back`() throws {
         let channels = try JSONTree(parsing: Array(#"["visit/{id}"]"#.utf8)).root
         let grants = try JSONTree(parsing: Array(#"[{"user":"/a","channels":["v/{id}"],"role":"write"}]"#.utf8)).root

@@ -18,12 +18,12 @@ struct ChannelWorld {
     }
 
     struct OpenStay {
-        let joinedAt: Int64
+        var joinedAt: Int64
         let entity: Int
     }
 
     struct EndedStay {
-        let joinedAt: Int64
+        var joinedAt: Int64
         let leftAt: Int64
         let entity: Int
     }
@@ -47,12 +47,14 @@ struct ChannelWorld {
     private(set) var grants: [[Grant]] = Array(repeating: [], count: users)
     /// The user that each is part of.
     private(set) var owners = Array(0..<users)
+    /// Entities that the transaction has written.
+    private var written: Set<Int> = []
 
     // MARK: - The oracle
 
     /// The sources by which each user holds a channel.
     private(set) var sources: [[ChannelID: Set<Int>]] = Array(repeating: [:], count: users)
-    /// Entities that each user could see at some time.
+    /// Entities that each user could see after some transaction.
     private(set) var couldSee: [Set<Int>] = Array(repeating: [], count: users)
 
     func holds(_ user: Int, _ channel: ChannelID) -> Bool {
@@ -86,8 +88,36 @@ struct ChannelWorld {
 
     // MARK: - Writes
 
+    /// Runs a transaction, which writes an entity at most once.
+    ///
+    /// Its grants, and the stays that begin in it, count from its last position on.
+    mutating func transact(_ changes: (inout ChannelWorld) -> Void) {
+        let start = end
+        written = []
+        changes(&self)
+        for (channel, stays) in open {
+            for (position, stay) in stays where stay.joinedAt > start { open[channel]?[position]?.joinedAt = end }
+        }
+        for (channel, stays) in ended {
+            for place in stays.indices where stays[place].joinedAt > start { ended[channel]?[place].joinedAt = end }
+        }
+        for user in grants.indices {
+            for place in grants[user].indices {
+                let row = grants[user][place].row
+                grants[user][place].row = ChannelGrant(
+                    channel: row.channel,
+                    role: row.role,
+                    since: row.since > start ? end : row.since,
+                    until: row.until.map { $0 > start ? end : $0 }
+                )
+            }
+        }
+        observe()
+    }
+
     /// Writes an entity with the channels of its new document.
     mutating func write(_ id: Int, in channels: Set<ChannelID>?, owner: Int? = nil) {
+        guard written.insert(id).inserted else { return }
         end += 1
         let old = entities[id]
         // one that is seen without channels keeps its owner
@@ -102,18 +132,16 @@ struct ChannelWorld {
             channels: channels,
             owner: channels == nil ? owner : nil
         )
-        observe()
     }
 
     mutating func delete(_ id: Int) {
-        guard var entity = entities[id], !entity.isDeleted else { return }
+        guard var entity = entities[id], !entity.isDeleted, written.insert(id).inserted else { return }
         end += 1
         if let channels = entity.channels { moveStays(of: id, entity, channels, to: channels) }
         entity.version += 1
         entity.isDeleted = true
         entity.position = end
         entities[id] = entity
-        observe()
     }
 
     /// - Parameter before: the channels that the entity was in, or the one for its visibility without channels.
@@ -141,7 +169,6 @@ struct ChannelWorld {
         if raises { end += 1 }
         grants[user].append(Grant(source: source, row: ChannelGrant(channel: channel, role: .read, since: end)))
         sources[user][channel, default: []].insert(source)
-        observe()
     }
 
     mutating func revoke(_ channel: ChannelID, from user: Int, source: Int, raises: Bool = true) {
@@ -170,7 +197,6 @@ struct ChannelWorld {
             if !entity.isDeleted { write(id, in: nil) }
         }
         couldSee[other].formUnion(couldSee[user])
-        observe()
     }
 
     // MARK: - Retention and restores

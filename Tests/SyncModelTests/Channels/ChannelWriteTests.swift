@@ -75,6 +75,27 @@ import Testing
         }
     }
 
+    @Test func `a decision about a user with many channels names those that were not read`() {
+        let (held, other) = (ChannelID(named: "team/a"), ChannelID(named: "team/b"))
+        var table = table(.write)
+        table.load(Self.key, stored())
+        table.access.leaveOut(user)
+        let copy = table
+        #expect(table.access.unread.isEmpty, "nothing was decided")
+        #expect(write(.update, #"{"team":"b"}"#, into: &table).responseStatus == 404)
+        #expect(copy.access.unread == [user: [held]])
+        // again, with that channel
+        table = copy
+        table.access.load(user, held, .write, from: GrantSource.operator.text)
+        table.access.note(read: [held], of: user)
+        #expect(table.access.unread.isEmpty)
+        #expect(write(.update, #"{"team":"b"}"#, into: &table).status == .succeeded)
+        #expect(write(.update, "{}", into: &table).responseStatus == 404)
+        #expect(table.access.unread == [user: [other]], "the next one depends on the new channel")
+        table.access.note(read: nil, of: user)
+        #expect(table.access.unread.isEmpty, "all were read")
+    }
+
     @Test func `a create needs a grant to write to a channel of its document`() {
         for (role, channel, isDone) in [(.write, "team/a", true), (.read, "team/a", false), (.write, "team/b", false)]
             as [(ChannelRole, String, Bool)]

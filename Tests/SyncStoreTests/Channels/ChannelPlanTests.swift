@@ -45,6 +45,53 @@ import Testing
         connection.close()
     }
 
+    /// Sources and grants come in thousands: each grant is looked up among the others, not compared with all of them.
+    @Test(.onOneServer("plans of one server"))
+    func `a write of grants reads each list once`() async throws {
+        let gateway = try await Gateway()
+        let organization = try await gateway.organization().id.lowercased
+        let connection = try await gateway.database.connect(settings: Store.hotSettings)
+        defer { connection.close() }
+        let names = (0..<60).map { "'c\($0)'" }
+        let users = (0..<60).map { "'\(ChannelID(named: "u\($0 % 7)").uuid.lowercased)'" }
+        let channels = (0..<60).map { "'\(ChannelID(named: "c\($0)").uuid.lowercased)'" }
+        let rows = (0..<60).map { place in
+            "('\(organization)', \(users[place]), \(channels[place]), 'entity m \(place % 5)', 1, \(names[place]), 'read', 1)"
+        }
+        try await connection.execute(
+            script: """
+                INSERT INTO channel_grants (organization_id, user_id, channel, source, since, name, role, changed_at)
+                VALUES \(rows.joined(separator: ", "));
+                UPDATE feeds SET last_position = 9 WHERE organization_id = '\(organization)';
+                """
+        )
+        func list(_ values: [String], _ type: String) -> String {
+            "ARRAY[\(values.joined(separator: ","))]::\(type)[]"
+        }
+        func own(_ count: Int) -> String { list(Array(repeating: "'\(organization)'", count: count), "uuid") }
+        let kept = 0..<59
+        let grants = [
+            own(59), list(kept.map { "'entity m \($0 % 5)'" }, "text"), list(Array(users[kept]), "uuid"),
+            list(Array(channels[kept]), "uuid"), list(Array(names[kept]), "text"),
+            list(kept.map { _ in "'read'" }, "text"),
+        ].joined(separator: ", ")
+        let sources = "\(own(5)), \(list((0..<5).map { "'entity m \($0)'" }, "text"))"
+        for (statement, values, changed) in [
+            (ChannelStatements.endGrants, "\(sources), \(grants)", 1), (ChannelStatements.beginGrants, grants, 0),
+        ] {
+            for plan in try await connection.plans(of: statement, values) {
+                #expect(plan.contains("hashed SubPlan"), "\(plan)")
+                for line in plan.split(separator: "\n") where line.contains("Function Scan") {
+                    #expect(line.contains("loops=1)"), "\(plan)")
+                }
+            }
+            try await connection.execute(script: "BEGIN; PREPARE written AS \(statement.sql)")
+            let written = try await connection.run([Query(Statement("", "EXECUTE written(\(values))"))])[0]
+            #expect(written.affected == changed)
+            try await connection.execute(script: "ROLLBACK; DEALLOCATE written")
+        }
+    }
+
     /// A user of many channels gets the same changes from a scan of the feed.
     @Test func `a scan of the feed finds what the channels have`() async throws {
         let gateway = try await Gateway()

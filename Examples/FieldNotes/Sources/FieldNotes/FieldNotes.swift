@@ -8,7 +8,7 @@ struct FieldNotes: AsyncParsableCommand {
         discussion: """
             EXAMPLES
               fieldnotes --name Kari --database kari.sqlite --token-file kari.token
-              fieldnotes tour --token-file kari.token --token-file ola.token
+              fieldnotes help tour
               fieldnotes help phone
             """,
         subcommands: [PhoneCommand.self, TourCommand.self],

@@ -14,17 +14,17 @@ struct ChannelEndpoints: Sendable {
     func read(_ exchange: Exchange) async throws -> Answer {
         let query = try URLQuery(of: exchange, allowing: ["channel", "limit", "cursor"])
         let limit = try query.limit(default: 100)
-        let last = try query.uuid("cursor")
+        let cursor = try query.text("cursor")
         let name = try Self.channel(query)
         let organization = try exchange.uuid(at: 0)
-        let found = try await store.administration.channel(name, in: organization, limit: limit, after: last)
+        let found = try await store.administration.channel(name, in: organization, limit: limit, after: cursor)
         guard let report = found else { throw Refusal.notFound }
         return Answer(.ok, capacity: 64 + 128 * report.grants.count) { writer in
             writer.member("channel", name)
             writer.member("entities", Int64(report.entities.count))
             writer.member("more_entities", report.entities.isMore)
             writer.member("grants", report.grants)
-            writer.member("next", report.next?.lowercased)
+            writer.member("next", report.next)
         }
     }
 

@@ -1,4 +1,5 @@
 package import FoundationEssentials
+import JSONText
 import Postgres
 package import SyncModel
 package import SyncStore
@@ -15,8 +16,31 @@ package struct ChannelGrantRow: Sendable {
 package struct ChannelReport: Sendable {
     package let grants: [ChannelGrantRow]
     package let entities: BoundedCount
-    /// The last user, if more follow.
-    package let next: UUID?
+    /// The cursor of the next page, if more follow.
+    package let next: String?
+}
+
+/// A position in the list of a channel's grants: a user can hold a channel from several sources.
+private struct GrantPlace {
+    var user = Writer.erased
+    var source = ""
+
+    init(_ row: ChannelGrantRow) { (user, source) = (row.user, row.source.text) }
+
+    init(_ cursor: String?) throws(Problem) {
+        guard let cursor else { return }
+        let parts = cursor.split(separator: ".", omittingEmptySubsequences: false).map(String.init)
+        guard parts.count == 3, parts[0] == "c1", let user = UUID(parsing: parts[1]),
+            let bytes = Data(base64Encoded: parts[2].replacing("-", with: "+").replacing("_", with: "/")),
+            let source = String(validating: bytes, as: UTF8.self), GrantSource(source) != nil
+        else { throw .invalidParameter("the query parameter 'cursor' is invalid") }
+        (self.user, self.source) = (user, source)
+    }
+
+    var text: String {
+        let source = Data(source.utf8).base64EncodedString().replacing("+", with: "-").replacing("/", with: "_")
+        return ["c1", user.lowercased, source].joined(separator: ".")
+    }
 }
 
 extension Administration {
@@ -127,16 +151,17 @@ extension Administration {
 
     /// The users who hold a channel by a grant, and the number of its entities; nil if the organization does not exist.
     ///
-    /// - Parameter last: the last user of the page before.
+    /// - Parameter cursor: ``ChannelReport/next`` of the page before.
     package func channel(
         _ name: String,
         in organization: UUID,
         limit: Int,
-        after last: UUID?
+        after cursor: String?
     ) async throws(Problem) -> ChannelReport? {
+        let after = try GrantPlace(cursor)
         guard try await self.organization(organization) != nil else { return nil }
         let channel = ChannelID(named: name).uuid
-        let parameters = Parameters(of: organization, channel, last, Int64(limit + 1))
+        let parameters = Parameters(of: organization, channel, after.user, after.source, Int64(limit + 1))
         let found = try await rows(Self.ofChannelStatement, parameters, "list a channel's users", Self.row)
         let counted = Parameters(of: organization, channel, Self.mostCountedEntities + 1)
         let count = try await rows(Self.countStatement, counted, "count a channel's entities") { row in
@@ -146,7 +171,7 @@ extension Administration {
         return ChannelReport(
             grants: shown,
             entities: BoundedCount(found: count.first ?? 0, limit: Self.mostCountedEntities),
-            next: found.count > limit ? shown.last?.user : nil
+            next: found.count > limit ? shown.last.map { GrantPlace($0).text } : nil
         )
     }
 
@@ -214,12 +239,12 @@ extension Administration {
 
     private static let ofChannelStatement = Statement(
         "channels_of_channel",
-        ["organization", "channel", "after", "limit"],
+        ["organization", "channel", "after_user", "after_source", "limit"],
         """
         SELECT g.user_id, g.name, g.role, g.source FROM channel_grants g
         WHERE g.organization_id = :organization AND g.channel = :channel AND g.until IS NULL
-            AND (:after::uuid IS NULL OR g.user_id > :after)
-        ORDER BY g.user_id LIMIT :limit
+            AND (g.user_id, g.source) > (:after_user::uuid, :after_source::text)
+        ORDER BY g.user_id, g.source LIMIT :limit
         """
     )
 

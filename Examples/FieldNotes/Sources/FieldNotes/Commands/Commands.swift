@@ -8,12 +8,13 @@ struct Commands {
         visit CONTACT TITLE               a visit to a contact, today
         expense VISIT AMOUNT TEXT         an expense of a visit; accounting's API has those
         edit contact NAME FIELD TEXT      FIELD: name, phone
-        edit visit TITLE FIELD TEXT       FIELD: title, date, note
+        edit visit TITLE FIELD TEXT       FIELD: title, date, note, assignee (an id of me, or none)
         edit expense TEXT FIELD TEXT      FIELD: text, amount
         delete contact|visit|expense NAME
 
         offline, online                   disconnect, and reconnect
         status                            the state of synchronization
+        me                                your id, by which others assign visits to you
         ids                               each row's local key, and the server's id
 
         failed, conflicts                 writes that wait for a decision, numbered
@@ -43,6 +44,7 @@ struct Commands {
         case "offline": phone.sluice.suspend()
         case "online": phone.sluice.resume()
         case "status": return try await status()
+        case "me": return phone.user?.uuidString.lowercased() ?? "the token has no id of yours"
         case "ids": return try await ids()
         case "failed": return try await failed()
         case "conflicts": return try await conflicts()

@@ -45,12 +45,19 @@ extension Visit: Entry {
 
     static var today: String { Date().formatted(day) }
 
+    private static func user(_ text: String) throws -> UUID? {
+        if text == "none" { return nil }
+        guard let id = UUID(uuidString: text) else { throw Complaint("'\(text)' is no user's id: see me") }
+        return id
+    }
+
     mutating func set(_ field: String, to text: String) throws {
         switch field {
         case "title": title = text
         case "note": note = text.isEmpty ? nil : text
         case "date": startsAt = try Date(text, strategy: Self.day)
-        default: throw Complaint("a visit has title, date and note, no '\(field)'")
+        case "assignee": assigneeID = try Self.user(text)
+        default: throw Complaint("a visit has title, date, note and assignee, no '\(field)'")
         }
     }
 }

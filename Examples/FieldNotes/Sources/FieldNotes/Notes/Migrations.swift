@@ -20,6 +20,7 @@ extension DatabaseMigrator {
                 table.column("title", .text).notNull()
                 table.column("startsAt", .datetime).notNull()
                 table.column("note", .text)
+                table.column("assigneeID", .blob)
             }
             try db.create(table: "expense") { table in
                 table.primaryKey("id", .blob)

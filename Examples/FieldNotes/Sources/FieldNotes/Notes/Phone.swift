@@ -7,12 +7,15 @@ struct Phone: Sendable {
     let name: String
     let database: DatabasePool
     let sluice: SluiceClient
+    /// The user's id, by which others assign visits.
+    let user: UUID?
 
     /// - Parameters:
     ///   - file: the database; it belongs to one user.
     ///   - token: the source of the user's token.
     init(name: String, file: String, gateway: URL, token: TokenSource) throws {
         self.name = name
+        user = try token.user()
         database = try DatabasePool(path: file)
         try DatabaseMigrator.fieldNotes.migrate(database)
         var configuration = SluiceClient.Configuration()

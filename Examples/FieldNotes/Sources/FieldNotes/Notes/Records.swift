@@ -26,6 +26,8 @@ struct Visit: Codable, Hashable, Identifiable, Sendable, FetchableRecord, Persis
     var title: String
     var startsAt: Date
     var note: String?
+    /// The technician who sees the visit, and its contact, because of it.
+    var assigneeID: UUID?
 
     static let sync = EntitySync(
         "visit",
@@ -37,6 +39,7 @@ struct Visit: Codable, Hashable, Identifiable, Sendable, FetchableRecord, Persis
             .text("title"),
             .date("startsAt", as: "starts_at"),
             .text("note"),
+            .uuid("assigneeID", as: "assignee_id"),
         ]
     )
 }

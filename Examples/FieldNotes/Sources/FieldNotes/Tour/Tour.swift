@@ -2,10 +2,13 @@ import Foundation
 import GRDB
 import SluiceClient
 
-/// Two phones that go offline, write, reconnect, and end with the same data. Typed commands follow the phone's name.
+/// Two phones of an office that go offline, write, reconnect, and end with the same data, and two of technicians, who
+/// see their own visits only. Typed commands follow the phone's name.
 struct Tour {
     let kari: Phone
     let ola: Phone
+    let per: Phone
+    let lise: Phone
     /// The date of the visits.
     let day = Visit.today
 
@@ -20,6 +23,7 @@ struct Tour {
         }
         try await retry()
         try await correct()
+        try await assign()
         try await deleteParent()
         try await compare()
     }
@@ -27,8 +31,8 @@ struct Tour {
     private func meet() async throws {
         explain(
             """
-            Kari and Ola work for one organization, each with a phone. Kari's changes appear on Ola's phone within a
-            second.
+            Kari and Ola work in the office of one organization, each with a phone. Kari's changes appear on Ola's
+            phone within a second.
             """
         )
         try await type(kari, "online")
@@ -123,6 +127,48 @@ struct Tour {
         try await type(ola, "edit+retry 1 note Bring the report")
     }
 
+    /// Shows a visit that moves from one technician's phone to another's.
+    private func assign() async throws {
+        explain(
+            """
+            Per and Lise are technicians. The office sees everything, and a technician sees the visits that are assigned
+            to them, with the contacts and the expenses of these. None is, so their phones are empty.
+            """
+        )
+        for technician in [per, lise] {
+            try await type(technician, "online")
+            try await type(technician, "me")
+            _ = await technician.sluice.syncOnce()
+            try await type(technician, "contacts")
+        }
+        explain("Kari assigns a visit to Per. It appears on his phone, and Ola's visit does not.")
+        try await type(kari, "edit visit Kickoff assignee \(try Self.id(of: per))")
+        let before = """
+            Acme Ltd, 22 11 11 11
+              Kickoff, \(day)
+                Lunch 249.90
+                Taxi 12.50
+            """
+        try await waitUntil(per, "shows the visit") { try Notebook.fetch($0, per.sluice).text == before }
+        try await type(per, "contacts")
+        explain("Per may also change the visit.")
+        try await type(per, "edit visit Kickoff note Bring a ladder")
+        try await waitUntilDone(per)
+        try await waitUntil(kari, "shows the note") { try Visit.find("Kickoff", $0).note != nil }
+        explain("Kari assigns the visit to Lise. It moves from Per's phone to Lise's.")
+        try await type(kari, "edit visit Kickoff assignee \(try Self.id(of: lise))")
+        let after = before.replacingOccurrences(of: day, with: "\(day), Bring a ladder")
+        try await waitUntil(per, "shows nothing") { try Notebook.fetch($0, per.sluice).text.isEmpty }
+        try await type(per, "contacts")
+        try await waitUntil(lise, "shows the visit") { try Notebook.fetch($0, lise.sluice).text == after }
+        try await type(lise, "contacts")
+    }
+
+    private static func id(of phone: Phone) throws -> String {
+        guard let id = phone.user else { throw TourFailure("The token of \(phone.name) has no id of a user.") }
+        return id.uuidString.lowercased()
+    }
+
     /// Shows a visit that was entered offline, at a contact that the colleague deletes.
     private func deleteParent() async throws {
         explain("Ola deletes a contact while Kari, offline, plans a visit there.")
@@ -148,11 +194,11 @@ struct Tour {
     }
 
     private func compare() async throws {
-        explain("In the end both phones show the same.")
+        explain("In the end both phones of the office show the same.")
         let shown = """
             Acme Ltd, 22 11 11 11
               Contract, \(day), Bring the report
-              Kickoff, \(day)
+              Kickoff, \(day), Bring a ladder
                 Lunch 249.90
                 Taxi 12.50
             """
@@ -162,7 +208,7 @@ struct Tour {
             }
             try await type(phone, "contacts")
         }
-        for phone in [kari, ola] {
+        for phone in [kari, ola, per, lise] {
             let status = await phone.sluice.syncOnce()
             guard status.pending == 0, status.failed == 0, status.conflicts == 0, status.held == 0 else {
                 throw TourFailure("\(phone.name)'s phone is not done: \(status.short)")

@@ -4,25 +4,30 @@ import Foundation
 struct TourCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "tour",
-        abstract: "Simulate two phones of one organization, online and offline.",
+        abstract: "Simulate four phones of one organization, online and offline.",
         discussion: """
             EXAMPLES
-              fieldnotes tour --token-file kari.token --token-file ola.token
+              fieldnotes tour --token-file kari.token --token-file ola.token \\
+                --token-file per.token --token-file lise.token
               make phones
 
-            Contacts and visits must be types that the gateway stores and both users
-            see, and expenses a forwarded type, all without entities. make phones
-            arranges that.
+            Contacts and visits must be types that the gateway stores, and expenses a
+            forwarded type, all without entities. Kari and Ola hold a channel of all
+            of them; Per and Lise hold none. make phones arranges that.
             """
     )
 
     @OptionGroup var gateway: GatewayOption
 
-    @Option(help: ArgumentHelp("File with Kari's token; repeat the option for Ola's.", valueName: "file"))
+    @Option(
+        help: ArgumentHelp("File with Kari's token; repeat the option for Ola's, Per's and Lise's.", valueName: "file")
+    )
     var tokenFile: [String]
 
     func validate() throws {
-        guard tokenFile.count == 2 else { throw ValidationError("--token-file is needed twice: for Kari and for Ola.") }
+        guard tokenFile.count == 4 else {
+            throw ValidationError("--token-file is needed four times: for Kari, Ola, Per and Lise.")
+        }
     }
 
     func run() async throws {
@@ -34,7 +39,9 @@ struct TourCommand: AsyncParsableCommand {
             return try Phone(name: name, file: file, gateway: try gateway.url, token: .file(token))
         }
         do {
-            try await Tour(kari: try phone("Kari", tokenFile[0]), ola: try phone("Ola", tokenFile[1])).run()
+            let names = ["Kari", "Ola", "Per", "Lise"]
+            let phones = try zip(names, tokenFile).map { name, file in try phone(name, file) }
+            try await Tour(kari: phones[0], ola: phones[1], per: phones[2], lise: phones[3]).run()
         } catch let failure as TourFailure {
             Terminal.write("\nThe tour has failed. \(failure.description)\n")
             throw ExitCode.failure

@@ -53,6 +53,7 @@ struct ConsoleScene: Sendable {
             try await operate(fixture, fixture.admin + "/entity-types/\(type)", #"{"upstream":\#(type == "contact")}"#)
         }
         let colleague = try await SyncWorker(fixture.gateway, organization: fixture.ada.organization)
+        try await share(fixture, colleague)
         var mutations = try await replay(fixture)
         mutations.merge(try await store(fixture, colleague)) { $1 }
         if isHostile {
@@ -68,6 +69,19 @@ struct ConsoleScene: Sendable {
         let url = fixture.gateway.operations + path
         let reply = try await send(.PUT, url, token: LiveOperator.token, body: Array(body.utf8))
         #expect((200..<300).contains(reply.status), "\(reply.text)")
+    }
+
+    /// A channel that one user holds by an operator's grant, and another by an entity's.
+    private static func share(_ fixture: TwoTenantFixture, _ colleague: SyncWorker) async throws {
+        let type = #"""
+            {"upstream":false,"visibility":"channels","channels":["office"],
+             "grants":[{"user":"/officer","channels":["office"],"role":"read"}]}
+            """#
+        try await operate(fixture, fixture.admin + "/entity-types/case", type)
+        let channels = fixture.admin + "/users/\(colleague.user.lowercased)/channels"
+        try await operate(fixture, channels, #"{"channel":"office","role":"write"}"#)
+        let reply = try await colleague.push([colleague.create("case", #"{"officer":\#(fixture.bob.user.quoted)}"#)])
+        #expect(reply.statuses == ["succeeded"], "\(reply.text)")
     }
 
     /// Mutations that phones sent to the API: two succeed, one fails and blocks another, one is retried.
@@ -125,6 +139,7 @@ struct ConsoleScene: Sendable {
 
     var organization: String { "/console/organizations/\(fixture.ada.organization.lowercased)" }
     var user: String { "\(organization)/users/\(fixture.ada.user.lowercased)" }
+    var channel: String { "\(organization)/channel?channel=office" }
 
     func mutation(_ kind: String) -> String {
         let user =
@@ -146,7 +161,7 @@ struct ConsoleScene: Sendable {
             ("device", "\(user)/devices/\(fixture.ada.device.lowercased)"),
             ("mutations", "/console/mutations?organization_id=\(fixture.ada.organization.lowercased)&status=failed"),
             ("mutation", mutation("upstream")), ("retrying", mutation("again")), ("conflict", mutation("conflict")),
-            ("user", user), ("lanes", "/console/lanes"),
+            ("user", user), ("channel", channel), ("lanes", "/console/lanes"),
             ("organizations", "/console/organizations"), ("organization", organization),
             ("settings", organization + "/settings"), ("upstream", organization + "/upstream"),
             ("types", organization + "/types"), ("users", organization + "/users"), ("keys", organization + "/keys"),

@@ -261,6 +261,42 @@ struct ConsoleTests {
         #expect(complaints.isEmpty, "\(complaints)")
     }
 
+    @Test func `a channel's page lists its users, and an operator grants and revokes it there`() async throws {
+        let console = try await ConsoleScene.make()
+        let page = try await ConsolePage(console.fixture.gateway.operations)
+        try await page.open(console.channel)
+        try await page.signIn()
+        let rows = "document.querySelectorAll('main tbody tr').length"
+        #expect(try await page.evaluate(rows) == "2")
+        let text = try await page.text("main")
+        #expect(text.contains("operator") && text.contains("entity case"), "\(text)")
+        try await page.tab(to: "it.textContent === 'Grant…'")
+        try await page.press("Enter")
+        try await page.reaches("document.activeElement?.name === 'user'")
+        try await page.type(console.fixture.ada.user.lowercased)
+        try await page.press("Enter")
+        try await page.reaches("\(rows) === 3 && \(ConsolePage.isDrawn)")
+        let held = console.fixture.admin + "/users/\(console.fixture.ada.user.lowercased)/channels"
+        let granted = try await console.fixture.operate(.GET, held)
+        #expect(granted.json?.value(at: "/grants/0/role")?.string == "read", "\(granted.text)")
+        try await page.open(console.user)
+        try await page.reaches("document.querySelector('main').textContent.includes('office')")
+        try await page.open(console.channel)
+        // the entity's grant has no button
+        let buttons = "[...document.querySelectorAll('tbody button')]"
+        #expect(try await page.evaluate(buttons + ".length") == "2")
+        try await page.evaluate(buttons + ".forEach((each, index) => index || each.click()); ''")
+        try await page.reaches("document.querySelector('dialog[open]')")
+        try await page.evaluate("document.querySelector('dialog .primary').click(); ''")
+        try await page.reaches("\(rows) === 2 && \(ConsolePage.isDrawn)")
+        let complaints = try await page.complaints()
+        #expect(complaints.isEmpty, "\(complaints)")
+        try await page.browser.call("Network.clearBrowserCookies")
+        try await page.open(console.channel)
+        try await page.signIn(LiveOperator.reading)
+        #expect(try await page.evaluate("document.querySelectorAll('main tbody button').length") == "0")
+    }
+
     @Test func `an operator with the scope read is offered no actions`() async throws {
         let console = try await ConsoleScene.make()
         let page = try await ConsolePage(console.fixture.gateway.operations)
