@@ -108,6 +108,7 @@ REASONS = [
     ("grantChannel", "validation_failed", "member_range", "channel must be a text"),
     ("revokeChannel", "invalid_request", "parameter_invalid", "the query parameter 'channel' must have"),
     ("getChannel", "invalid_request", "parameter_invalid", "the query parameter 'channel' must have"),
+    ("getChannel", "invalid_request", "parameter_invalid", "the query parameter 'cursor' is invalid"),
     ("listChanges", "invalid_request", "parameter_invalid", "the query parameter 'channel' must be"),
     # the number of running operations is not in the request
     ("startOperation", "validation_failed", "member_range", "20 operations"),
