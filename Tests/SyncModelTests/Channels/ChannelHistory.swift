@@ -10,7 +10,7 @@ struct ChannelHistory {
         let requested: Set<ChannelID>?
         var others = false
         var cursor: FeedCursor?
-        /// The version of each entity.
+        /// The version of each entity on the device.
         var contents: [Int: Int] = [:]
     }
 
@@ -82,7 +82,7 @@ struct ChannelHistory {
         for _ in 0..<10_000 where failure == nil {
             if pull(index, isLost: false) { return }
         }
-        failure = failure ?? "a device never came to the end"
+        failure = failure ?? "a device never reached the end of the feed"
     }
 
     /// - Returns: whether the device is at the end of the feed.

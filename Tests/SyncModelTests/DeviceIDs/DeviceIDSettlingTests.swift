@@ -179,7 +179,7 @@ import Testing
         )
     }
 
-    @Test func `adoption and discard decide the number's mapping`() throws {
+    @Test func `adoption resolves the number's mapping, and a discard marks it as failed`() throws {
         let lane = LaneState(openCount: 2)
         let conflict = subject(
             .conflict,

@@ -66,7 +66,7 @@ import Testing
         return LanePlan(request, lane: lane, organization: organization, isClosed: isClosed, by: planner, now: now)
     }
 
-    /// Makes a step and lets it choose among pending mutations.
+    /// Lets the plan of a step choose among pending mutations.
     private static func chosen(_ plan: LanePlan?, _ due: [FoundHead], nextRetryAt: Timestamp? = nil) throws -> LanePlan
     {
         let plan = try #require(plan)
@@ -268,7 +268,7 @@ import Testing
 
     // MARK: - Random lanes
 
-    @Test(arguments: (0..<20).map { UInt64($0) }) func `a lane of any mutations ends, in the order of each entity`(
+    @Test(arguments: (0..<20).map { UInt64($0) }) func `a random lane runs all its mutations, in order for each entity`(
         _ round: UInt64
     ) throws {
         let seed = Seed().value &+ round

@@ -67,7 +67,7 @@ import Testing
                 #expect(Double(given) <= Double(limit) * (1 + elapsed / Double(kind.seconds)) + 1e-6)
             }
             let elapsed = Double(now.microseconds - Self.start.microseconds) / 1_000_000
-            #expect(Double(given) > Double(limit) * 0.3 * elapsed / Double(kind.seconds), "and it is granted")
+            #expect(Double(given) > Double(limit) * 0.3 * elapsed / Double(kind.seconds), "too little was granted")
         }
     }
 
@@ -90,7 +90,7 @@ import Testing
         #expect(bucket.left(of: Quota(.mutations, limit: 1)) == 0)
     }
 
-    @Test func `a lowered limit owes no more than the largest push`() {
+    @Test func `after the limit is lowered, the debt is no more than the largest push`() {
         var bucket = TokenBucket(fullAt: Self.start)
         #expect(bucket.take(1_000_000, of: Quota(.mutations, limit: 1_000_000), at: Self.start) == .taken)
         let low = Quota(.mutations, limit: 1_000)

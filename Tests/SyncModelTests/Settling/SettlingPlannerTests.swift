@@ -202,9 +202,8 @@ import Testing
         #expect(graph.all(of: [ids[5]]).isEmpty)
     }
 
-    /// No dependents remain without their dependencies, and each mutation is visited once: if the last of a chain is
-    /// required, the whole chain stays.
-    @Test func `a dependency of a remaining mutation is not unneeded`() {
+    /// If the last mutation of a chain is required, the whole chain stays. Each mutation is visited once.
+    @Test func `a dependency of a remaining mutation is needed`() {
         let ids = (0..<50_000).map { _ in UUID() }
         let chain = (1..<ids.count).map { node(ids[$0], on: [ids[$0 - 1]], at: Int64($0)) }
         let graph = DependencyGraph(chain)
@@ -316,12 +315,12 @@ import Testing
         let one = RestartPlanner.Knowledge(mappings: [Self.named: [mapping("contact", "y")]])
         let restart = try RestartPlanner.retry(naming(nil), RetryRequest(), one).restart
         #expect(restart.references == [ClientReference(clientID: Self.named, entityType: "contact")])
-        // its create was discarded, and another type's was not
+        // the create of the intended type was discarded, and that of another type was not
         let gone = RestartPlanner.Knowledge(mappings: [Self.named: [mapping("a_first", "x")]])
         #expect(code { _ = try RestartPlanner.retry(naming("contact"), RetryRequest(), gone) } == .validationFailed)
     }
 
-    @Test func `data at the push is data in a retry`() throws {
+    @Test func `a UUID that was data at the push is data in a retry`() throws {
         let known = RestartPlanner.Knowledge(mappings: [Self.named: [mapping("contact", nil)]])
         let restart = try RestartPlanner.retry(naming(nil, isReference: false), RetryRequest(), known).restart
         #expect(restart.status == .pending && restart.references == nil)

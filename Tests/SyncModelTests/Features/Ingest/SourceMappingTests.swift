@@ -83,7 +83,7 @@ import Testing
         #expect(events.entries.isEmpty && events.ignored == 1)
     }
 
-    @Test func `an array becomes one event per item, named by the message and its place`() throws {
+    @Test func `an array becomes one event per item, whose id names the message and the item's place`() throws {
         let mapping = """
             {"events": "/data/changes", "rules": [
               {"when": {"/skip": null}, "entity_type": "note", "operation": {"at": "/op", "values":

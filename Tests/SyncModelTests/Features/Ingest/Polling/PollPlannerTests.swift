@@ -27,7 +27,7 @@ import Testing
         let state = try #require(try planner.step(PollSamples.answer(items), PollState()).done)
         let since = later(-160).rfc3339.replacing(":", with: "%3A")
         #expect(planner.request(state).path == "/contacts?since=" + since)
-        // older items do not move it back
+        // older items do not move the position back
         let older = list(PollSamples.item(1, at: later(-9_000)))
         #expect(try planner.step(PollSamples.answer(older), state).done?.since == state.since)
         #expect(try planner.step(PollSamples.answer("[]"), state).done?.since == state.since)
@@ -113,7 +113,7 @@ import Testing
         #expect(request.etag == #""a""# && request.lastModified == response.lastModified)
         guard case .unchanged(state) = planner.reading(PollSamples.answer("", status: 304), to: request, in: state)
         else {
-            Issue.record("304 means no change")
+            Issue.record("304 was not taken as no change")
             return
         }
         let stored = planner.stored(state)
