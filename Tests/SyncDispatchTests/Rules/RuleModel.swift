@@ -167,11 +167,10 @@ struct RuleModel {
     let strategy: ConflictResolution
     /// The rule for the deletion of a note to which others refer by `ref`.
     let deletionRule: DeletionRule
-    /// Mutations of a batch at most; nil: the upstream takes no batches.
+    /// The maximum number of mutations in a batch; nil if the upstream takes no batches.
     var batch: Int?
-    /// Mutations of a lane in flight at the same time; nil: one, in the order of the lane.
+    /// The maximum number of a lane's mutations in flight; nil for one at a time, in the order of the lane.
     var inFlight: Int?
-    /// The clock.
     var now = Timestamp(microseconds: 0)
     var users: [UUID: User] = [:]
     /// The entities of the built-in store, by the JSON text of the id.

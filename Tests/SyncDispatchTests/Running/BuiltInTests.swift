@@ -71,7 +71,7 @@ import Testing
         #expect(try await document(harness) == #"{"n":2,"mine":true}"#)
     }
 
-    /// A client_wins resolution, and a deletion in between.
+    /// The document is deleted between the conflict and its client_wins resolution.
     @Test func `a patch that overrides a deletion must be a whole document`() async throws {
         let (harness, _, update, rest) = try await conflict("manual")
         try await harness.mutation(update.id, is: .conflict)

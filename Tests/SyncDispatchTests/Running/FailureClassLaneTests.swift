@@ -10,8 +10,8 @@ import Testing
 @testable import SyncDispatch
 @testable import SyncStore
 
-/// The reason why a mutation is stuck, in its row in addition to the problem; and the next gateway's record of one that
-/// died.
+/// A mutation's row contains the reason why the mutation is stuck, in addition to the problem. If a gateway dies, the
+/// next one records its attempt.
 @Suite struct FailureClassLaneTests {
     /// The rows of a mutation, the first attempt first.
     private static func attempts(_ harness: DispatcherHarness, _ id: UUID) async throws -> [String] {
@@ -99,7 +99,7 @@ import Testing
         let first = try await harness.gateway.read(
             "SELECT sent_at = '\(sentAt.rfc3339)' FROM attempts ORDER BY ordinal LIMIT 1"
         )
-        #expect(try first.read(0, 0, as: Bool.self), "when it was marked as in flight")
+        #expect(try first.read(0, 0, as: Bool.self), "sent_at is when it was marked as in flight")
         await helper.shutDown()
     }
 }

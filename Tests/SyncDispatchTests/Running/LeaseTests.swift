@@ -79,7 +79,7 @@ import Testing
         await helper.shutDown()
     }
 
-    /// The process was suspended between the commit and the request: it checks the lease again.
+    /// The process was suspended between the commit and the request, so it checks the lease again.
     @Test func `a request that does not fit into the lease is not sent`() async throws {
         let harness = try await DispatcherHarness(isRunning: false)
         try await harness.phone.push([harness.create()])
@@ -89,7 +89,7 @@ import Testing
         #expect(dispatch.leasedUntil == now.adding(seconds: 120))
         #expect(dispatch.canBeSent(at: now) && dispatch.canBeSent(at: now.adding(seconds: 89)))
         #expect(!dispatch.canBeSent(at: now.adding(seconds: 90)))
-        // it is released unchanged, the lease is renewed, and its turn comes again
+        // the mutation is returned unchanged, the lease is renewed, and the mutation's turn comes again
         harness.gateway.clock.advance(seconds: 90)
         let again = try #require(
             await harness.step(.settle(dispatch, Outcome(ofUnsent: dispatch)), by: worker).dispatch
@@ -167,7 +167,7 @@ import Testing
         #expect(held.status == "pending" && held.attempts == 2 && held.nextRetryAt != nil)
     }
 
-    /// The clock does not advance, so no lease expires: for every lost step, the lanes' own worker continues.
+    /// The clock does not advance, so no lease expires. After a lost step, the worker that holds the lane continues.
     @Test func `lanes continue after outages before their leases expire`() async throws {
         let gateway = try await Gateway()
         let database = gateway.database
@@ -189,7 +189,7 @@ import Testing
         for phone in phones {
             var entries: [Entry] = []
             for number in 0..<40 {
-                // built-in mutations wait behind sent ones, and are applied in the lane
+                // built-in mutations wait for earlier forwarded ones, and are applied in the lane
                 let isSent = number % 8 == 0
                 sent += isSent ? 1 : 0
                 entries.append(
@@ -209,8 +209,9 @@ import Testing
         #expect(upstream.effects.count == 6 * 5)
     }
 
-    /// A process runs a lane once. If the lane is under its own lease, it did not receive the answer to its claim, or
-    /// lost track of the lane. It does not wait for the lease to expire, and the request in flight may have been sent.
+    /// A process never runs a lane twice at the same time. If a worker finds a lane under its own lease, it did not
+    /// receive the answer to its claim, or lost track of the lane. It does not wait for the lease to expire. The
+    /// request in flight may have been sent.
     @Test func `a worker claims a lane under its own lease`() async throws {
         let harness = try await DispatcherHarness(isRunning: false)
         let create = harness.create()

@@ -30,7 +30,8 @@ import Testing
         }
     }
 
-    /// Counts each entity's revisions, which are its ETags, and refuses a request whose condition names another.
+    /// Counts each entity's revisions, which are its ETags, and refuses a request whose condition names another
+    /// revision than the latest.
     private static func upstream(shows: Bool = false, hasETags: Bool = true) -> FakeUpstream {
         let revisions = Shared([String: Int]())
         return FakeUpstream { request, _ in
@@ -79,7 +80,7 @@ import Testing
         let contact = try await made(harness)
         let updates = (1...3).map { _ in harness.change("update", local: contact, extra: basis.members) }
         #expect(try await conditions(harness, updates) == basis.conditions(1, 2, 3))
-        // by the server's id as well, and after the run has been pushed
+        // the same holds by the server id, and in a later push
         let more = ["update", "replace"].map { harness.change($0, server: "1", extra: basis.members) }
         #expect(try await conditions(harness, more) == basis.conditions(4, 5))
         #expect(try await harness.phone.pull().map { $0["version"]?.int64 } == [6])

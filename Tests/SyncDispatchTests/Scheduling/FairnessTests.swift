@@ -87,7 +87,7 @@ import Testing
         let harness = try await DispatcherHarness(upstream: upstream, maximumConcurrency: 16) {
             ($0.maximumLanes, $0.maximumRequests) = (4, 128)
         }
-        // one has received quick answers before, another is new
+        // one organization has received quick answers before, the other is new
         let known = Phone(harness.gateway, try await harness.newOrganization())
         let new = Phone(harness.gateway, try await harness.newOrganization())
         answered.value = [known.organization.id, new.organization.id]
@@ -107,7 +107,7 @@ import Testing
             try await phone.push([entry])
             try await harness.mutation(entry.id, of: phone, is: .succeeded)
         }
-        #expect(harness.dispatcher.current.heldBySlow <= 112, "three quarters of the requests, and first requests")
+        #expect(harness.dispatcher.current.heldBySlow <= 112, "three quarters of the requests, and some first requests")
         gate.open()
         try await harness.until("all are done") { upstream.effects.count == 123 }
     }
@@ -211,7 +211,7 @@ import Testing
         answered.value = [other.organization.id]
         let entry = Self.create(other)
         try await other.push([entry])
-        // it polls once, and continues while there are more
+        // the dispatcher polls once, and continues while there are more due lanes
         let late = Helper(harness.gateway, upstream, pollInterval: 3_600)
         try await harness.mutation(entry.id, of: other, is: .succeeded)
         gate.open()

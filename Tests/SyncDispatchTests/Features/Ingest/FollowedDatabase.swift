@@ -167,8 +167,8 @@ final class Follower: Sendable {
         }
     }
 
-    /// A server notices with a delay that a stream has ended, and the pause until the next attempt follows the test
-    /// clock.
+    /// Ends the pause until the next attempt, which follows the test clock. An attempt fails as long as the server has
+    /// not noticed that the earlier stream has ended.
     private func passPause(of row: SourceRow) {
         guard row.activity == .retrying, row.lastError?.contains("is read by another process") == true else { return }
         gateway.clock.advance(seconds: 1)

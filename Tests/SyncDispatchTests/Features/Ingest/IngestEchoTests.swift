@@ -11,7 +11,7 @@ import Testing
 
 /// Edits at an API that also receives the gateway's own requests.
 @Suite struct IngestEchoTests {
-    /// A stage whose organization has a service token, so that requests are recorded.
+    /// A harness whose organization has a service token, so that requests are recorded.
     private func harness(_ upstream: FakeUpstream = FakeUpstream(), gateway: Gateway? = nil) async throws
         -> DispatcherHarness
     {
@@ -67,7 +67,7 @@ import Testing
         #expect(try await source.results([event("d", version: 4, #"{"phone":"1","id":1}"#)]) == ["applied"])
     }
 
-    @Test func `another user's edit conflicts with an edit based on the version before`() async throws {
+    @Test func `an edit based on the version before another user's edit is a conflict`() async throws {
         let harness = try await harness()
         let contact = try await made(harness)
         #expect(
@@ -102,7 +102,7 @@ import Testing
         await gate.arrivals(1)
         let key = try #require(upstream.requests.last?.idempotencyKey)
         let results = try await source(harness).results([
-            // its own webhook is faster than its answer
+            // the webhook about the request arrives before the request's answer
             event("a", version: 2, #"{"id":1,"by":"first"}"#, key: key),
             event("b", "patch", version: 3, #"{"city":"Bergen"}"#),
         ])
@@ -119,7 +119,7 @@ import Testing
         #expect(try await harness.gateway.count("parked_events", of: harness.organization.id) == 0)
     }
 
-    @Test func `an event about a create before its answer makes no second entity`() async throws {
+    @Test func `an event that arrives before the answer to its create makes no second entity`() async throws {
         let gate = Gate()
         let upstream = FakeUpstream { request, _ in
             await gate.pass()
@@ -131,7 +131,7 @@ import Testing
         await gate.arrivals(1)
         let key = try #require(upstream.requests.last?.idempotencyKey)
         let source = source(harness)
-        // another new entity could be the one in flight: this is not decided yet
+        // until the answer arrives, the event about another entity could also be about the create in flight
         let owner = ["owner": #""\#(harness.phone.user.lowercased)""#]
         let other = EventSource.event("b", of: "contact", "2", version: 1, #"{"name":"Ola"}"#, extra: owner)
         #expect(
@@ -209,7 +209,7 @@ import Testing
         #expect(changed.version == 302)
     }
 
-    @Test func `an event without room is refused and may be sent again, and nothing is lost`() async throws {
+    @Test func `an event that finds no room is refused and may be sent again, and nothing is lost`() async throws {
         let gate = Gate()
         let harness = try await flying(gate)
         let source = source(harness)

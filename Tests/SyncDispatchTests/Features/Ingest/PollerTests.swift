@@ -28,7 +28,7 @@ import Testing
             self.script = script
         }
 
-        /// Always the same.
+        /// Always answers with the same list.
         convenience init(_ body: String) {
             self.init { _, _ in .list(body) }
         }
@@ -184,7 +184,7 @@ import Testing
         await running.end()
     }
 
-    @Test func `a long page is applied in several batches, and an error in a late one has its pointer`() async throws {
+    @Test func `a long page is applied in several batches, and errors have pointers in the whole page`() async throws {
         let gateway = try await Gateway()
         let organization = try await organization(gateway)
         let key = try await source(gateway, organization)
@@ -323,7 +323,7 @@ import Testing
         let good = try await source(gateway, other)
         try await waitFor(gateway, good, "has its turn") { $0.lastSuccessAt != nil }
         let pages = lists.requests.filter { $0.organization == endless.id }
-        #expect(pages.map(\.path) == (1...pages.count).map { "/contacts?p=\($0)" }, "turn after turn")
+        #expect(pages.map(\.path) == (1...pages.count).map { "/contacts?p=\($0)" }, "a turn skips no page")
         #expect(try await row(gateway, key).failureCount == 0)
         await running.end()
     }
@@ -452,7 +452,7 @@ import Testing
         #expect(chosen.filter { $0.organization == large }.map(\.name) == ["s0", "s1"] && chosen.count == 3)
         #expect(
             poller.loop.places.take(many + few).taken.isEmpty,
-            "an organization at its share, and running sources, get no more"
+            "an organization that holds its share gets no further place, and a running source no second one"
         )
         let others = (0..<5).map { SourceKey(organization: UUID(), name: "s\($0)") }
         #expect(poller.loop.places.take(others).taken.count == 2, "all places are taken")
@@ -503,7 +503,7 @@ import Testing
         // sources that were due would have been polled before this newly added one
         let organization = try await organization(gateway, hasUpstream: false)
         let probe = try await source(gateway, organization, "probe")
-        try await waitFor(gateway, probe, "was looked at") { $0.failureCount > 0 }
+        try await waitFor(gateway, probe, "was polled") { $0.failureCount > 0 }
     }
 
     /// The ids in the feed.

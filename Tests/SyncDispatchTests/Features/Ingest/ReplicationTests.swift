@@ -293,7 +293,7 @@ import Testing
         let chosen = worker.loop.places.take(many + [SourceKey(organization: small, name: "s")]).taken
         #expect(chosen.count == 3)
         #expect(chosen.filter { $0.organization == large }.count == 2)
-        // those that have waited longest
+        // the sources that have waited longest
         #expect(Set(chosen.filter { $0.organization == large }) == Set(many.prefix(2)))
         #expect(worker.loop.places.take(many).taken.isEmpty)
     }
@@ -318,7 +318,7 @@ import Testing
         #expect(worker.loop.places.take(many).taken.count == 4)
         #expect(worker.loop.places.yielding.isEmpty)
         #expect(worker.loop.places.take([SourceKey(organization: UUID(), name: "s")]).taken.isEmpty)
-        #expect(worker.loop.places.yielding.count == 1, "as many as wait, and at most the excess of two")
+        #expect(worker.loop.places.yielding.count == 1, "one place for the one source that waits")
     }
 
     // MARK: - Echoes
@@ -412,7 +412,7 @@ import Testing
 
     // MARK: - Renamed columns
 
-    /// `renamed`: as in settings.
+    /// - Parameter renamed: the member `renamed` of the settings, JSON.
     private static func settings(_ database: FollowedDatabase, named column: String, renamed: String = "{}") -> String {
         let columns = #""columns":{"id":"id","\#(column)":"name"},"renamed":\#(renamed)"#
         return database.settings(#"{"table":"public.contact","entity_type":"contact","id":"id",\#(columns)}"#)
@@ -423,14 +423,14 @@ import Testing
         "ALTER TABLE contact RENAME \(old) TO \(new); \(sql)"
     }
 
-    /// The error if the log has no such column.
+    /// A part of the error about a column that the log does not have.
     private static func stop(at column: String) -> String {
         "has no column '\(column)', which the settings use as columns, at this position of the log"
     }
 
     private static func document(_ id: Int, _ name: String) -> String { #"{"id":\#(id),"name":"\#(name)"}"# }
 
-    /// A source that has read the first row of a table whose column it calls `name`.
+    /// A source whose settings name the column `name`, after it has read the table's first row.
     private static func reading() async throws -> (FollowedDatabase, Follower, Follower.Running) {
         let gateway = try await Gateway()
         let database = try await FollowedDatabase()
@@ -446,7 +446,7 @@ import Testing
         async throws
     {
         let (database, follower, running) = try await Self.reading()
-        // immediately: the column is missing from the catalog only for a moment
+        // the column is renamed back immediately, so the catalog lacks it only for a moment
         try await database.run(Self.rename("name", "label", and: "INSERT INTO contact (id, label) VALUES (2, 'b')"))
         try await database.run(Self.rename("label", "name", and: "INSERT INTO contact (id, name) VALUES (3, 'c')"))
         try await follower.waitForError(Self.stop(at: "name"))
@@ -461,7 +461,7 @@ import Testing
         try await follower.put(Self.settings(database, named: "name", renamed: #"{"label":"name"}"#))
         try await follower.waitFor(["1": Self.document(1, "a"), "2": Self.document(2, "b"), "3": Self.document(3, "c")])
         try await waitUntil("it has recovered") { try await follower.row.lastError == nil }
-        // and the entry in the settings is not needed any more
+        // after that, the entry in the settings is not needed any more
         let end = try #require(LogPosition(try await database.value("SELECT pg_current_wal_lsn()::text") ?? ""))
         try await waitUntil("all is confirmed") { try await (database.confirmed ?? .zero) >= end }
         try await follower.put(Self.settings(database, named: "name"))
@@ -480,7 +480,7 @@ import Testing
         await running.stop()
         try await database.run("INSERT INTO contact (id, name) VALUES (1, 'a')")
         try await database.run(Self.rename("name", "label", and: "INSERT INTO contact (id, label) VALUES (2, 'b')"))
-        // the log is read although the catalog no longer has that name
+        // the log is read although the catalog no longer has the name `name`
         running = follower.work()
         try await follower.waitFor(["1": Self.document(1, "a")])
         try await follower.waitForError(Self.stop(at: "name"))
@@ -488,7 +488,7 @@ import Testing
         try await follower.waitFor(["1": Self.document(1, "a"), "2": Self.document(2, "b")])
         try await waitUntil("it has recovered") { try await follower.row.lastError == nil }
         await running.stop()
-        // again, and the settings change before it is read
+        // another rename, and this time the settings change before the log is read
         try await database.run("INSERT INTO contact (id, label) VALUES (3, 'c')")
         try await database.run(Self.rename("label", "title", and: "INSERT INTO contact (id, title) VALUES (4, 'd')"))
         try await follower.put(Self.settings(database, named: "title"))
@@ -507,7 +507,7 @@ import Testing
         async throws
     {
         let (database, follower, running) = try await Self.reading()
-        // a script is one transaction: it is read again from its beginning, where the column has its old name
+        // the script is one transaction, so it is read again from its beginning, where the column has its old name
         try await database.run(
             """
             INSERT INTO contact (id, name) VALUES (2, 'b');
@@ -523,7 +523,7 @@ import Testing
         try await follower.put(Self.settings(database, named: "label", renamed: #"{"name":"label"}"#))
         let expected = ["1": Self.document(1, "a"), "2": Self.document(2, "b"), "3": Self.document(3, "c")]
         try await follower.waitFor(expected)
-        // a rename that the settings already contain stops nothing
+        // a rename that the settings already contain does not stop the source
         try await follower.put(Self.settings(database, named: "label", renamed: #"{"name":"label","title":"label"}"#))
         try await database.run("ALTER TABLE contact RENAME label TO title; UPDATE contact SET title = 'd' WHERE id = 3")
         try await follower.waitFor(expected.merging(["3": Self.document(3, "d")]) { $1 })

@@ -37,7 +37,7 @@ import Testing
 
     // MARK: - Large documents
 
-    /// Each update is a patch of a large document, so the transaction takes four batches: one has 32 patches.
+    /// Each update is a patch of a large document. A batch has at most 32 patches, so the transaction takes four.
     @Test func `applies an update of many rows with unchanged large values, and confirms the slot`() async throws {
         let gateway = try await Gateway()
         let database = try await FollowedDatabase()
@@ -103,7 +103,7 @@ import Testing
         #expect(try await follower.row.failureCount > 0)
         #expect(try await follower.row.activity == .retrying)
         #expect(try await follower.entities.count == 12)
-        // a run without a success does not change this
+        // another run without a success does not reset the number of failures
         let failures = try await follower.row.failureCount
         _ = try await gateway.store.sourceAdministration.run(follower.key, from: .continuing)
         #expect(try await follower.row.failureCount >= failures)
@@ -523,7 +523,8 @@ import Testing
         CREATE TABLE contact_1 (id int8 PRIMARY KEY, name text);
         CREATE PUBLICATION sluice FOR TABLE contact WITH (publish_via_partition_root = true);
         """
-    /// Tables, the followed one, a transaction that changes and restores something, and a part of the error.
+    /// SQL that makes tables, the followed table, a transaction that changes and restores something, and a part of the
+    /// error.
     private static let hiddenChanges = [
         (
             moved, "kept.contact",

@@ -123,7 +123,7 @@ import Testing
         case delete, disable, change, suspend, erase
     }
 
-    /// A worker used to send all its claimed messages, however long that took.
+    /// In earlier versions, a worker sent all its claimed messages, however long that took.
     @Test(arguments: Act.allCases) private func `changes during deliveries apply to claimed messages`(_ act: Act)
         async throws
     {
@@ -245,7 +245,7 @@ import Testing
         running.run.cancel()
     }
 
-    /// Twelve messages of one push were eight failures and a pause of 43 s.
+    /// In earlier versions, twelve messages of one push counted as eight failures and caused a pause of 43 s.
     @Test func `parallel deliveries that fail together count as one failure`() async throws {
         let gateway = try await Gateway()
         let phone = try await phone(gateway)
@@ -266,12 +266,13 @@ import Testing
         let row = try #require(try await administration.endpoint(endpoint))
         #expect(row.failureCount <= 5, "the first four are one failure, and a pause ends the rest: \(row.failureCount)")
         let longest = gateway.clock.now.adding(seconds: 6)
-        #expect(row.pausedUntil.map { $0 <= longest } ?? true, "the first pause is of 5 seconds")
+        #expect(row.pausedUntil.map { $0 <= longest } ?? true, "the first pause lasts 5 seconds")
         await running.group.triggerGracefulShutdown()
         await running.run.value
     }
 
-    /// They were sent again whenever the lease expired, and the endpoint counted as one that works.
+    /// In earlier versions, such messages were sent again whenever the lease expired, and the endpoint counted as
+    /// healthy.
     @Test func `messages whose outcomes cannot be written are sent again after growing pauses`() async throws {
         let gateway = try await Gateway()
         let phone = try await phone(gateway)
@@ -296,7 +297,7 @@ import Testing
             gateway.clock.advance(seconds: WebhookStore.leaseSeconds + 1)
         }
         try await Task.sleep(for: .milliseconds(300))
-        #expect(receiver.deliveries.count == 3, "the third pause is of four minutes, longer than the lease")
+        #expect(receiver.deliveries.count == 3, "the third pause lasts four minutes, longer than the lease")
         #expect(try await administration.endpoint(endpoint)?.failingSince != nil)
         gateway.clock.advance(seconds: 60)
         try await waitUntil("it is sent again") {
@@ -475,7 +476,7 @@ import Testing
         #expect(chosen.count == 3 && chosen.filter { $0.organization == large }.count == 2)
         #expect(
             dispatcher.loop.places.take(many + few).taken.isEmpty,
-            "an organization at its share, and running deliveries, get no more"
+            "an organization that holds its share gets no further place, and a running endpoint no second one"
         )
         let others = (0..<5).map { _ in WebhookKey(organization: UUID(), id: UUID()) }
         #expect(dispatcher.loop.places.take(others).taken.count == 2, "all places are taken")
