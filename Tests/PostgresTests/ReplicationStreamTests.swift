@@ -68,7 +68,7 @@ import Testing
         }
     }
 
-    /// Reads up to the end of the transaction after which this many have ended.
+    /// Reads entries until this many transactions have ended.
     private static func transactions(_ count: Int, _ stream: ReplicationStream) async throws -> [Entry] {
         var found: [Entry] = []
         var ended = 0
