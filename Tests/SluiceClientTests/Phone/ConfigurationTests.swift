@@ -84,7 +84,7 @@ import Testing
         #expect(!status.isComplete)
     }
 
-    @Test func `a write without an endpoint is retried with that of the app's present version`() throws {
+    @Test func `a write without an endpoint is retried with the endpoint of the app's present version`() throws {
         let phone = try OfflinePhone()
         let contact = Contact(name: "Kari")
         let write = try phone.create(contact)
