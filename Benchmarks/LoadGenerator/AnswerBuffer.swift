@@ -1,6 +1,6 @@
 import Glibc
 
-/// The received part of an answer. The memory is reused for the next one.
+/// The received part of an answer. The memory is reused for the next answer.
 struct AnswerBuffer {
     private struct Head {
         var status: Int
