@@ -28,7 +28,7 @@ struct Device {
     /// - Parameter firstNumber: above every number of an earlier run, so that a device can continue.
     init(_ user: User, copy: Int, request: RequestHead, firstNumber: UInt64) {
         var id = user.id
-        // A user with several devices: the second and later ones differ in the digits left of the user's number.
+        // if a user has several devices, the ids of the later ones differ in the digits left of the user's number
         id.low ^= UInt64(copy) << 40
         self.id = id
         nextNumber = firstNumber

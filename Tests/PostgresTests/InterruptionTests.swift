@@ -70,7 +70,7 @@ import Testing
         }
     }
 
-    @Test func `the server's own time-out is a time-out too`() async throws {
+    @Test func `the server's own time-out is reported as a time-out`() async throws {
         try await withConnection(settings: [("statement_timeout", "50ms")]) { connection, _ in
             let error = await failure { _ = try await connection.run(Self.sleep) }
             #expect(error?.kind == .timedOut)

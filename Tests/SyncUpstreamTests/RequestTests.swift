@@ -94,7 +94,7 @@ import Testing
         #expect(received.body == "{}")
     }
 
-    /// Each row: the header, each party's value, and the sent value.
+    /// Each row has the header, the value of each party, and the values that are sent.
     @Test(
         arguments: [
             ("accept-language", nil, nil, "nb", ["nb"]),

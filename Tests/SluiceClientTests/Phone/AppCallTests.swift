@@ -6,7 +6,7 @@ import Testing
 
 /// The calls of an app, and the states that it shows.
 @Suite struct AppCallTests {
-    @Test func `rows are written without a transaction of the app's`() async throws {
+    @Test func `calls write rows without a transaction of the app`() async throws {
         let phone = try OfflinePhone()
         var kari = Contact(name: "Kari")
         #expect(try await phone.client.save(kari) != nil)

@@ -5,7 +5,7 @@ import Testing
 
 @testable import SluiceClient
 
-/// Tables that could not hold what a pull writes, and the limits of a request.
+/// Tables that could not hold pulled rows, and the limits of a request.
 @Suite struct ConfigurationTests {
     private static func check(_ columns: String, _ mapped: [SyncedColumn]) throws {
         let queue = try DatabaseQueue()

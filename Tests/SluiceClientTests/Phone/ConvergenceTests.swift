@@ -24,7 +24,7 @@ import Testing
     }
 
     @Test(arguments: Place.chosen)
-    func `six phones behind an unreliable network converge`(_ place: Place) async throws {
+    func `six phones converge over an unreliable network`(_ place: Place) async throws {
         let steps = Self.environment["SLUICE_PHONES_STEPS"].flatMap { Int($0) } ?? 60
         let seed = Self.environment["SLUICE_PHONES_SEED"].flatMap { UInt64($0) } ?? .random(in: 1...1_000_000)
         note("phones: \(place.rawValue), seed \(seed), \(steps) steps")

@@ -6,8 +6,8 @@ import Testing
 /// Conflicts, failures and rejections. No data is lost, both versions are available, and a user settles the
 /// mutations, also offline.
 @Suite struct SettlingTests {
-    /// The phones of two users with the same contact. Both changed its number offline, and the second one's push
-    /// conflicts with the first one's.
+    /// The phones of two users with the same contact. Both users changed its number offline, and the second push
+    /// conflicts with the first.
     private struct Dispute {
         let mine: TestPhone
         let theirs: TestPhone

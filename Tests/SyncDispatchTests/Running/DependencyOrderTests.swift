@@ -93,7 +93,7 @@ import Testing
         #expect(try await harness.mutation(failing[0].id).attempts == 1)
     }
 
-    @Test func `a mutation that is pushed while requests hang is sent at once`() async throws {
+    @Test func `a mutation that is pushed while requests hang is sent immediately`() async throws {
         let gate = Gate()
         let upstream = FakeUpstream { request, _ in
             if request.path == "/reports" { await gate.pass() }

@@ -45,7 +45,7 @@ import Testing
         #expect(try await Self.mark(harness, entries[0].id) == "- - -")
     }
 
-    @Test func `a person's retry continues the count and removes the mark`() async throws {
+    @Test func `a person's retry continues the ordinals and removes the mark`() async throws {
         let harness = try await DispatcherHarness(
             upstream: FakeUpstream { request, _ in request.text.contains("bad") ? .status(422) : nil }
         )
@@ -76,7 +76,7 @@ import Testing
         #expect(try await Self.mark(harness, update.id) == "conflict 409 since then")
     }
 
-    @Test func `the next gateway records the attempt of one that died`() async throws {
+    @Test func `if a gateway dies, the next one records its attempt`() async throws {
         let gate = Gate()
         let harness = try await DispatcherHarness(
             upstream: FakeUpstream { _, seen in

@@ -13,7 +13,7 @@ import Testing
 ///
 /// The upstream honours idempotency keys. So each mutation takes effect once, and gets its own id.
 @Suite struct HostileBatchTests {
-    /// What is wrong with the answer to a batch whose parts took effect.
+    /// A defect of the answer to a batch.
     enum Defect: String, CaseIterable, Sendable {
         case wrongIDs, repeatedIDs, missingParts, breaksOff, junk, deepJunk, otherShape, randomBytes, noBody
         case failingParts, tooLarge, largeHeaders, lost, invalidStatus, hugeBodies

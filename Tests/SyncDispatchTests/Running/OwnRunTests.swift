@@ -80,7 +80,7 @@ import Testing
         let contact = try await made(harness)
         let updates = (1...3).map { _ in harness.change("update", local: contact, extra: basis.members) }
         #expect(try await conditions(harness, updates) == basis.conditions(1, 2, 3))
-        // the same holds by the server id, and in a later push
+        // the same is true of edits under the server id, in a later push
         let more = ["update", "replace"].map { harness.change($0, server: "1", extra: basis.members) }
         #expect(try await conditions(harness, more) == basis.conditions(4, 5))
         #expect(try await harness.phone.pull().map { $0["version"]?.int64 } == [6])

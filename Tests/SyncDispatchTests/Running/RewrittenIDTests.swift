@@ -87,7 +87,7 @@ import Testing
 
     /// The worker first has the server id, and references the entity by its client id later.
     @Test(arguments: Kind.allCases)
-    func `a client ID may replace the server's`(_ kind: Kind) async throws {
+    func `a client ID may replace the server ID`(_ kind: Kind) async throws {
         let harness = try await DispatcherHarness(upstream: kind.upstream)
         let contact = UUID()
         let create = harness.create(local: contact)

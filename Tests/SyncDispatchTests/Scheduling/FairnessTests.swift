@@ -35,7 +35,7 @@ import Testing
         quiet.value = other.organization.id
         let entry = create(other)
         try await other.push([entry])
-        // the noisy one has its maximum of requests in flight, and receives no answer to them
+        // the noisy organization has its maximum of requests in flight, which are not answered
         try await harness.mutation(entry.id, of: other, is: .succeeded)
         #expect(count.value == 0)
         gate.open()

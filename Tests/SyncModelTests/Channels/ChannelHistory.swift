@@ -19,7 +19,7 @@ struct ChannelHistory {
     private var backup = ChannelWorld()
     private var devices: [Device] = []
     private var isRestored = false
-    /// What the gateway did wrong.
+    /// The gateway's first error.
     private(set) var failure: String?
 
     init(_ random: SeededRandom) {

@@ -90,7 +90,7 @@ struct ChannelWorld {
     mutating func write(_ id: Int, in channels: Set<ChannelID>?, owner: Int? = nil) {
         end += 1
         let old = entities[id]
-        // one that is seen without channels keeps its owner
+        // an entity that is seen without channels keeps its owner
         let owner = old.map { $0.channels == nil ? $0.owner : owner } ?? owner
         if channels != nil || old?.channels != nil {
             let before = old.map { $0.channels ?? [$0.owner.map { Self.own[$0] } ?? .everyone] } ?? []

@@ -15,7 +15,7 @@ import Testing
         }
     }
 
-    @Test func `the code is the problem's and the status is the answer's`() {
+    @Test func `the mark has the problem's code and the answer's status`() {
         let mark = Self.mark(.failed, #"{"code":"max_attempts_reached","detail":"x"}"#, 503)
         #expect(mark?.code == "max_attempts_reached" && mark?.status == 503)
         #expect(Self.mark(.failed, #"{"code":"validation_failed"}"#)?.status == 0)

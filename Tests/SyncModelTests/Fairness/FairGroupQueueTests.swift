@@ -163,8 +163,8 @@ struct FairGroupQueueTests {
         #expect(out.count == lastTicket)
     }
 
-    /// For any order of organizations on several shards: each group contains jobs of one shard, shards take turns, and
-    /// no job waits without limit.
+    /// Organizations of several shards arrive in any order. Each group contains jobs of one shard, shards take turns,
+    /// and no job waits without limit.
     @Test(arguments: 1...50)
     func `A group contains jobs of one shard`(seed: Int) {
         var random = SeededRandom(UInt64(seed))
@@ -245,7 +245,7 @@ struct FairGroupQueueTests {
         #expect(!isLeft)
     }
 
-    /// One server of a cluster is unavailable: jobs of the others do not fail with it.
+    /// If one server of a cluster is unavailable, jobs for the other servers do not fail.
     @Test
     mutating func `Draining a shard keeps the jobs of other shards`() {
         let homes = [(UUID(), 1), (UUID(), 2), (UUID(), 1)]

@@ -240,7 +240,7 @@ import Testing
         #expect(chosen.lane.queue.count == 3 && chosen.turn.dispatches.count == 3)
     }
 
-    @Test func `a repeated step recovers what the first one started, and not what is in flight`() throws {
+    @Test func `a repeated step recovers the mutations that the first step started, but not those in flight`() throws {
         let claimed = try Self.chosen(
             Self.plan(.claim, Self.lane(queued: 9, owner: nil), Self.progress(step: 0)),
             (1...2).map { Self.mutation($0) }

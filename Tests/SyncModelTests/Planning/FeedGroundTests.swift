@@ -3,7 +3,7 @@ import JSONText
 import SyncModel
 import Testing
 
-/// What the feed adopts from an upstream's answer: only statements about the mutation's entity.
+/// The feed adopts from an upstream's answer only statements about the mutation's entity.
 @Suite struct FeedGroundTests {
     private static let key = EntityKey(type: "contact", id: "7")
     private static let colleague = Writer(user: UUID(), device: UUID())

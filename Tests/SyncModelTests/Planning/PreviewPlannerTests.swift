@@ -254,7 +254,7 @@ extension UUID {
         #expect(try draft.results().map { $0["status"]?.string } == ["succeeded", "pending"])
     }
 
-    @Test func `headers are the mutation's and the gateway's`() throws {
+    @Test func `a request has the headers of the mutation and of the gateway`() throws {
         var draft = Draft()
         let headers = #"{"Accept-Language":"nb","X-Own":"1","Content-Type":"text/x"}"#
         let endpoint = #""/contacts/{local_id}""#
@@ -368,7 +368,7 @@ extension UUID {
         #expect(try draft.requests() == Array(repeating: "-", count: 6), "no destination")
     }
 
-    @Test func `the key is the one that will be sent`() throws {
+    @Test func `the shown key is the key that will be sent`() throws {
         var draft = Draft()
         draft.add("create", "contact", ["id": Sample.id.quoted, "local_id": UUID().quoted, "endpoint": #""/c""#])
         let key = DispatchPlanner.idempotencyKey(of: Sample().mutation, in: Sample.lane)

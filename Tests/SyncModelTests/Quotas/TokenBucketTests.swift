@@ -50,7 +50,7 @@ import Testing
         }
     }
 
-    /// For requests at any time: every interval admits at most the rate plus one full bucket.
+    /// Whenever requests arrive, every interval admits at most the rate plus one full bucket.
     @Test(arguments: [1, 3, 7, 1_000, 999_983] as [Int64]) func `the rate holds over any interval`(limit: Int64) {
         var random = SeededRandom(UInt64(limit))
         for kind in Quota.Kind.allCases {
@@ -159,7 +159,7 @@ import Testing
         #expect(portion.ask(portion.quota, at: Self.start.adding(seconds: 1.5)) == .unknown)
     }
 
-    @Test func `drops what is unused after a second`() {
+    @Test func `drops unused requests after a second`() {
         var portion = RequestPortion(Quota(.requests, limit: 100))
         portion.add(25, wanted: 25, from: TokenBucket(fullAt: Self.start), at: Self.start)
         #expect(portion.ask(portion.quota, at: Self.start.adding(seconds: 1)) != .unknown)

@@ -93,7 +93,7 @@ import Testing
         #expect(errors.first?.pointer == pointer && errors.first?.detail.contains(words) == true, "\(errors)")
     }
 
-    /// If a rule is refused because an earlier one covers it, the earlier one matches every answer that it matches.
+    /// If a rule is refused because an earlier one covers it, the earlier one matches all answers that the other matches.
     @Test func `covers only rules that never decide`() throws {
         let seed = Seed()
         var random = seed.generator

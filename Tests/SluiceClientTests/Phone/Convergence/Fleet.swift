@@ -46,7 +46,7 @@ final class Fleet {
     private let direct: FaultyProxy
     private var gatewayBackup: GatewayBackup?
     /// Whether disasters happen: deletions of rows to which others refer, a restored gateway, a lost phone, and two
-    /// phones from one backup. A REST API behind the gateway has its own rules for them, so there they do not happen.
+    /// phones from one backup. False with a REST API behind the gateway, which has its own rules for disasters.
     private let hasDisasters: Bool
 
     /// Restores of a gateway reach back to the beginning, independent of the phones' clocks.

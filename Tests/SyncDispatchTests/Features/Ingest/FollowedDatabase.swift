@@ -15,7 +15,7 @@ import Testing
 
 /// An organization's own database, on a server that keeps a logical log, with a publication of its table `contact`.
 final class FollowedDatabase: Sendable {
-    /// One server for all tests that do not stop theirs.
+    /// One server for all tests that do not stop their server.
     private static let shared = Task { try await server() }
 
     let cluster: TestCluster
@@ -40,7 +40,7 @@ final class FollowedDatabase: Sendable {
     }
 
     /// - Parameters:
-    ///   - cluster: nil for the one that tests share.
+    ///   - cluster: the server; nil for the one that the tests share.
     ///   - tables: SQL that makes tables and the publication `sluice`.
     init(
         on cluster: TestCluster? = nil,

@@ -62,7 +62,7 @@ struct DirectStateTests {
     }
 
     @Test
-    func `a request in parts is passed on, and so are all later ones until these are answered`() {
+    func `a request in parts and all later ones are passed on until they are answered`() {
         #expect(connection.readHead() == "nothing")
         #expect(connection.readBody() == "nothing")
         #expect(connection.giveUp() == 2)

@@ -31,7 +31,7 @@ struct AdmissionControllerTests {
         /// Whether it was admitted.
         func enters() async -> Bool { await entered.first { _ in true } != nil }
 
-        /// It leaves as soon as it is inside.
+        /// Makes the guest leave as soon as it is inside.
         func dismiss() { leaving.finish() }
 
         func release() async throws {
@@ -125,7 +125,7 @@ struct AdmissionControllerTests {
         try hold.assign(to: noisy)
         try await hold.acquire()
         try await hold.acquire()
-        #expect(gate.held == 2_000_000, "a quarter")
+        #expect(gate.held == 2_000_000, "a quarter of the room")
         #expect(pages.held == 1)
         #expect(hold.resize(to: 3_000_000))
         #expect(gate.held == 3_000_000)

@@ -127,7 +127,7 @@ import Testing
         #expect(throws: Unexpected.self) { try planner.step(PollSamples.answer("", status: 304), PollState()) }
     }
 
-    @Test func `reads a list of several pages, and one with refused items, unconditionally`() throws {
+    @Test func `requests a list of several pages, and a list with refused items, unconditionally`() throws {
         let planner = try PollSamples.planner(#""paging": {"link": true}"#)
         let first = PollSamples.answer(
             list(PollSamples.item(1)),
@@ -173,7 +173,7 @@ import Testing
             let next = try planner.step(page(cursor, PollSamples.item(2)), first).more
             #expect(try planner.request(#require(next)).path == "/contacts?n=2&c=\(cursor)")
         }
-        #expect(second.since == nil, "only the end of a pass advances it")
+        #expect(second.since == nil, "only the end of a pass advances the position")
         for end in ["null", "false", #""""#] {
             #expect(try planner.step(page(end), second).done?.since == .time(later(-5)))
         }
