@@ -125,7 +125,7 @@ package final class GatewayProcess: RunningGateway {
         return try await issuer.issue(organization: organization, user: user, ttlSeconds: 3_600, now: now)
     }
 
-    /// Never retries a request automatically.
+    /// An HTTP client that never retries a request automatically.
     package static let client = {
         var configuration = HTTPClient.Configuration(timeout: .init(connect: .seconds(30), read: .seconds(290)))
         configuration.connectionPool.concurrentHTTP1ConnectionsPerHostSoftLimit = 256

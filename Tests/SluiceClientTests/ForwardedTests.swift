@@ -3,7 +3,7 @@ import GRDB
 import SluiceClient
 import Testing
 
-/// Types that are forwarded to an organization's REST API, which assigns its own ids: numbers.
+/// Types that are forwarded to an organization's REST API, which assigns numbers as ids.
 @Suite struct ForwardedTests {
     private static let contacts = EntitySync(
         "contact",

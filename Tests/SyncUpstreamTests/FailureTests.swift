@@ -116,7 +116,7 @@ import Testing
         #expect(answer.unknown == "timed out after 1 s")
     }
 
-    /// A success counts from its head on: the request took effect, even if the body is incomplete.
+    /// A success counts from its head on, because the request took effect even if the body is incomplete.
     @Test func `a trickling body of a success is cut off after its time-out`() async throws {
         let server = try await ScriptedServer.start { _, _ in
             [.send("HTTP/1.1 200 OK\r\nContent-Length: 100000\r\nETag: \"1\"\r\n\r\n"), .trickle("1")]

@@ -130,7 +130,7 @@ struct RuleModel {
             RuleType.allCases.contains { mappings[ClientKey(id: id, type: $0)] != nil }
         }
 
-        /// The mutation that halts the lane: set by the first one, cleared when that one changes its status.
+        /// The mutation that halts the lane. The first such mutation remains until it changes its status.
         var haltedBy: UUID?
         var isHalted: Bool { haltedBy != nil }
 

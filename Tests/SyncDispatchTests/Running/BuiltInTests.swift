@@ -79,7 +79,7 @@ import Testing
         let bob = harness.newPhone()
         try await bob.push([bob.entry("delete", "note", server: #""\#(id)""#, payload: nil)])
         try await letClientWin(update, nil, harness)
-        // the resolution did not account for the deletion: only the patch would remain
+        // the resolution did not account for the deletion, so only the patch would remain
         let again = try await harness.mutation(update.id, is: .conflict)
         #expect(again.resolution == nil && again["error"]?["current"]?["deleted"]?.bool == true)
         #expect(try await harness.lane().haltedBy == update.id)

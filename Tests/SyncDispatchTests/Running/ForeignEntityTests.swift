@@ -252,7 +252,7 @@ import Testing
         try await fixture.harness.mutation(conflict.id, of: phone, is: .conflict)
         let lane = try await fixture.harness.restingLane(of: phone)
         #expect(lane.haltedBy == conflict.id && lane.queue.count == 1)
-        // client_wins by a person: the feed's document does not overwrite the upstream's
+        // if a person chooses client_wins, the feed's document does not overwrite the upstream's
         let request = try ResolveRequest(body: Array(#"{"strategy":"client_wins"}"#.utf8), limits: IntakeLimits())
         _ = try await fixture.harness.gateway.store.settling
             .resolve(conflict.id, request, organization: phone.organization, user: phone.user)

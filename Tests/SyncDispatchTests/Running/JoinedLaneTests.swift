@@ -12,7 +12,7 @@ import Testing
 
 /// The requests that an upstream receives from two users during their join.
 @Suite struct JoinedLaneTests {
-    /// The upstream is down at first: requests are sent before and after the join.
+    /// The upstream is down at first, so requests are sent before and after the join.
     @Test func `the upstream receives each key once and everything in order`() async throws {
         let isDown = Atomic(true)
         let upstream = FakeUpstream { request, _ in

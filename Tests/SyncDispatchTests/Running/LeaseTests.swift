@@ -280,7 +280,7 @@ import Testing
         #expect(try await harness.mapping(first).serverID?.text == "1")
         #expect(try await harness.settle(again, .status(201, #"{"id":2}"#), by: worker).isReleased)
         #expect(try await harness.mutation(entries[1].id).attempts == 1)
-        // the last step released the lane: a late worker has nothing to do
+        // the last step released the lane, so a late worker has nothing to do
         #expect(try await harness.settle(again, .status(201, #"{"id":3}"#), by: worker).isLost)
         let lane = try await harness.lane()
         #expect(lane.queue.count == 0 && lane.openCount == 0 && lane.inFlight == nil && lane.lease.owner == nil)

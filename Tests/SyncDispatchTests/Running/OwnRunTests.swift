@@ -8,8 +8,8 @@ import Testing
 
 @testable import SyncStore
 
-/// Mutations of one entity that run directly after each other: each sees the entity as changed by its predecessor's
-/// outcome, even if the transaction that writes this outcome also sends the next.
+/// Mutations of one entity that run directly after each other. Each sees the entity as changed by its predecessor's
+/// outcome, even if the transaction that writes this outcome also sends the next mutation.
 @Suite struct OwnRunTests {
     /// How a mutation specifies the state on which it is based.
     enum Basis: String, CaseIterable {

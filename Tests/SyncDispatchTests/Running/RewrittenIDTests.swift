@@ -170,7 +170,7 @@ import Testing
         #expect(try await harness.phone.push([change]).results[0].isReplayed == true)
         change.server = kind.json(7)
         #expect(try await harness.phone.push([change]).results[0].code == "idempotency_key_reused")
-        // the same applies to a repeat from a new device id: the number keeps its meaning
+        // the same applies to a repeat from a new device id, because the number keeps its meaning
         let restored = Phone(harness.gateway, harness.organization, user: harness.phone.user)
         change.server = kind.json(5)
         #expect(try await restored.push([change]).results[0].isReplayed == true)

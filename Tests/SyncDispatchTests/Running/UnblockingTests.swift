@@ -7,7 +7,7 @@ import Testing
 
 @testable import SyncStore
 
-/// Many mutations wait for one mutation: all are released, about a thousand at a time, despite interruptions.
+/// Many mutations wait for one mutation. All are released, about a thousand at a time, despite interruptions.
 @Suite struct UnblockingTests {
     /// Creates, and a number of mutations that wait for each of them.
     private func fill(_ harness: DispatcherHarness, creates: Int, waiters: Int) async throws -> [UUID] {

@@ -148,7 +148,7 @@ import Testing
         advance(1)
         #expect(ask(50) == .probe)
         record(.misconfigured, by: 50)
-        // one such answer is no evidence of the upstream's health: the pause does not grow
+        // one such answer is no evidence of the upstream's health, so the pause does not grow
         #expect(wait == 1 && wait(of: lanes[50]) == 1 + CircuitBreaker.turnTimeout)
         advance(1)
         #expect(ask(50) == .wait(until: now.adding(seconds: CircuitBreaker.turnTimeout)))

@@ -75,7 +75,7 @@ import Testing
             FROM generate_series(1, 4000) n
             """
         )
-        // a lane without a signal: only a poll of the database finds it
+        // only a poll of the database finds a lane without a signal
         let other = try await harness.newOrganization()
         let replica = try await Gateway(replicaOf: harness.gateway)
         let neighbour = Phone(replica, other)

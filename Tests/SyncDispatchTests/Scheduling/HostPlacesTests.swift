@@ -245,7 +245,7 @@ import Testing
     }
 }
 
-/// The scheduler with hanging upstreams: every started lane waits for its upstream's answer without end.
+/// The scheduler with hanging upstreams. Every started lane waits without end for its upstream's answer.
 @Suite struct SlowUpstreamSchedulerTests {
     private struct Hanging {
         var scheduler: LaneScheduler

@@ -159,7 +159,7 @@ import Testing
         #expect(body(create) == #"{"parent":8}"#)
     }
 
-    /// A merged document also contains server ids: only placeholders of numbers are replaced.
+    /// A merged document also contains server ids, so only placeholders of numbers are replaced.
     @Test func `client_wins sends a document with the IDs that were missing before`() throws {
         var change = sample(.update, #"{"folderId":23,"tags":[2]}"#)
         know("folder", 23, ServerID(text: "9", isInteger: true), in: &change)

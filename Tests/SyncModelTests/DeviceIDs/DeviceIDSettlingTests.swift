@@ -154,7 +154,7 @@ import Testing
         )
     }
 
-    /// A merged document contains server ids: an unresolved number would look like one.
+    /// A merged document contains server ids, so an unresolved number would look like a server id.
     @Test func `client_wins sends server IDs`() throws {
         let conflict = subject(
             .conflict,

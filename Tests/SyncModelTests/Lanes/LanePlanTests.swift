@@ -245,7 +245,7 @@ import Testing
         var entities = [Sample.lane.organization: EntityTable()]
         entities[Sample.lane.organization]?.load(EntityKey(type: "contact", id: "7"), read)
         for plan in [settling, claiming] { plan.settle(&entities) { UUID() } }
-        // a mutation that names its entity by client id: the mapping determines the entity
+        // for a mutation that names its entity by client id, the mapping determines the entity
         var byClient = Self.at(2, flown)
         byClient.serverID = nil
         let seven = ServerID(text: "7", isInteger: true)

@@ -93,7 +93,8 @@ import Testing
         #expect(errors.first?.pointer == pointer && errors.first?.detail.contains(words) == true, "\(errors)")
     }
 
-    /// If a rule is refused because an earlier one covers it, the earlier one matches all answers that the other matches.
+    /// If a rule is refused because an earlier one covers it, the earlier rule matches all answers that the rule would
+    /// match.
     @Test func `covers only rules that never decide`() throws {
         let seed = Seed()
         var random = seed.generator

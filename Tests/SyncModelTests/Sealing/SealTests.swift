@@ -174,7 +174,7 @@ import Testing
         #expect(try seal.read(text: "sluice-sealed:1:1:", as: words, &unreadable) == nil)
         #expect(try seal.read(json: plain, as: place, &unreadable) == plain)
         #expect(unreadable == ["payload", "response", "last_error"] && observed.withLock { $0 } == unreadable)
-        // an older key that another configuration opens: omitted for display, and an error for sending
+        // a value under an older key that another configuration opens is omitted for display, and an error for sending
         let old = try self.seal([one]).seal(json: plain, as: place)
         let foreign = WrappedKey(number: 1, masterKey: "lost:00000000", bytes: one.bytes)
         let partial = Seal(of: organization, [foreign, two], try masters())

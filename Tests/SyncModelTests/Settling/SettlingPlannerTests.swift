@@ -102,7 +102,7 @@ import Testing
         }
     }
 
-    /// A create whose entity exists under an unknown id: a new key would create it twice.
+    /// The entity of the create exists under an unknown id, so a new key would create the entity twice.
     @Test(arguments: [
         (Int16(200), "{}", Int32(3), true), (201, "{}", 3, true), (299, "{}", 3, true),
         (201, #"{"force":true}"#, 3, true), (201, #"{"payload":{},"force":true}"#, 4, false),
@@ -282,7 +282,7 @@ import Testing
         )
     }
 
-    /// Two types share a client id: a retry waits for the intended one, and client_wins names it.
+    /// Two types share a client id. A retry waits for the entity of the intended type, and client_wins names it.
     @Test func `a retry keeps the resolution of the push`() throws {
         let create = UUID()
         let both = RestartPlanner.Knowledge(mappings: [

@@ -63,7 +63,7 @@ import Testing
         let after = try await harness.phone.pull()
         #expect(before.map(\.version) == [2] && after.map(\.version) == [3])
         #expect(after[0]["document"]?["city"]?.string == "Bergen")
-        // the echo was used: a later revert is applied
+        // the echo was used up, so a later revert is applied
         #expect(try await source.results([event("d", version: 4, #"{"phone":"1","id":1}"#)]) == ["applied"])
     }
 
@@ -109,7 +109,7 @@ import Testing
         #expect(results == ["parked", "parked"])
         #expect(try await harness.phone.pull().map(\.version) == [1])
         gate.open()
-        // only the outcome releases the event: the clock does not advance
+        // only the outcome releases the event, because the clock does not advance
         try await waitUntil("the event is applied") { try await harness.phone.pull()[0].version == 3 }
         harness.gateway.clock.advance(seconds: 1)
         let mutation = try await harness.mutation(second.id, is: .conflict)

@@ -77,7 +77,7 @@ import Testing
         #expect(planner.request(try #require(numbers)).path == "/contacts?s=10")
         let texts = try planner.step(PollSamples.answer(#"[{"n":"a&b"},{"n":"a"}]"#), PollState()).done
         #expect(planner.request(try #require(texts)).path == "/contacts?s=a%26b")
-        // a token of the page: the last one, not the greatest
+        // if the text is a token of the page, the last token is sent, not the greatest
         let tokens = try PollSamples.planner(
             #""updated_since": {"parameter": "s", "form": "text", "from": "^/t"}, "items": "/d""#
         )
@@ -214,7 +214,7 @@ import Testing
         let lead = length % 7
         for number in 0..<1_000 {
             let cursor = number < lead ? number : lead + (number - lead) % length
-            // other items each time: only the cursor repeats
+            // the items differ each time, and only the cursor repeats
             let body = #"{"d":[\#(PollSamples.item(number))],"next":"c\#(cursor)"}"#
             switch try planner.step(PollSamples.answer(body), planner.state(stored: planner.stored(state))) {
             case .more(let next): state = next
