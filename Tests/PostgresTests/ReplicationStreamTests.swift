@@ -243,7 +243,7 @@ import Testing
             try await there.close(stream)
             #expect(await failure { _ = try await waiting.value }?.kind == .connectionLost)
         }
-        // other suites of the process open some, too
+        // other suites of the process open descriptors, too
         #expect(await eventually { openDescriptors() <= before })
         #expect(await eventually { !threadNames().contains("pg-replication") })
     }

@@ -124,7 +124,7 @@ final class FaultyProxy: @unchecked Sendable {
             Self.send(answer, client)
         case .loseAnswer: _ = exchange(request)
         case .cutAnswer:
-            // after the head, because URLSession on Linux ends the process if a response head is cut
+            // the body is cut, because URLSession on Linux ends the process if a response head is cut
             let answer = exchange(request)
             let head = answer.firstRange(of: Array("\r\n\r\n".utf8))?.upperBound ?? 0
             Self.send(Array(answer.prefix(head + (answer.count - head) / 2)), client)

@@ -39,7 +39,7 @@ import Testing
         // while no other request succeeds, it may be a configuration error
         for count in 2...4 {
             clock.advance(seconds: 60)
-            try await harness.until("it was retried") { harness.upstream.requests.count == count }
+            try await harness.until("the mutation was retried") { harness.upstream.requests.count == count }
             let held = try await harness.mutation(wrong.id, becomes: "held", Self.isHeld)
             #expect(held.lastError == "the upstream answered 301 (Location: https://upstream/contacts)")
         }
@@ -160,7 +160,7 @@ import Testing
         #expect(held.lastError != nil && harness.dispatcher.current.openCircuits == 0)
         #expect(try await harness.mapping(try #require(create.local)).status == .pending)
         answer.value = nil
-        try await harness.until("it was sent") {
+        try await harness.until("the mutation was sent") {
             harness.gateway.clock.advance(seconds: 37)
             return try await harness.mutation(create.id).status == "succeeded"
         }
@@ -204,7 +204,7 @@ import Testing
         harness.gateway.clock.advance(seconds: 60)
         let colleague = harness.newPhone()
         try await colleague.push([Self.create(colleague)])
-        try await harness.until("it failed") {
+        try await harness.until("the mutation failed") {
             harness.gateway.clock.advance(seconds: 60)
             return try await harness.mutation(wrong.id).status == "failed"
         }

@@ -162,7 +162,7 @@ import Testing
             )
         }
         gate.open()
-        try await harness.until("all are done") { upstream.effects.count == 81 }
+        try await harness.until("all requests are done") { upstream.effects.count == 81 }
         #expect(phones.allSatisfy { (traffic.most[$0.user] ?? 0) <= 8 })
     }
 

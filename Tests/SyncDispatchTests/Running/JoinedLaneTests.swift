@@ -76,7 +76,7 @@ import Testing
         let next = harness.create(payload: #"{"title":"next"}"#)
         try await other.push([harness.create()])
         try await harness.phone.push([slow, next])
-        try await waitUntil("it is sent") { upstream.requests.contains { $0.text.contains("slow") } }
+        try await waitUntil("the request is sent") { upstream.requests.contains { $0.text.contains("slow") } }
         let joining = harness.gateway.store.joining
         for _ in 0..<2 {
             let join = try await joining.join(harness.phone.user, into: other.user, in: harness.organization.id)

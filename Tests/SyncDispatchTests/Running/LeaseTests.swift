@@ -205,7 +205,7 @@ import Testing
             // a push may meet an outage as well; the device's worker has to repeat it
             try await waitUntil("the push is accepted") { (try? await phone.push(entries)) != nil }
         }
-        try await harness.until("all is done") { (try? await harness.count("status = 'succeeded'")) == 6 * 40 }
+        try await harness.until("all have run") { (try? await harness.count("status = 'succeeded'")) == 6 * 40 }
         #expect(upstream.effects.count == 6 * 5)
     }
 

@@ -119,7 +119,7 @@ import Testing
             server: "1",
             extra: ["endpoint": #""/contacts/1""#].merging(Basis.version.members) { $1 }
         )
-        // both wait when the first runs
+        // both mutations wait when the first one runs
         try await harness.phone.push([create, first])
         try await other.push([second])
         let helper = Helper(harness.gateway, harness.upstream)

@@ -171,7 +171,7 @@ import Testing
         #expect(try await harness.mapping(local).status == .pending, "no attempt of the mapping is counted")
         #expect(harness.dispatcher.current.openCircuits == 0)
         isReady.value = true
-        try await harness.until("it was sent") {
+        try await harness.until("the mutation was sent") {
             harness.gateway.clock.advance(seconds: 31)
             return try await harness.mutation(create.id).status == "succeeded"
         }

@@ -76,8 +76,8 @@ import Testing
         try await harness.until("no lane occupies a place") { harness.dispatcher.current.working == 0 }
         #expect(harness.dispatcher.current.awaiting == 100 && harness.dispatcher.current.heldBySlow == 100)
         gate.open()
-        try await harness.until("all are done") { upstream.effects.count == 101 }
-        try await harness.until("all are released") { harness.dispatcher.current.running == 0 }
+        try await harness.until("all requests are done") { upstream.effects.count == 101 }
+        try await harness.until("all lanes are released") { harness.dispatcher.current.running == 0 }
         #expect(harness.dispatcher.current.awaiting == 0)
     }
 
@@ -109,7 +109,7 @@ import Testing
         }
         #expect(harness.dispatcher.current.heldBySlow <= 112, "three quarters of the requests, and some first requests")
         gate.open()
-        try await harness.until("all are done") { upstream.effects.count == 123 }
+        try await harness.until("all requests are done") { upstream.effects.count == 123 }
     }
 
     @Test func `a hanging route does not delay other routes and organizations`() async throws {
@@ -131,7 +131,7 @@ import Testing
             try await harness.mutation(entry.id, of: phone, is: .succeeded)
         }
         gate.open()
-        try await harness.until("all are done") { upstream.effects.count == 22 }
+        try await harness.until("all requests are done") { upstream.effects.count == 22 }
     }
 
     @Test func `time-outs of a hanging upstream open its circuit and free its requests`() async throws {
@@ -151,7 +151,7 @@ import Testing
         }
         #expect(harness.dispatcher.current.awaiting == 0 && harness.dispatcher.current.heldBySlow == 0)
         answered.value = [harness.organization.id]
-        try await harness.until("all have succeeded") {
+        try await harness.until("all mutations have succeeded") {
             harness.gateway.clock.advance(seconds: 2)
             return try await harness.count("status = 'succeeded'") == 30
         }
@@ -187,7 +187,7 @@ import Testing
             harness.dispatcher.current.awaiting == 20
         }
         gate.open()
-        try await harness.until("all are done") { upstream.effects.count == 61 }
+        try await harness.until("all requests are done") { upstream.effects.count == 61 }
     }
 
     @Test func `organizations with many due lanes do not hide others from a search`() async throws {

@@ -319,7 +319,7 @@ import Testing
         #expect(Sample.of(.update).outcome(.response(broken))?.patch == #"{"name":"Kari"}"#)
         let named = UpstreamResponse(status: 201, location: "/contacts/7", isCutOff: true)
         #expect(Sample().outcome(.response(named))?.serverID?.text == "7")
-        // without an id it is sent again, under the same key
+        // without an id the create is sent again, under the same key
         let unnamed = UpstreamResponse(status: 201, isCutOff: true)
         let again = try #require(Sample().outcome(.response(unnamed)))
         #expect(again.status == .pending && again.isOutcomeUnknown && again.revision == 1 && again.pause == 4)

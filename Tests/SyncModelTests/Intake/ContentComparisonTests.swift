@@ -452,7 +452,7 @@ import Testing
         #expect(isSame(try task("23"), try task("23", device: tablet), by: tablet))
         #expect(isSame(try task("23"), try task(#""f""#, device: tablet), by: tablet))
         #expect(!isSame(try task("23"), try task("23", local: "48", device: tablet), by: tablet))
-        // its own number 47 is another entity
+        // the tablet's own number 47 is another entity
         let foreign = LocalID(entityType: "task", number: 47).clientID(on: tablet)
         ids[foreign] = [ServerID(8)]
         ids[LocalID(entityType: "task", number: 47).clientID(on: Self.device)] = [ServerID(5)]

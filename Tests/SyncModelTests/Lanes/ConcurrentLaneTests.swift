@@ -252,7 +252,7 @@ import Testing
             (3...4).map { Self.mutation($0) }
         )
         #expect(first.recovery == nil && first.turn.dispatches.count == 2 && first.lane.lease.step == 2)
-        // its answer was lost
+        // the answer to the step was lost
         let again = try #require(Self.plan(step, first.lane, Self.progress(flights)))
         #expect(again.recovery == .repetition)
         for position in 1...4 as ClosedRange<Int64> {

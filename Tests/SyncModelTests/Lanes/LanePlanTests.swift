@@ -102,7 +102,7 @@ import Testing
         #expect(plan.recovery == .repetition)
         plan.recover(Self.at(2, Sample(attempts: 1)).mutation, isForwarded: true)
         #expect(try Self.settled(plan).outcomes.map(\.mutation.position) == [2])
-        // it was never sent, so it costs no attempt
+        // the mutation was never sent, so the step costs no attempt
         #expect(plan.outcomes[0].outcome.attemptCount == 0 && !plan.outcomes[0].outcome.isOutcomeUnknown)
     }
 

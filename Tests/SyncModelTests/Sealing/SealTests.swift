@@ -72,7 +72,7 @@ import Testing
             var changed = stored
             // A is 000000 in base64 and Q 010000: in the last place the low bits are ignored, and B would equal A
             changed[index] = changed[index] == UInt8(ascii: "A") ? UInt8(ascii: "Q") : UInt8(ascii: "A")
-            // with a change before the key's number it does not look sealed any more
+            // with a change before the key's number, the value does not look sealed any more
             guard index > 16 else { continue }
             #expect(throws: SealError.self) { try seal.open(json: changed, as: place) }
         }

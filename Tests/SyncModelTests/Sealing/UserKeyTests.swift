@@ -70,7 +70,7 @@ import Testing
             with: eve.user.uuidString.lowercased()
         )
         #expect(throws: SealError.damaged("document")) { try seal.open(json: Array(moved.utf8), as: diary) }
-        // it does not open as a value under the organization's key alone either
+        // the value does not open under the organization's key alone either
         let bare = moved.replacing(".\(eve.user.uuidString.lowercased())", with: "")
         #expect(throws: SealError.damaged("document")) { try seal.open(json: Array(bare.utf8), as: diary) }
         // a wrapped key does not open as another user's key

@@ -139,7 +139,7 @@ import Testing
         )
         gate.open()
         try await harness.mutation(create.id, is: .succeeded)
-        try await waitUntil("both are evaluated") {
+        try await waitUntil("both events are evaluated") {
             try await harness.gateway.count("parked_events", of: harness.organization.id) == 0
         }
         let changes = try await harness.phone.pull()
@@ -162,7 +162,7 @@ import Testing
         await harness.gateway.store.ingest.release()
         #expect(try await harness.phone.pull().map(\.version) == [1])
         harness.gateway.clock.advance(seconds: SentRecord.flightSeconds + 1)
-        try await waitUntil("it is applied") { try await harness.phone.pull()[0].version == 2 }
+        try await waitUntil("the event is applied") { try await harness.phone.pull()[0].version == 2 }
     }
 
     /// A request about entity 1 is in flight until the gate opens.
@@ -189,7 +189,7 @@ import Testing
         let gate = Gate()
         let harness = try await flying(gate)
         let other = try await Gateway(replicaOf: harness.gateway)
-        // only the order of arrival determines which is newer
+        // only the order of arrival determines which patch is newer
         let patches = (0..<300).map { number in
             let document = #"{"last":\#(number),"n\#(number)":\#(number)}"#
             return EventSource.event("p\(299 - number)", "patch", of: "contact", "1", document)
