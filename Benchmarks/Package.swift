@@ -7,7 +7,7 @@ let package = Package(
     name: "benchmarks",
     platforms: [.macOS(.v15)],
     dependencies: [
-        // For the phone's library, as in an app: without the traits that include the gateway.
+        // The phone's library, without the traits that include the gateway, as in an app.
         .package(name: "sluice", path: ".."),
         .package(url: "https://github.com/apple/swift-crypto.git", from: "4.5.0"),
         .package(url: "https://github.com/apple/swift-http-types.git", from: "1.8.0"),
@@ -59,7 +59,7 @@ let package = Package(
     swiftLanguageModes: [.v6]
 )
 
-// As the gateway's.
+// These are the settings of the gateway's targets.
 for target in package.targets where target.type == .executable {
     target.swiftSettings = [
         .enableUpcomingFeature("ExistentialAny"),

@@ -1,6 +1,7 @@
-// Counts the heap allocations of a process that loads it by LD_PRELOAD, in the first eight bytes of the file that
-// COUNT_ALLOCATIONS_IN names. Each call of malloc, calloc, realloc and memalign, aligned_alloc or posix_memalign counts
-// as one. It calls glibc by glibc's internal function names, so it needs no symbol look-up.
+// A library that counts the heap allocations of a process that loads it by LD_PRELOAD. The count is in the first eight
+// bytes of the file that COUNT_ALLOCATIONS_IN names. Each call of malloc, calloc, realloc, memalign, aligned_alloc or
+// posix_memalign counts as one. The library calls glibc by glibc's internal function names, so it needs no symbol
+// look-up.
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>

@@ -3,24 +3,24 @@
 -- from the push are copied from a row that the gateway wrote, so a new column needs no change here.
 CREATE SCHEMA floor;
 
--- The lanes that exist, in random order, and in two halves by partition, as two committers would share them.
+-- The existing lanes, in random order and in two halves by partition, as two committers would share them.
 CREATE TABLE floor.lanes AS
 SELECT d.half, row_number() OVER (PARTITION BY d.half ORDER BY random()) AS number,
     d.organization_id, d.user_id, d.device_id
 FROM (SELECT *, substring(tableoid::regclass::text FROM '\d+$')::int % 2 AS half FROM devices) d;
 ALTER TABLE floor.lanes ADD PRIMARY KEY (half, number);
 
--- The ids of the mutation at a position of its lane, equal in every lane. They are generated in advance, because
--- clients generate them, and each would cost PostgreSQL a microsecond. `tail` follows the time in a server id, a UUID
--- of version 7.
+-- The ids of the mutation at each position, which are the same in every lane. They are generated in advance, because
+-- clients generate them, and each would cost PostgreSQL a microsecond. `tail` is the part after the time in a server
+-- id, which is a UUID of version 7.
 CREATE TABLE floor.ids AS
 SELECT position, gen_random_uuid() AS id, gen_random_uuid() AS key, gen_random_uuid() AS client_id,
     '-7' || substr(gen_random_uuid()::text, 16, 9) AS tail
 FROM generate_series(1::bigint, 50000) position;
 ALTER TABLE floor.ids ADD PRIMARY KEY (position);
 
--- An INSERT of the rows of `input`: the columns in `given` from there, the others from an existing row of the table.
--- Documents are passed as text, as from a client, so PostgreSQL parses each.
+-- An INSERT of the rows of `input`. The columns in `given` are taken from `input`, the others from an existing row of
+-- the table. Documents are passed as text, as from a client, so PostgreSQL parses each of them.
 CREATE FUNCTION floor.insertion(target regclass, given jsonb) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     model json;

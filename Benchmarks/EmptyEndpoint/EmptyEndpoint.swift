@@ -6,7 +6,7 @@ import NIOCore
 import NIOPosix
 import ServiceLifecycle
 
-/// The cost of the server library alone: reads each body to its end, and always sends the same answer.
+/// Shows the cost of the server library alone. It reads each body to its end, and always sends the same answer.
 @main
 enum EmptyEndpoint {
     private static let usage = """

@@ -31,11 +31,11 @@ enum HTTPClientBaseline {
         let counts = Mutex(Counts())
     }
 
-    /// Prints the line; false after a failure.
+    /// Measures and prints the line of results; returns false after a failure.
     private static func run(_ options: Options) async throws -> Bool {
         let request = try request(options)
         let tally = Tally()
-        // As in the gateway: a client for each event loop, so that no request changes threads.
+        // as in the gateway, each event loop has a client, so that no request changes threads
         let clients = clients(options)
         var elapsed = Duration.zero
         var cpu: Duration = .zero

@@ -1,6 +1,6 @@
 import Glibc
 
-/// The received part of an answer. The memory is reused for the next one.
+/// The received part of an answer. The memory is reused for the next answer.
 struct AnswerBuffer {
     private struct Head {
         var status: Int
@@ -19,9 +19,9 @@ struct AnswerBuffer {
         bytes = .allocate(capacity: capacity)
     }
 
-    /// Valid once ``receive(from:)`` has returned `complete`.
+    /// The status, valid once ``receive(from:)`` has returned `complete`.
     var status: Int { head?.status ?? 0 }
-    /// Valid until the buffer is cleared.
+    /// The body, valid until the buffer is cleared.
     var body: UnsafeBufferPointer<UInt8> {
         guard let head else { return UnsafeBufferPointer(start: nil, count: 0) }
         return UnsafeBufferPointer(start: bytes + head.body, count: head.total - head.body)

@@ -1,7 +1,9 @@
-/// Counts a text in bytes (Boyer, Moore, Horspool): reads one byte in as many as the text is long.
+/// Counts the occurrences of a text in bytes (Boyer, Moore, Horspool).
+///
+/// Mostly it reads only one byte in as many as the text is long.
 struct ByteFinder {
     private let text: UnsafeBufferPointer<UInt8>
-    /// The distance to skip when a byte is below the text's last one.
+    /// The distance to skip for each value of the byte that is compared with the text's last byte.
     private let shifts: UnsafePointer<Int>
 
     /// Lives as long as the process does.

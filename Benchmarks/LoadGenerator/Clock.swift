@@ -25,7 +25,7 @@ enum Clock {
         return UInt64(seconds) * 1_000_000_000 + UInt64(microseconds) * 1000
     }
 
-    /// The time of now in RFC 3339, with milliseconds.
+    /// The present time in RFC 3339, in whole seconds; the milliseconds are written as 000.
     static var timestamp: String {
         var seconds = time(nil)
         var parts = tm()

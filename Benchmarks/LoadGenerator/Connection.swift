@@ -4,7 +4,7 @@ import Glibc
 final class Connection {
     /// The devices for which only this connection pushes.
     let devices: [Int]
-    /// Pushes that can be replayed.
+    /// Pushes that can be sent again.
     var pushed: [Push] = []
 
     private(set) var socket: Int32 = -1

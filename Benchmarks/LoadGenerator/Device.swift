@@ -18,17 +18,17 @@ struct UUIDBits {
 /// An installation of a user, with the head of its pushes. At most one of its pushes is in flight at any time.
 struct Device {
     let id: UUIDBits
-    /// The head of its requests, up to and with the empty line.
+    /// The head of the device's requests, up to and including the empty line.
     let head: UnsafeBufferPointer<UInt8>
     /// The sequence number of the next mutation.
     var nextNumber: UInt64
-    /// The push that created its contacts, when there are any.
+    /// The push that created the device's contacts; nil before that.
     var contacts: Push?
 
     /// - Parameter firstNumber: above every number of an earlier run, so that a device can continue.
     init(_ user: User, copy: Int, request: RequestHead, firstNumber: UInt64) {
         var id = user.id
-        // A user with several devices: the second and later ones differ in the digits left of the user's number.
+        // if a user has several devices, the ids of the later ones differ in the digits left of the user's number
         id.low ^= UInt64(copy) << 40
         self.id = id
         nextNumber = firstNumber

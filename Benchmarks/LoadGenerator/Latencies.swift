@@ -2,7 +2,7 @@
 struct Latencies {
     private static let subBits = 7
     private static let subBuckets = 1 << subBits
-    /// Up to 2^36 microseconds, which is nineteen hours.
+    /// The groups of buckets, for values up to 2^36 microseconds, which is nineteen hours.
     private static let groups = 36 - subBits + 1
 
     private var counts = [Int](repeating: 0, count: groups * subBuckets + subBuckets)

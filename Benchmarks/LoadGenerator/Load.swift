@@ -1,9 +1,9 @@
 import Glibc
 
-/// Keeps every connection busy, one push after another.
+/// Keeps every connection busy with one push after another.
 struct Load {
     private enum Phase {
-        /// Sends the pushes to replay, or creates the contacts to reference.
+        /// Sends the pushes that are sent again later, or creates the contacts to which pushes refer.
         case filling
         case warmingUp(until: UInt64)
         case measuring(since: UInt64, until: UInt64)
@@ -267,7 +267,7 @@ struct Load {
         if status == options.status || status == 202, !isRight { results.wrong += 1 }
     }
 
-    /// Whether a push was accepted and all its mutations are settled by an upstream only.
+    /// Whether a push was accepted, and each of its mutations has succeeded or waits for the upstream's outcome.
     private func isForwarded(_ status: Int, _ body: UnsafeBufferPointer<UInt8>) -> Bool {
         guard options.mode == .forwarded, status == 200 || status == 202 else { return false }
         let open = pending.count(in: body) + inFlight.count(in: body)

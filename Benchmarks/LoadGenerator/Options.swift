@@ -100,7 +100,7 @@ struct Options {
         guard secret != nil || tokensFile != nil else { throw Failure("--jwt-secret or --tokens-file is needed") }
         // The user's number has three digits in the ids.
         guard users < 1000 else { throw Failure("--users is at most 999") }
-        // A replay fills its pool during the time in which contacts would be created.
+        // mode `replay` fills its pool during the time in which contacts would be created
         if contacts != nil, mode == .replay { throw Failure("--contacts does not go with --mode replay") }
         if rate != nil, contacts != nil || mode != .new || pushes != nil {
             throw Failure("--rate is for new pushes without --contacts and --pushes")

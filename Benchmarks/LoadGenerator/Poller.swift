@@ -13,7 +13,7 @@ struct Poller {
         events = .allocate(capacity: 256)
     }
 
-    /// From now on reports when the socket is readable, and, if requested, when it is writable.
+    /// Starts to report when a socket is readable, and, if requested, when it is writable.
     func watch(_ socket: Int32, as token: Int, writing: Bool, isNew: Bool) {
         var event = epoll_event()
         event.events = EPOLLIN.rawValue | (writing ? EPOLLOUT.rawValue : 0)

@@ -1,19 +1,19 @@
-/// The input of a push; enough to generate the same bytes again.
+/// The input of a push, from which the same bytes can be generated again.
 struct Push {
     /// The device, as an index into the devices.
     var device: Int
-    /// The seed of its UUIDs.
+    /// The seed of the push's UUIDs.
     var seed: UInt64
-    /// The sequence number of its first mutation.
+    /// The sequence number of the first mutation.
     var firstNumber: UInt64
-    /// Whether it creates the device's contacts.
+    /// Whether the push creates the device's contacts.
     var makesContacts = false
 }
 
-/// The body of a push: bytes in which UUIDs and numbers are overwritten in place, so a push costs no allocation and
-/// no JSON writer.
+/// The body of a push, in which UUIDs and numbers are overwritten in place. So a push needs no allocation and no
+/// JSON writer.
 struct PushTemplate {
-    /// A number of sixteen digits: microseconds since 1970 have as many until the year 2286.
+    /// The number of digits. Microseconds since 1970 have sixteen digits until the year 2286.
     private static let numberWidth = 16
     private static let emptyUUID = "00000000-0000-4000-8000-000000000000"
     private static let emptyNumber = String(repeating: "0", count: numberWidth)
@@ -24,11 +24,11 @@ struct PushTemplate {
     private let writer = TextWriter()
     private let deviceOffset: Int?
     private let firstOffset: Int
-    /// From one mutation to the next.
+    /// The distance in bytes from one mutation to the next.
     private let stride: Int
-    /// The offsets of a mutation's random UUIDs; if its local id is a UUID, that is the first of them.
+    /// The offsets of a mutation's random UUIDs. If the local id is a UUID, it is the first of them.
     private let uuidOffsets: [Int]
-    /// The offset of a mutation's sequence number, and with device ids of its local id, which is equal.
+    /// The offset of a mutation's sequence number and, with device ids, that of the local id, which is the same number.
     private let numberOffsets: [Int]
     private let contacts: Contacts?
 
@@ -38,7 +38,7 @@ struct PushTemplate {
         /// The offset of the digits of `contact_id`.
         let offset: Int
         let typeOffset: Int
-        /// Types with their closing quotation mark, both as long as the longer one.
+        /// The types with their closing quotation marks, padded to the same length.
         let ownType: [UInt8]
         let contactType: [UInt8]
     }
@@ -50,7 +50,7 @@ struct PushTemplate {
         let contactIsNumber = hasNumbers && options.contacts != nil
         let typeWidth = max(options.type.utf8.count, options.contacts?.utf8.count ?? 0) + 1
         let ownType = padded(options.type, to: typeWidth)
-        // A number is shorter than a UUID in quotation marks: payloads are of one size.
+        // a number is shorter than a UUID in quotation marks, so the text makes all payloads equally long
         let notes = String(repeating: "lorem ipsum ", count: 7) + (contactIsNumber ? "and as much text again" : "")
 
         var mutation = Marked()
@@ -145,7 +145,7 @@ struct PushTemplate {
     private func write(contact index: Int, of made: Push, _ ids: Options.IDs, at target: UnsafeMutablePointer<UInt8>) {
         switch ids {
         case .mapped:
-            // in the generated order: two numbers for each UUID, of which the local id is the mutation's first
+            // each UUID took two numbers, and the local id is the first UUID of its mutation
             var random = Random(seed: made.seed, after: index * uuidOffsets.count * 2)
             writer.writeUUID(random.next(), random.next(), at: target)
         case .device:

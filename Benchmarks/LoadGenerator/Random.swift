@@ -1,4 +1,4 @@
-/// SplitMix64: fast, and accepts any seed, so that a push can be generated again from one number.
+/// SplitMix64, which is fast and accepts any seed. So a push can be generated again from one number.
 struct Random: RandomNumberGenerator {
     private static let step: UInt64 = 0x9E37_79B9_7F4A_7C15
 

@@ -4,7 +4,7 @@ struct Results {
     let success: Int
     var pushes = 0
     var latencies = Latencies()
-    /// By HTTP status.
+    /// The number of answers with each HTTP status.
     var statuses: [Int: Int] = [:]
     /// Pushes whose connection broke before the answer.
     var broken = 0
@@ -12,11 +12,11 @@ struct Results {
     var right = 0
     /// With a fixed rate: pushes that were due while no connection was free.
     var missed = 0
-    /// Answered 200, but not as expected.
+    /// Pushes that were answered with an expected status, but with other content than expected.
     var wrong = 0
-    /// Mutations that were answered as replayed.
+    /// Mutations whose answer has `replayed: true`.
     var replayed = 0
-    /// How long, in seconds.
+    /// The duration of the measurement, in seconds.
     var seconds = 0.0
     /// The load generator's own CPU in that time, in seconds.
     var cpu = 0.0

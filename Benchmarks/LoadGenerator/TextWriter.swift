@@ -25,7 +25,7 @@ struct TextWriter {
         write(low, from: 40, count: 6, at: bytes + 24)
     }
 
-    /// Writes `count` bytes of a number, the first of them `shift` bits from the right.
+    /// Writes `count` bytes of a number. The first byte is the one that is `shift` bits from the right.
     @inline(__always)
     private func write(_ number: UInt64, from shift: UInt64, count: Int, at target: UnsafeMutableRawPointer) {
         for index in 0..<count {

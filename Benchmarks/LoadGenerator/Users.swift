@@ -6,10 +6,10 @@ struct User {
     let id: UUIDBits
     let token: String
 
-    /// Users whose ids count up, as `Benchmarks/ceiling.pgb` generates them: organizations from 1, and in each the
-    /// users from 1. The organizations take turns.
+    /// Users whose ids count up, as `Benchmarks/ceiling.pgb` generates them. Organizations count from 1, and the users
+    /// of each organization count from 1. The organizations take turns.
     static func numbered(organizations: Int, users: Int, secret: String) -> [User] {
-        // Runs on the same day send the same tokens, as clients do until theirs expire.
+        // runs on the same day send the same tokens, as clients do until their tokens expire
         let day = 86_400
         let signer = TokenSigner(secret: secret, expires: (time(nil) / day + 2) * day)
         var all: [User] = []

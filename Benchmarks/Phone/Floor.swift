@@ -2,7 +2,7 @@ import Foundation
 import GRDB
 import SluiceClient
 
-/// The least that an enqueue can cost: the rows that it writes, with values that are known before.
+/// The lower bound of the cost of an enqueue: its rows are written with values that are known in advance.
 struct Floor: Sendable {
     static let tables = ["sluice_mutations", "sluice_id_mappings"]
 

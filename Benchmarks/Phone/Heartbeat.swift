@@ -5,7 +5,7 @@ import Synchronization
 final class Heartbeat: Sendable {
     struct Beats {
         let seconds: Double
-        /// In milliseconds.
+        /// The delays in milliseconds.
         let waits: [Double]
 
         func percentile(_ share: Double) -> Double {

@@ -2,8 +2,10 @@ import Foundation
 import GRDB
 import SluiceClient
 
-/// The delay of the main thread while the phone synchronizes: it opens one screen after another, each with an
-/// observation whose first value it awaits, and reads the status.
+/// The delay of the main thread while the phone synchronizes.
+///
+/// The main thread opens one screen after another. Each screen starts an observation, awaits its first value, and
+/// reads the status.
 struct MainThread {
     private static let writes = 1_000
     private let phone: Phone
@@ -11,7 +13,7 @@ struct MainThread {
     init(_ options: Options) throws { phone = try Phone(options.gateway, token: options.token) }
 
     func figures() async throws -> Figures {
-        // while it watches, existing entities are pulled, and the writes are pushed
+        // while the main thread is measured, existing entities are pulled, and these writes are pushed
         try await phone.database.write { [sluice = phone.sluice] db in
             for _ in 0..<Self.writes {
                 let note = Note()
@@ -41,7 +43,7 @@ struct MainThread {
         return (beats, try await screens.value)
     }
 
-    /// Opens a screen every 50 ms until it is cancelled; returns their number.
+    /// Opens a screen every 50 ms until the task is cancelled; returns the number of screens.
     @MainActor private static func openScreens(_ phone: Phone) async throws -> Int {
         var screens = 0
         while !Task.isCancelled {

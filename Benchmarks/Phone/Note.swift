@@ -2,7 +2,7 @@ import Foundation
 import GRDB
 import SluiceClient
 
-/// A user's note: some 150 bytes.
+/// A user's note of some 150 bytes.
 struct Note: Codable, FetchableRecord, PersistableRecord, Syncable, Sendable {
     var id = UUID.timeOrdered()
     var title: String
@@ -18,7 +18,7 @@ struct Note: Codable, FetchableRecord, PersistableRecord, Syncable, Sendable {
     )
 
     init() {
-        // unique, so that all phones have the notes in one order
+        // unique, so that the notes have the same order on all phones
         title = "Note \(id)"
         text = "Visited the customer, who asked for another offer until the end of the month."
         amount = "129.90"

@@ -1,8 +1,8 @@
 import GRDB
 import SluiceClient
 
-/// A pull of 1,000 changes to rows with one waiting edit each, compared with a pull of the same changes by a phone
-/// without edits, in turns.
+/// A pull of 1,000 changes to rows that each have a waiting edit, compared with a pull of the same changes by a phone
+/// without edits. The two phones pull in turns.
 struct PullUnderEdits {
     private static let rows = 1_000
     private let options: Options
@@ -21,7 +21,7 @@ struct PullUnderEdits {
         for phone in [colleague, edited, plain] { try await phone.synchronize() }
         try await edited.edit(try await edited.notes(Self.rows)) { $0.title += "!" }
         try await edited.database.write { db in
-            // they wait for a decision, so that nothing is pushed before the pull
+            // the edits wait for a decision, so that they are not pushed before the pull
             try db.execute(sql: "UPDATE sluice_mutations SET status = 'failed' WHERE status = 'queued'")
         }
         var (under, without): ([Double], [Double]) = ([], [])
@@ -29,7 +29,7 @@ struct PullUnderEdits {
             let notes = try await colleague.notes(Self.rows)
             try await colleague.edit(notes) { $0.text = "Round \(round) of what a colleague has written over time." }
             try await colleague.synchronize()
-            // the first pull warms up the gateway for the other
+            // the first pull warms up the gateway for the second one
             if round % 2 == 0 { under.append(try await pull(edited, round)) }
             without.append(try await pull(plain, round))
             if round % 2 == 1 { under.append(try await pull(edited, round)) }
@@ -43,7 +43,7 @@ struct PullUnderEdits {
         return figures
     }
 
-    /// Milliseconds; all changes of the other user must be visible, below this phone's edits.
+    /// Returns the milliseconds of a pull, after which the other user's changes and this phone's edits must be visible.
     private func pull(_ phone: Phone, _ round: Int) async throws -> Double {
         let seconds = try await Clock.seconds { try await phone.synchronize() }
         let (shown, kept) = try await phone.database.read { db in

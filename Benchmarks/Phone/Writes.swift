@@ -2,12 +2,14 @@ import Foundation
 import GRDB
 import SluiceClient
 
-/// The cost of enqueueing a write, compared with the same insert into a table that is not synchronized, and with an insert
-/// of the rows that an enqueue writes, in turns; and the time to drain all of them.
+/// The cost of enqueueing a write, and the time to drain a full outbox.
+///
+/// The cost is compared, in turns, with that of the same insert into a table that is not synchronized, and with that
+/// of inserting the rows that an enqueue writes.
 struct Writes {
-    /// Drained at the end.
+    /// The number of writes that are drained at the end.
     private static let writes = 10_000
-    /// Records that a round inserts in transactions of each size: the last is one big transaction.
+    /// The records that a round inserts with each size of transactions. The last size is one transaction for all.
     private static let (records, sizes) = (100, [1, 10, 100])
     private let options: Options
     private let phone: Phone
@@ -19,7 +21,7 @@ struct Writes {
 
     func figures() async throws -> Figures {
         var figures = Figures()
-        // excludes one-time compiling and opening
+        // the first round, which compiles statements and opens the database, is not measured
         _ = try await round(size: 1)
         var rounds: [Int: [(plain: Double, both: Double, floor: Double)]] = [:]
         for _ in 0..<options.rounds {
@@ -40,7 +42,8 @@ struct Writes {
         return figures
     }
 
-    /// Microseconds per record: inserted only, inserted and enqueued, and inserted with the rows of an enqueue.
+    /// Returns the microseconds per record that is only inserted, inserted and enqueued, or inserted with the rows of
+    /// an enqueue.
     private func round(size: Int) async throws -> (plain: Double, both: Double, floor: Double) {
         let plain = try await insert(size) { db, note in try PlainNote(note).insert(db) }
         let both = try await insert(size) { [sluice = phone.sluice] db, note in

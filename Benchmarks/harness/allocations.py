@@ -53,7 +53,8 @@ class Counter:
 
 
 def measure(figure: str, load: Load, gateway: Gateway, runner: Runner, counter: Counter) -> Allocations:
-    """Counts in the second of two runs: the first fills caches. Idle moments allocate too little to be seen."""
+    """Counts allocations in the second of two runs, because the first run fills caches. Idle moments allocate so little
+    that they do not matter."""
     runner.push(figure, gateway, DATABASE, load)
     counted, pushed = counter.count, _pushes(gateway)
     run = runner.push(figure, gateway, DATABASE, load)

@@ -1,4 +1,4 @@
-"""Child processes, all of which end with this one."""
+"""Child processes, all of which end with this process."""
 
 import contextlib
 import ctypes
@@ -18,8 +18,8 @@ _children: list[tuple[subprocess.Popen, int]] = []
 
 
 def start(command: list[str], *, stop_with: int = signal.SIGTERM, **options) -> subprocess.Popen:
-    """Starts a command in a separate session, so that Ctrl-C reaches only this process, which then stops the
-    others in order. If this process is killed, the kernel sends them the signal."""
+    """Starts a command in a separate session, so that Ctrl-C reaches only this process, which then stops its children
+    in order. If this process is killed, the kernel sends its children the signal."""
 
     def die_with_parent() -> None:
         _libc.prctl(_PR_SET_PDEATHSIG, int(stop_with))

@@ -13,7 +13,8 @@ from . import children
 from .children import Failure
 from .servers import Server
 
-# The same server for the gateway and for the programs that it is compared with. Commits are flushed, as in production.
+# The server is the same for the gateway and for the programs with which it is compared. Commits are flushed, as in
+# production.
 # Vacuum runs only between rounds, so that it affects no run by chance.
 SETTINGS = {
     "listen_addresses": "",
@@ -60,7 +61,7 @@ class Cluster(Server):
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def restart(self) -> None:
-        """As after a crash: clients are disconnected, and the server recovers."""
+        """Restarts the server as after a crash: clients are disconnected, and the server recovers."""
         self.stop()
         self.start()
         self.wait_until_ready()
@@ -87,11 +88,11 @@ class Cluster(Server):
             self.query(database, "vacuum (analyze)")
 
     def wal_position(self) -> int:
-        """Bytes of write-ahead log so far."""
+        """The bytes of write-ahead log so far."""
         return int(self.query("postgres", "select pg_current_wal_insert_lsn() - '0/0'"))
 
     def last_checkpoint(self) -> str:
-        """Changes when a checkpoint has ended."""
+        """The position of the last checkpoint, which changes whenever a checkpoint has ended."""
         return self.query("postgres", "select checkpoint_lsn from pg_control_checkpoint()")
 
     def client(self, program: str, database: str, *arguments: str) -> list[str]:

@@ -7,7 +7,7 @@ _TICK = os.sysconf("SC_CLK_TCK")
 
 
 def _stat(pid: int) -> list[str]:
-    # The second field, the name, is in parentheses and may contain anything; field 3 comes first here.
+    # The second field, the name, is in parentheses and may contain anything, so the result begins with field 3.
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
 
 
@@ -31,7 +31,7 @@ def children(parent: int) -> list[int]:
 
 def of_server(postmaster: int) -> float:
     """CPU seconds of a Postgres: its main process, all children, and those that have ended."""
-    # A child that ends during this would be counted in neither place, or in both.
+    # A child that ends during the loop would be counted neither as running nor as ended, or as both.
     while True:
         before = children(postmaster)
         try:

@@ -80,7 +80,7 @@ class Phone:
 
 
 class DeepLanes:
-    """Lanes of one gateway: one whose upstream is unavailable, one behind a conflict, one that only stores
+    """Lanes of one gateway: one with an unavailable upstream, one halted by a conflict, and one that only stores
     mutations."""
 
     def __init__(self, gateway: Gateway, cluster: Cluster, *, count: int, samples: int) -> None:
@@ -88,7 +88,7 @@ class DeepLanes:
         self._connection = http.client.HTTPConnection("127.0.0.1", gateway.port, timeout=60)
 
     def set_up(self) -> None:
-        """No table is analyzed: plans are made as in a new database that fills."""
+        """Fills the lanes. No table is analyzed, so plans are made as in a new database that fills."""
         self._gateway.create_organizations(2)
         dead = {"base_url": "http://127.0.0.1:1"}
         self._gateway.administer(
@@ -133,11 +133,11 @@ class DeepLanes:
             times["deep"].append(took)
             if name != "kept" and any(one["status"] != "blocked" for one in answer["results"]):
                 raise Failure(f"deep-lane {name}: something is not blocked")
-            # a separate lane each time, because a push leaves it filled; user, device and lane exist before
+            # each push gets its own empty lane, because it fills the lane; user, device and lane exist before
             phone = Phone(self._gateway, where)
             phone.push(self._connection, [{**phone.create(), "entity_type": _KEPT_HERE}])
             times["empty"].append(phone.push(self._connection, empty_entries(phone))[0])
-        # the first ones opened connections and prepared statements
+        # the first pushes opened connections and prepared statements
         medians = {side: median(values[3:]) for side, values in times.items()}
         return Deep(name, self._count, medians["deep"], medians["empty"], self._samples)
 

@@ -44,7 +44,7 @@ def listen(gateway: Gateway, cluster: Cluster, *, listeners: int = LISTENERS, se
     started = time.monotonic()
     sockets = [_listener(gateway, number) for number in range(listeners)]
     opened = time.monotonic() - started
-    # after the cost of connecting
+    # the cost of connecting is not measured
     time.sleep(5)
     for one in sockets:
         _drain(one)
@@ -74,7 +74,7 @@ def pull(gateway: Gateway, cluster: Cluster, *, entities: int = ENTITIES) -> Del
     connection = http.client.HTTPConnection("127.0.0.1", gateway.port, timeout=60)
     headers = {"Authorization": f"Bearer {token(gateway.secret, organization(FEED), str(uuid.UUID(int=7)))}"}
     times, seen, cursor = [], 0, ""
-    # by its marks, because parsing a thousand documents takes longer than pulling them
+    # pages are checked by these texts, because parsing a thousand documents takes longer than pulling them
     mark, end = b'"entity_type":', re.compile(rb'"next":"([^"]+)","up_to_date":(true|false)}$')
     while True:
         started = time.perf_counter()

@@ -34,7 +34,7 @@ MAPPED_RELATED_PUSH = Load(mutations=50, connections=32, contacts="contact", use
 DATABASE = "device_ids"
 FOLDERS, PROJECTS, TASKS = 2_000, 500, 50_000
 PAGE = 500
-# Devices that have pulled everything before. A round uses one that the gateway has not served since it started.
+# Devices that have pulled everything before. A round uses a device that the gateway has not served since its start.
 DEVICES = 20
 PULLED_TYPES = {
     "folder": {"id_space": "device"},
@@ -102,7 +102,7 @@ class DevicePulls:
         before = (FOLDERS + PROJECTS) // PAGE
         pages = before + self._tasks // PAGE
         for page in range(pages):
-            # the order rotates, too
+            # the order of the ways rotates, too
             turn = page % len(names)
             for name in names[turn:] + names[:turn]:
                 sides[name].page(is_last=page + 1 == pages)

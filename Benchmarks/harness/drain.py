@@ -1,4 +1,4 @@
-"""How long one user's outbox takes through a slow upstream, in each order of replay, with and without batches."""
+"""The time to replay one user's outbox to a slow upstream, in each order, with and without batches."""
 
 import http.client
 import http.server
@@ -32,7 +32,8 @@ MODES: dict[str, tuple[dict, dict]] = {
 
 @dataclass
 class Drain:
-    """The seconds from the first answer of the upstream to the last outcome; None if a failing route held the rest."""
+    """The seconds from the first answer of the upstream to the last outcome; None if a failing route held the other
+    mutations."""
 
     mode: str
     edits: int
@@ -126,7 +127,7 @@ class Drains:
         upstream = self._upstream
         upstream.released.clear()
         upstream.delay_ms, upstream.fails, upstream.requests = delay_ms, fails, 0
-        # what stays pending behind a failing route is in the way of no later run
+        # runs with a failing route have other organizations, so that their pending mutations do not delay later runs
         phone = Phone(self._gateway, organization(1 + list(MODES).index(mode) + (len(MODES) if fails else 0)))
         for start in range(0, edits, _PUSH):
             entries = [
@@ -136,7 +137,7 @@ class Drains:
         expected = self._completed() + edits - (edits // ROUTES if fails else 0)
         started = time.monotonic()
         upstream.released.set()
-        # twice the time of one request after another; a lane that waits for a failing route does not end
+        # twice the time that single requests in sequence would take; a lane that waits for a failing route does not end
         patience = 10 if fails and mode == "lane" else 60 + 2 * edits * delay_ms / 1_000
         while self._completed() < expected:
             self._gateway.check()

@@ -35,28 +35,28 @@ ALLOCATING = ["push-1", "push-50"]
 MEMORY = Load(mutations=50, connections=1000)
 # The loads that --against can compare.
 LOADS = PUSHES | REPLAYS
-# Without --only.
+# The figures that are measured without --only.
 USUAL = [*PUSHES, *REPLAYS, "memory", "allocations", "forward", "quiet", "listeners", "feed", "retention",
          "device-push-50", "device-pull", "deep-lane", "noisy-neighbour", "floor", "phone"]
 ALL = [*USUAL, "growth", "drain", "overload"]
-# Those of which --against compares two binaries.
+# The figures for which --against compares two binaries.
 COMPARED = [*LOADS, "forward"]
 
-# At least this factor of the ceiling with as many mutations in a call.
+# The rate of pushes is at least this factor of the ceiling with as many mutations in a call.
 PUSH_BARS = {"push-1": 2.5, "push-50": 0.8}
-# At least this factor of the rate of new pushes of the same size.
+# The rate of repeated pushes is at least this factor of the rate of new pushes of the same size.
 REPLAY_BAR = 2.0
 # The gateway's CPU, as a share of Postgres's for the same pushes.
 CPU_BAR = 0.25
-# Forwarded mutations: at least this factor of the bare client's requests, or this many a second.
+# The rate of forwarded mutations is at least this factor of the bare client's requests, or this many a second.
 FORWARD_BAR, FORWARD_RATE_BAR = 0.5, 10_000
 # A quiet organization's p99 latency while another one is busy or has an unavailable upstream, divided by that of an
 # idle gateway.
 QUIET_BAR = 2.0
-# In 10^6 bytes.
+# The highest memory of the gateway, in 10^6 bytes.
 MEMORY_BAR = 150.0
-# Heap allocations of the gateway per mutation: 5 % above those of 2026-11-26. Those of a push of one depend on the
-# number of pushes in a group, by some 5 %.
+# Heap allocations of the gateway per mutation, 5 % above those of 2026-11-26. The allocations of a push of one mutation
+# vary by some 5 % with the number of pushes in a group.
 ALLOCATION_BARS = {"push-1": 178.0, "push-50": 31.5}
 # Milliseconds until the last of an organization's listeners is notified of a push.
 HINT_BAR = 1000.0
@@ -66,18 +66,18 @@ FEED_BAR = 0.8
 RETENTION_BAR = 1.5
 # p99 of an organization's pushes while another causes its worst load, divided by that without.
 NEIGHBOUR_BAR = 2.0
-# The cost of a push with device ids, and of a page in a device's own ids, divided by one without.
+# The cost of a push with device ids, and of a page in a device's own ids, divided by that without them.
 DEVICE_BAR = 1.5
-# The cost of a push into a lane with thousands of open mutations, divided by one into an empty lane.
+# The cost of a push into a lane with thousands of open mutations, divided by that of a push into an empty lane.
 DEEP_BAR = 2.0
 # Microseconds that enqueueing adds to an insert, in a separate transaction.
 ENQUEUE_BAR = 150.0
 # Entities per second of a phone's first pull of everything.
 FIRST_PULL_RATE = 10_000.0
-# Its memory during that pull, in 10^6 bytes.
+# The phone's memory during that pull, in 10^6 bytes.
 FIRST_PULL_BAR = 60.0
-# The longest delay of a phone's main thread while it synchronizes, in milliseconds: a fourth of the network's round
-# trip. Waiting for an answer would take a whole round trip.
+# The longest delay of a phone's main thread while the phone synchronizes, in milliseconds. It is a fourth of the
+# network's round trip; to wait for an answer would take a whole round trip.
 MAIN_BAR = DELAY * 1000 / 2
 # Pushes and pulls of a database that has grown, divided by those of a fresh one.
 GROWTH_BAR = 0.9
@@ -97,7 +97,7 @@ class Figure:
 
 
 def push_of(replay: str) -> str:
-    """The new pushes with which a replay, or a push of device ids, is compared."""
+    """The new pushes with which a repeated push, or a push of device ids, is compared."""
     return replay.replace("replay", "push").removeprefix("device-")
 
 
@@ -145,7 +145,7 @@ def _replay(name: str, rounds: list[dict[str, Run]]) -> Figure:
 
 
 def _device_push(name: str, pairs: list[tuple[Run, Run]]) -> list[Figure]:
-    """The cost of a push divided by one to a mapped type: in time, and in the CPU of all processes."""
+    """The cost of a push divided by that of a push to a mapped type, in time and in the CPU of all processes."""
     costs = [mapped.mutations_per_second / own.mutations_per_second for own, mapped in pairs]
     work = [_all_cpu(own) / _all_cpu(mapped) for own, mapped in pairs]
     own, mapped = (median(_all_cpu(pair[side]) for pair in pairs) for side in (0, 1))
@@ -169,7 +169,7 @@ def _cpu(name: str, rounds: list[dict[str, Run]]) -> Figure:
 
 
 def _per_cpu(name: str, rounds: list[dict[str, Run]]) -> list[Figure]:
-    """The result of a second of CPU of all processes: equals the ratio of rates if no process waits, and is less
+    """The result of a second of CPU of all processes. It equals the ratio of rates if no process waits, and is less
     affected by other load on the machine."""
     ceiling = f"ceiling-{PUSHES[name].mutations}"
     pairs = [(_all_cpu(runs[name]), _all_cpu(runs[ceiling])) for runs in rounds if name in runs and ceiling in runs]
@@ -198,7 +198,7 @@ def _rate(runs: list[Run]) -> str:
 
 
 def compare_allocations(runs: list[Allocations]) -> list[Figure]:
-    """The heap allocations per mutation; they grow by changes, hardly by a slower machine."""
+    """The heap allocations per mutation. Changes of the code affect them, but a slower machine hardly does."""
     figures = []
     for name in ALLOCATING:
         own = [one for one in runs if one.figure == name]

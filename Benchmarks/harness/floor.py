@@ -47,7 +47,7 @@ class Floor:
         self._cluster, self._runner, self._endpoint = cluster, runner, endpoint
 
     def set_up(self, gateway: Gateway, *, age: float) -> None:
-        """On a separate gateway, with a database of that name."""
+        """Fills the database of a separate gateway, stores this gateway's answers, and runs floor.sql."""
         gateway.create_organizations(self._runner.organizations)
         self._runner.push("age", gateway, DATABASE, PUSHES["push-50"], seconds=max(1, age))
         connection = http.client.HTTPConnection("127.0.0.1", gateway.port, timeout=60)
@@ -64,8 +64,8 @@ class Floor:
         return self._cluster.directory / f"answer-{name}.json"
 
     def rows(self, name: str, like: Run) -> Run:
-        """Postgres, with as many pushes as in a run of the gateway, so that the tables of both stay at the same
-        age, and as many of them per transaction."""
+        """Runs Postgres alone, with as many pushes as in a run of the gateway, so that the tables of both have the same
+        age, and with as many pushes per transaction."""
         size, group = PUSHES[name].mutations, round(like.groups.pushes) if like.groups else 1
         pushes = like.pushes_per_second * (self._runner.seconds + self._runner.warm_up)
         return self._runner.pgbench(
@@ -74,7 +74,7 @@ class Floor:
         )
 
     def http(self, name: str) -> Run:
-        """An empty endpoint in place of the gateway."""
+        """Runs an empty endpoint in place of the gateway."""
         log = self._cluster.directory / "endpoint.log"
         with Endpoint(self._endpoint, self._answer(name), log) as endpoint:
             return self._runner.push(f"floor http {name}", endpoint, "postgres", PUSHES[name])

@@ -77,7 +77,7 @@ class Forwarding:
     # Rates
 
     def client(self) -> Forward:
-        """The HTTP client library alone."""
+        """Measures the HTTP client library alone."""
         meter = Meter(self._cluster, None, self._database, self._nginx.pid)
         command = [str(self._baseline), "--url", f"{self._nginx.url}/api/v1/activities",
                    "--seconds", str(self._runner.seconds)]
@@ -92,7 +92,7 @@ class Forwarding:
         )
 
     def drain(self) -> Forward:
-        """A backlog that became final: mutations pushed while the upstream answered nothing."""
+        """Measures how fast a backlog becomes final that was pushed while the upstream answered nothing."""
         expected = self._completed() + self._pushes * BATCH.mutations
         self._nginx.hold(True)
         errors = self._push(self._pushes, ORGANIZATIONS, USERS)
@@ -103,7 +103,7 @@ class Forwarding:
         return self._forward("forward", time.monotonic() - started, meter, errors)
 
     def live(self) -> Forward:
-        """Pushes and their forwarding at the same time, until all is final."""
+        """Measures pushes and their forwarding at the same time, until all mutations are final."""
         expected = self._completed() + self._pushes * BATCH.mutations
         meter = Meter(self._cluster, self._gateway, self._database, self._nginx.pid)
         started = time.monotonic()
@@ -125,7 +125,7 @@ class Forwarding:
         )
 
     def _push(self, pushes: int, organizations: int, users: int) -> int:
-        """This many pushes of fifty; returns the number of failures."""
+        """Makes this many pushes of fifty mutations; returns the number of failures."""
         said, _ = self._runner.generate(
             "forward", self._gateway, BATCH, PATIENCE, pushes=pushes, organizations=organizations, users=users
         )
@@ -148,7 +148,7 @@ class Forwarding:
         return self._quiet("idle")
 
     def beside_backlog(self) -> Quiet:
-        """While another organization has very many mutations to forward."""
+        """Measures a quiet organization while another one has very many mutations to forward."""
         expected = self._completed() + self._pushes * BATCH.mutations
         self._nginx.hold(True)
         self._push(self._pushes, NOISY, USERS)
@@ -158,14 +158,15 @@ class Forwarding:
         return run
 
     def beside_dead(self) -> Quiet:
-        """While another organization's upstream is unavailable. Runs last, because it stays so."""
+        """Measures a quiet organization while another one's upstream is unavailable. Runs last, because the upstream
+        stays unavailable."""
         dead = {"base_url": "http://127.0.0.1:1"}
         self._gateway.administer([("PUT", f"/organizations/{organization(NOISY)}/upstream", dead)])
         self._push(max(1, self._pushes // 10), NOISY, USERS)
         return self._quiet("dead")
 
     def _quiet(self, figure: str, goes_on=lambda: True) -> Quiet:
-        """Pushes of one mutation in sequence, each answered when it is forwarded."""
+        """Makes pushes of one mutation in sequence, each of which is answered when its mutation is forwarded."""
         connection = http.client.HTTPConnection("127.0.0.1", self._gateway.port, timeout=30)
         latencies: list[float] = []
         for index in range(self._samples):
@@ -180,7 +181,7 @@ class Forwarding:
             if response.status != 200 or b'"status":"succeeded"' not in answer:
                 raise Failure(f"quiet {figure}: a push was answered {response.status}: {answer.decode()[:1000]}")
         connection.close()
-        # The first ones opened connections and prepared statements.
+        # The first pushes opened connections and prepared statements.
         latencies = sorted(latencies[5:])
         if not latencies:
             raise Failure(f"quiet {figure}: the others were done before anything could be measured")

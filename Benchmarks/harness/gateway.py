@@ -80,7 +80,7 @@ class Gateway(Target):
         )
 
     def administer(self, calls: Iterable[tuple[str, str, dict | None]]) -> dict | None:
-        """Makes calls to `/admin`: method, path below it, body. Returns the last response's text."""
+        """Makes calls to `/admin`: a method, a path below it, and a body. Returns the last response's JSON."""
         text = ""
         connection = http.client.HTTPConnection("127.0.0.1", self.operations_port, timeout=120)
         headers = {"Authorization": f"Bearer {self._secrets.operator}", "Content-Type": "application/json"}
@@ -94,7 +94,7 @@ class Gateway(Target):
         return json.loads(text) if text else None
 
     def metrics(self) -> dict[str, float]:
-        """The values of a scrape, by name and labels as in the line."""
+        """The values of a scrape, by the name and the labels as written in the line."""
         connection = http.client.HTTPConnection("127.0.0.1", self.operations_port, timeout=120)
         connection.request("GET", "/metrics")
         lines = connection.getresponse().read().decode().splitlines()

@@ -1,6 +1,6 @@
-"""A database that has grown, compared with one of the same organizations and users without pushes: pushes and
-pulls in short turns on one server. The rows are copies of a real push's rows, under other names, from the
-oldest to the newest, so that each organization's rows are scattered as in production."""
+"""A database that has grown, compared with a database of the same organizations and users without pushes. Pushes and
+pulls run in short turns on one server. The rows are copies of a real push's rows with other ids, from the oldest to
+the newest, so that each organization's rows are scattered as in production."""
 
 import http.client
 import random
@@ -105,7 +105,7 @@ class Growth:
         print(f"  created in {self.facts['seconds_to_grow']:,.0f} s", flush=True)
 
     def _make_users(self, database: str, gateway: Gateway) -> None:
-        """A push of one provides the form of the rows; all others are copies of them."""
+        """Makes one push, and copies its rows: those of users, devices and lanes now, all others later."""
         gateway.create_organizations(1)
         load = Load(mutations=1, connections=1, users=1)
         self._runner.generate("the first push", gateway, load, 60, pushes=1, organizations=1)
@@ -120,7 +120,7 @@ class Growth:
             self._copy(database, table, {"organization_id": "x.organization_id"}, others)
         for table, more in (("users", {}), ("devices", {"device_id": "x.user_id"}), ("lanes", {})):
             self._copy(database, table, _LANE | more, users)
-        # The rows of the push are the models of all others; counters are set to the values after those pushes.
+        # The rows of the push are the models of all others. Counters are set to the values after all copied pushes.
         pushes = -(-self._rows // (ORGANIZATIONS * USERS * BATCH))
         self._cluster.query(database, f"""
             CREATE TABLE like_mutations AS SELECT * FROM mutations;
@@ -188,7 +188,7 @@ class Growth:
         self.facts["pulls"] = rates
 
     def _pull(self, gateway: Gateway, seed: int) -> float:
-        """First pages of organizations, drawn alike on both sides; returns the rate per second."""
+        """Pulls first pages of organizations, which are chosen alike on both sides; returns the rate per second."""
         draw = random.Random(seed)
         connection = http.client.HTTPConnection("127.0.0.1", gateway.port, timeout=60)
         tokens = [token(gateway.secret, organization(number), user_of(number, 1)) for number in range(1, PULLED + 1)]

@@ -13,7 +13,7 @@ from .runs import ORGANIZATIONS, USERS, Load, Run, Runner
 
 DATABASE = "keeping"
 ROWS = 1_000_000
-# Neither a single connection nor the maximum load: retention has to find its gaps.
+# More than a single connection and less than the maximum load, so that retention has to find pauses.
 LOAD = Load(mutations=10, connections=8)
 SETTINGS = {"SLUICE_RETENTION_INTERVAL_SECONDS": "604800"}
 CHUNK = 250_000
@@ -44,7 +44,7 @@ class Keeping:
 
 
 def keep(gateway: Gateway, cluster: Cluster, runner: Runner, *, rows: int, rounds: int, say, show) -> Keeping:
-    """Latency of pushes without retention and while it runs; the duration of retention."""
+    """Measures the latency of pushes without retention and while it runs, and the duration of retention."""
     gateway.create_organizations(ORGANIZATIONS)
     result = Keeping(rows)
     runner.push("first", gateway, DATABASE, LOAD, seconds=runner.seconds)

@@ -1,4 +1,4 @@
-"""Noisy neighbours: one organization causes its worst load, and another one's pushes are timed.
+"""Noisy neighbours: one organization causes its worst load, and the pushes of another organization are timed.
 
 A separate process (`noisy.py`) causes the load, so that it takes resources only from the gateway, the database
 and the machine, not from the measuring process."""
@@ -51,7 +51,7 @@ OTHERS = range(3, 69)
 
 @dataclass
 class Neighbour:
-    """Pushes of the quiet organization, in milliseconds, without (`alone`) and with the noisy one."""
+    """Pushes of the quiet organization, in milliseconds, without (`alone`) and with the noisy organization."""
 
     scenario: str
     kind: str
@@ -94,7 +94,7 @@ class Neighbours:
             )
 
     def run(self, scenario: str) -> list[Neighbour]:
-        """The quiet organization alone, then with the other one, once the worst load has begun."""
+        """Measures the quiet organization alone, and then during the worst load of the noisy organization."""
         for pid in (os.getpid(), self._nginx.pid):
             children.prefer(pid)
         self._measure(2)
@@ -136,7 +136,7 @@ class Neighbours:
         ]
 
     def _measure(self, seconds: float) -> dict[str, tuple[list[float], int]]:
-        """Pushes of one mutation in sequence, of two users at the same time: one of each kind."""
+        """Makes pushes of one mutation in sequence, by two users at the same time, one for each kind."""
         found: dict[str, tuple[list[float], int]] = {}
         threads = [
             threading.Thread(target=lambda kind=kind, user=user: found.update({kind: self._push(kind, user, seconds)}))

@@ -1,6 +1,7 @@
 """One organization's worst load, until it is stopped: `noisy.py SCENARIO PORT UPSTREAM-PORT SECRET ORGANIZATION`.
 
-Prints `begun` once it has begun, and at its end the answers that it received. It is its own upstream."""
+Prints `begun` once the load has begun, and at the end the answers that were received. The process is also the
+organization's upstream."""
 
 import collections
 import contextlib
@@ -144,7 +145,7 @@ def connect(port: int) -> http.client.HTTPConnection:
 def request(
     connection: http.client.HTTPConnection, method: str, path: str, body: bytes | str | None, headers: dict[str, str]
 ) -> int:
-    """Counts and returns the response's status. After an error, counts that, closes the connection and returns 0."""
+    """Counts and returns the response's status. After an error, counts it, closes the connection and returns 0."""
     try:
         connection.request(method, path, body, headers)
         response = connection.getresponse()
@@ -335,7 +336,7 @@ def hanging_upstream(tenant: Tenant) -> None:
 
 
 def outage(tenant: Tenant) -> None:
-    """Its upstream is also that of 66 others, with 16 requests each."""
+    """The upstream is shared with 66 other organizations, with 16 requests each, and answers late."""
     Upstream.answers = "late"
     url = tenant.administer("GET", "/upstream")["base_url"]
     others = [tenant.other(number) for number in range(3, 69)]
@@ -352,7 +353,7 @@ def outage(tenant: Tenant) -> None:
 
 
 def hanging_receivers(tenant: Tenant) -> None:
-    """Failures, about which twenty webhooks receive messages."""
+    """Mutations fail, and twenty webhooks receive messages about the failures."""
     url = tenant.administer("GET", "/upstream")["base_url"]
     for number in range(20):
         tenant.administer("POST", "/webhooks", {"url": f"{url}/hooks/{number}", "events": ["mutation.failed"]})
@@ -452,7 +453,7 @@ def listeners(tenant: Tenant) -> None:
 
 
 def yield_the_cores() -> None:
-    """In production its clients and its upstream run elsewhere: their work must not take a core from the gateway
+    """In production the clients and the upstream run elsewhere, so their work must not take a core from the gateway
     and the database.
 
     If the kernel divides the cores between sessions, nice(1) has an effect only within one session (sched(7))."""

@@ -22,7 +22,7 @@ PEERS = ("starlette", "kinto")
 # The gateway's loads in addition to the usual pushes.
 CROWDED = {"push-1 at 512": Load(mutations=1, connections=512)}
 LOADS = {"push-1": PUSHES["push-1"], **CROWDED, "push-50": PUSHES["push-50"]}
-# At least this factor of the rate of a team's own endpoint.
+# The gateway's rate is at least this factor of the rate of a team's own endpoint.
 BARS = {"push-1": 5.0, "push-1 at 512": 5.0, "push-50": 1.2}
 # A placeholder for each id, which the load generator replaces with a new one.
 _EMPTY = "00000000-0000-4000-8000-000000000000"
@@ -34,7 +34,7 @@ class Peer(Target):
     folder = FILES
 
     def __init__(self, cluster: Cluster, organizations: int) -> None:
-        """`organizations` are the pushing ones."""
+        """`organizations` is the number of organizations that push."""
         super().__init__(cluster.directory / f"{self.name}.log")
         self.environment = os.environ | {"DSN": cluster.uri(self.name)}
         self._cluster, self._organizations = cluster, organizations
@@ -60,7 +60,7 @@ class Peer(Target):
 
 
 class Starlette(Peer):
-    """A push in Python: two processes, set-based SQL."""
+    """A push endpoint in Python: two processes, with set-based SQL."""
 
     name = "starlette"
 
@@ -130,7 +130,7 @@ class Kinto(Peer):
         self._make_buckets()
 
     def _make_buckets(self) -> None:
-        """A user's first request creates the bucket, which takes long."""
+        """Sends each user's first request, which creates the user's bucket and takes long."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         for token in self._tokens:
             connection.request("PUT", self._PATH.removesuffix("/records"), headers={"Authorization": f"Basic {token}"})

@@ -60,7 +60,7 @@ class Phones:
         return self._run("edits", _COLLEAGUES, self._gateway.port)
 
     def main(self) -> Phone:
-        """Over a slow network; pulls the notes that `writes` left at the gateway."""
+        """Pulls the notes that `writes` left at the gateway, over a slow network."""
         with SlowNetwork(self._gateway.port, DELAY) as network:
             return self._run("main", _COLLEAGUES, network.port)
 

@@ -98,7 +98,7 @@ class Meter:
         self.checkpoint = self._cluster.last_checkpoint() != self._checkpoint
 
     def _groups(self, metrics: dict[str, float]) -> Groups | None:
-        """None for a target that does not count them, or has not committed any."""
+        """The groups of a run; None for a target that does not count groups, or has not committed any."""
         def grown(name: str) -> float:
             name = f"sluice_commit_group_{name}"
             return metrics.get(name, 0.0) - self._counted.get(name, 0.0)
@@ -130,20 +130,20 @@ class Runner:
 
     def __init__(self, cluster: Cluster, generator: Path, *, seconds: float, warm_up: float,
                  organizations: int = ORGANIZATIONS) -> None:
-        """`organizations` are the pushing ones, unless a load specifies others."""
+        """`organizations` is the number of organizations that push, unless a load specifies another number."""
         self._cluster, self.generator = cluster, generator
         self.organizations = organizations
         self.seconds, self.warm_up = seconds, warm_up
 
     def ceiling(self, database: str, mutations: int, *, seconds: float | None = None) -> Run:
-        """Postgres alone: the writes of a push, called by pgbench."""
+        """Measures Postgres alone with the writes of a push, called by pgbench."""
         return self.pgbench(f"ceiling-{mutations}", database, mutations, {"n": mutations}, clients=8,
                             script=BENCHMARKS / "ceiling.pgb", seconds=seconds)
 
     def pgbench(self, figure: str, database: str, mutations: int, variables: dict[str, int], *, script: Path,
                 clients: int, pushes: int = 1, seconds: float | None = None, calls: int | None = None) -> Run:
-        """A script that makes the writes of `pushes` pushes, with `mutations` mutations each: for some seconds, or
-        a number of times by each client."""
+        """Runs a script that makes the writes of `pushes` pushes, with `mutations` mutations each. It runs for some
+        seconds, or a number of times by each client."""
         measured = max(1, round(self.seconds if seconds is None else seconds))
         length = ["-t", str(calls)] if calls else ["-P", "1", "-T", str(measured + round(self.warm_up))]
         command = self._cluster.client(
@@ -183,8 +183,8 @@ class Runner:
         self, target: Target, load: Load, seconds: float, *, pushes: int | None = None,
         organizations: int | None = None, users: int | None = None, rate: float | None = None,
     ) -> list[str]:
-        """With `pushes` it makes this number of pushes, all of them measured, in `seconds` at most; with `rate` it sends
-        so many per second, whether or not earlier ones were answered."""
+        """With `pushes` the generator makes this number of pushes, in at most `seconds`, and measures all of them. With
+        `rate` it sends this number of pushes per second, whether or not earlier pushes were answered."""
         return [
             str(self.generator), "--port", str(target.port), "--connections", str(load.connections),
             "--mutations", str(load.mutations), "--mode", load.mode, "--pool", str(load.pool),
@@ -203,8 +203,8 @@ class Runner:
 
     def push(self, figure: str, target: Target, database: str, load: Load, *, watch=None,
              seconds: float | None = None, pushes: int | None = None) -> Run:
-        """The target under load; `watch` is called ten times a second. With `pushes` it receives this number, in
-        `seconds` at most."""
+        """Measures the target under load, and calls `watch` ten times a second. With `pushes` the target receives this
+        number of pushes, in at most `seconds`."""
         target.check()
         meter = Meter(self._cluster, target, database)
         said, complaint = self.generate(
@@ -216,7 +216,7 @@ class Runner:
     def generate(
         self, figure: str, target: Target, load: Load, seconds: float, *, watch=None, **how
     ) -> tuple[dict[str, str], str]:
-        """Runs the load generator to its end; returns its counts and its complaints. `figure` is for failures."""
+        """Runs the load generator to its end; returns its counts and its complaints. Failures name `figure`."""
         client = self.start_generator(target, load, seconds, **how)
         output, complaint = _finish(client, watch)
         children.stop(client)

@@ -13,7 +13,7 @@ from .children import Failure
 
 
 class Server:
-    """A child that serves, and logs its errors. Started by `with`, which continues once it is ready."""
+    """A child that serves, and logs its errors. `with` starts the child, and continues once it is ready."""
 
     name: str
     """Its name in failures."""
@@ -56,7 +56,7 @@ class Server:
     # The common operations
 
     def start(self) -> None:
-        """Starts the process, which may take a while to get ready; also again, on the same port."""
+        """Starts the process, which may take a while to get ready. After a stop, starts it again on the same port."""
         with self.log.open("a") as log:
             self._process = children.start(
                 self.command(), stop_with=self.stop_with, stdout=log, stderr=log, env=self.environment, cwd=self.folder
@@ -82,7 +82,7 @@ class Server:
         self._process.send_signal(number)
 
     def check(self) -> None:
-        """Fails if it has ended."""
+        """Fails if the process has ended."""
         if self.status is not None:
             raise Failure(f"{self.name} ended ({self.status}):\n{self.log_tail}")
 
@@ -98,11 +98,11 @@ class Server:
 
     @property
     def log_tail(self) -> str:
-        """The end of its log."""
+        """The end of the process's log."""
         return children.tail(self.log)
 
     def cpu(self) -> float:
-        """The CPU seconds that it has used."""
+        """The CPU seconds that the process has used."""
         return cpu.of_process(self.pid)
 
 
@@ -122,7 +122,7 @@ class Target(Server):
         return []
 
     def metrics(self) -> dict[str, float]:
-        """Its counters, if it has any, by name and labels."""
+        """The target's counters, if it has any, by name and labels."""
         return {}
 
 

@@ -9,8 +9,8 @@ _CHUNK = 65_536
 
 
 class SlowNetwork:
-    """Forwards the data of `port` to another port of this machine, and back, each byte with this delay in seconds.
-    It runs on a thread of this process."""
+    """Forwards data between `port` and another port of this machine, in both directions, and delays each byte by this
+    number of seconds. Runs on a thread of this process."""
 
     def __init__(self, target: int, seconds: float) -> None:
         self._target, self._seconds = target, seconds
@@ -44,7 +44,7 @@ class SlowNetwork:
             await asyncio.gather(self._carry(reader, ends[1]), self._carry(ends[0], writer))
 
     async def _carry(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
-        """To its end, which is delayed like all other data."""
+        """Forwards data until the end of the source, which is delayed like all data."""
         while data := await self._read(source):
             self._loop.call_later(self._seconds, self._write, sink, data)
         self._loop.call_later(self._seconds, sink.close)

@@ -1,5 +1,5 @@
-"""One gateway compared with another, such as the same before a change: pushes and forwarding in short turns, so that
-other load on the machine affects both."""
+"""Two gateways compared, such as before and after a change. Pushes and forwarding run in short turns, so that other
+load on the machine affects both."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -95,7 +95,7 @@ def compare_forwarding(
 
 
 def pair(load: Load, gateways: dict[str, Gateway], runner: Runner, turn: int, name: str) -> Pair:
-    """A run of each of two gateways, by their databases; the first starts in every other turn."""
+    """A run of each of two gateways, by their databases. The gateways take turns in being the first."""
     order = list(gateways) if turn % 2 == 0 else list(reversed(gateways))
     runs = {database: runner.push(name, gateways[database], database, load) for database in order}
     own, other = (runs[database] for database in gateways)

@@ -1,5 +1,6 @@
-"""A push as a good Python team would write it: set-based SQL through asyncpg, one transaction per request, and
-about a third of the gateway's writes: no lanes, devices, feed or dependencies. DSN names the database."""
+"""A push as a good Python team would write it, with set-based SQL through asyncpg and one transaction per request.
+It makes about a third of the gateway's writes, because it has no lanes, devices, feed or dependencies. DSN names the
+database."""
 
 import contextlib
 import hashlib
@@ -42,7 +43,7 @@ async def lifespan(app: Starlette):
 
 
 async def push(request: Request) -> Response:
-    # The user is in place of the gateway's signed token: Bearer organization/user, without verification.
+    # The user is in place of the gateway's signed token, as `Bearer organization/user`, without verification.
     organization, user = map(uuid.UUID, request.headers["authorization"].removeprefix("Bearer ").split("/"))
     mutations = orjson.loads(await request.body())["mutations"]
     keys = [one["idempotency_key"] for one in mutations]
@@ -57,7 +58,7 @@ async def push(request: Request) -> Response:
         rows = await connection.fetch(KEYS, organization, user, keys, prints, server_ids)
         new = types, local_ids, server_ids, documents, places
         if len(rows) < len(keys):
-            # the others were pushed before
+            # the other mutations were pushed before
             kept = {str(row["key"]) for row in rows}
             new = [[value for key, value in zip(keys, column) if key in kept] for column in new]
         types, local_ids, made, documents, places = new

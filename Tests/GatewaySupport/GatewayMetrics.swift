@@ -1,8 +1,9 @@
 package import Metrics
 package import Telemetry
 
-/// Gives every gateway of this process its own metrics registry, although swift-metrics supports one factory only.
-/// Metrics that are created while a gateway is created belong to the ``registry`` of that task.
+/// Gives every gateway of this process its own metrics registry, although swift-metrics supports only one factory.
+///
+/// Metrics that a task creates while it creates a gateway belong to the task's ``registry``.
 package struct GatewayMetrics: MetricsFactory {
     @TaskLocal package static var registry = PrometheusRegistry()
 

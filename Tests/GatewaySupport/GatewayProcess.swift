@@ -13,7 +13,7 @@ package final class GatewayProcess: RunningGateway {
     package static let secret = "a secret that only the tests know, of decent length"
     package static let operatorToken = "an-operator-token-for-tests"
 
-    /// `http://127.0.0.1:…`, of `/v1` and of the operations listener.
+    /// The base URL of `/v1`, such as `http://127.0.0.1:8080`.
     package let address: String
     package let operations: String
     package let port: Int
@@ -30,7 +30,7 @@ package final class GatewayProcess: RunningGateway {
     /// Starts a gateway without waiting for anything.
     ///
     /// - Parameters:
-    ///   - host: its address on this machine.
+    ///   - host: the gateway's address on this machine.
     ///   - ports: the ports of `/v1` and of the operations listener; nil for free ones.
     package init(
         database: String,
@@ -59,7 +59,7 @@ package final class GatewayProcess: RunningGateway {
             "SLUICE_JWT_SECRET": secret,
             "SLUICE_OPERATOR_TOKEN": operatorToken,
             "SLUICE_LOG_LEVEL": "error",
-            // time-outs do not depend on a slow machine; a test of time-outs sets its own
+            // long enough that nothing times out on a slow machine; a test of time-outs sets its own value
             "SLUICE_STATEMENT_SECONDS": "20",
         ]
     }
@@ -77,7 +77,7 @@ package final class GatewayProcess: RunningGateway {
     /// The log's messages.
     package var messages: [String] { lines.compactMap { $0["message"]?.string } }
 
-    /// The exit status; nil while it runs.
+    /// The exit status; nil while the gateway runs.
     package var status: Int32? { current.status }
 
     package func send(_ signal: Int32) { current.send(signal) }
@@ -92,7 +92,8 @@ package final class GatewayProcess: RunningGateway {
         _ = try await program.end()
     }
 
-    /// Starts it again with the same configuration, after a crash or an orderly end. Does not wait until it is ready.
+    /// Starts the gateway again with the same configuration, after a crash or an orderly end. Does not wait until it is
+    /// ready.
     package func restart() throws {
         let started = try Program(["serve"], environment: environment)
         program.withLock { $0 = started }
@@ -124,7 +125,7 @@ package final class GatewayProcess: RunningGateway {
         return try await issuer.issue(organization: organization, user: user, ttlSeconds: 3_600, now: now)
     }
 
-    /// Never retries a request automatically.
+    /// An HTTP client that never retries a request automatically.
     package static let client = {
         var configuration = HTTPClient.Configuration(timeout: .init(connect: .seconds(30), read: .seconds(290)))
         configuration.connectionPool.concurrentHTTP1ConnectionsPerHostSoftLimit = 256

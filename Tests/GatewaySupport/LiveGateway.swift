@@ -29,7 +29,7 @@ package final class LiveGateway: RunningGateway {
     package let store: Store
     package let verifier: TokenVerifier
     package let clock: Clock
-    /// `http://127.0.0.1:…`, of `/v1` and of the operations listener.
+    /// The base URL of `/v1`, such as `http://127.0.0.1:8080`.
     package let address: String
     package let operations: String
     package let port: Int
@@ -38,9 +38,9 @@ package final class LiveGateway: RunningGateway {
     private let service: Task<Void, Never>
 
     /// - Parameters:
-    ///   - database: nil creates a migrated one.
-    ///   - role: the database role that it uses; nil for the owner.
-    ///   - tokens: the tokens that it accepts.
+    ///   - database: a migrated database; nil creates one.
+    ///   - role: the database role that the gateway uses; nil for the owner.
+    ///   - tokens: the tokens that the gateway accepts.
     ///   - forwards: whether lanes are run, against real upstreams.
     ///   - polls: whether sources are polled, at real upstreams.
     ///   - retains: whether scheduled retention runs are executed.
@@ -48,7 +48,7 @@ package final class LiveGateway: RunningGateway {
     ///   - delivers: the key that webhooks are signed with. They are sent to this machine only. Nil delivers no
     /// webhooks.
     ///   - timeouts: the time-outs for the database. The default tolerates a slow machine.
-    ///   - masterKeys: the text of its file; nil for none, or for one if `SLUICE_TEST_SEALED` is set.
+    ///   - masterKeys: the text of the file of master keys. Nil for no key, or for one if `SLUICE_TEST_SEALED` is set.
     ///   - configure: changes the servers' settings.
     package static func start(
         on database: TestDatabase? = nil,
@@ -242,7 +242,7 @@ package final class LiveGateway: RunningGateway {
             .issue(organization: organization, user: user, ttlSeconds: seconds, now: clock.now.seconds)
     }
 
-    /// Does not advance until the test moves it.
+    /// A clock that advances only when the test advances it.
     package final class Clock: Sendable {
         private let moment = Mutex(Timestamp(microseconds: 1_795_000_000_000_000))
 

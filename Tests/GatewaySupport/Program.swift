@@ -7,7 +7,7 @@ import TestSupport
 /// reason.
 package final class Program: Sendable {
     private struct State {
-        /// When it closes, the watchdog kills the program.
+        /// When the pipe closes, the watchdog kills the program.
         var pipe: Int32
         var status: Int32?
     }
@@ -17,7 +17,7 @@ package final class Program: Sendable {
     private let standardOutput: UnnamedFile
     private let standardError: UnnamedFile
 
-    /// - Parameter environment: added to this process's environment, from which variables of Sluice and libpq are removed.
+    /// - Parameter environment: variables in addition to those of this process, without those of Sluice and libpq.
     package convenience init(
         _ arguments: [String],
         environment: [String: String] = [:],
@@ -26,7 +26,7 @@ package final class Program: Sendable {
         try self.init(command: [Self.path] + arguments, environment: environment, directory: directory)
     }
 
-    /// A shell command instead of `sluice`.
+    /// Runs a shell command instead of `sluice`.
     package convenience init(shell text: String, environment: [String: String] = [:]) throws {
         try self.init(command: ["/bin/sh", "-c", text], environment: environment, directory: nil)
     }
@@ -119,7 +119,7 @@ package final class Program: Sendable {
             guard waitid(P_PID, id_t(pid), &information, WEXITED | WNOHANG | WNOWAIT) == 0,
                 information._sifields._sigchld.si_pid == pid
             else { return nil }
-            // before the process id becomes free: the watchdog must not kill a process that reuses it
+            // before the process id becomes free, because the watchdog must not kill a process that reuses it
             _ = write(state.pipe, "\n", 1)
             close(state.pipe)
             var raw: Int32 = 0

@@ -10,7 +10,7 @@ package protocol RunningGateway: Sendable {
     static var operatorToken: String { get }
     /// The address of the operations listener, `http://127.0.0.1:…`.
     var operations: String { get }
-    /// Whether its master keys differ from those of the environment.
+    /// Whether the gateway's master keys differ from those of the environment.
     var hasOwnKeys: Bool { get }
 }
 

@@ -105,7 +105,7 @@ import Testing
         #expect(columns.overwritten(except: ["id"]) == "name = excluded.name, count = excluded.count")
     }
 
-    @Test func `reads a row to its end, and no further`() async throws {
+    @Test func `reads a row to its end, and not beyond`() async throws {
         try await withConnection { connection, _ in
             let rows = try await connection.run(query("SELECT 1 AS a, NULL::text AS b, true AS c"))
             #expect(rows.count == 1 && Array(rows).count == 1)

@@ -53,7 +53,7 @@ import Testing
         #expect(ConnectFailure.read("something new").failure == nil)
     }
 
-    @Test func `with several hosts a server's answer decides`() {
+    @Test func `with several hosts, the failure is the one that a server reported`() {
         let text = Self.host + "Connection refused\n" + Self.socket + #"FATAL:  3D000: database "x" does not exist"#
         #expect(ConnectFailure.read(text).failure == .databaseMissing)
     }

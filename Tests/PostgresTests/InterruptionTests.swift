@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 @Suite struct InterruptionTests {
-    /// Longer than any test waits: a call that returns earlier was ended.
+    /// Takes longer than any test waits, so a call that returns was ended.
     private static let sleep = query("SELECT pg_sleep(600)")
     private static let asleep = query(
         "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND datname = current_database()"
@@ -40,7 +40,7 @@ import Testing
         }
     }
 
-    @Test func `a call that waits behind another is cancelled immediately`() async throws {
+    @Test func `a call that waits for another one is cancelled immediately`() async throws {
         try await withConnection { connection, database in
             let watcher = try await database.connect()
             let first = Task { await failure { _ = try await connection.run(Self.sleep) } }
@@ -70,7 +70,7 @@ import Testing
         }
     }
 
-    @Test func `the server's own time-out is a time-out too`() async throws {
+    @Test func `the server's own time-out is reported as a time-out`() async throws {
         try await withConnection(settings: [("statement_timeout", "50ms")]) { connection, _ in
             let error = await failure { _ = try await connection.run(Self.sleep) }
             #expect(error?.kind == .timedOut)
@@ -119,7 +119,7 @@ import Testing
         }
     }
 
-    @Test func `a server that does not react costs the connection after a second`() async throws {
+    @Test func `closes the connection if the server does not react to a cancellation for a second`() async throws {
         let cluster = try await TestCluster.dedicated()
         let connection = try await Connection.open(ConnectionConfiguration(uri: cluster.uri()))
         let pid: Int32 = try await connection.run(query("SELECT pg_backend_pid()")).read(0, 0)

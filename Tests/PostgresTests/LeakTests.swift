@@ -12,13 +12,13 @@ import Testing
         for round in 0..<100 {
             let connection = try await Connection.open(configuration)
             _ = try await connection.run(query("SELECT 1"))
-            // Every other one is left to its deinit.
+            // every other connection is closed by its deinit
             if round.isMultiple(of: 2) { await connection.closeAndWait() }
         }
         for _ in 0..<20 {
             _ = try? await Connection.open(ConnectionConfiguration(uri: "host=/nowhere"))
         }
-        // 100 connections hold 200 descriptors; other suites open and close fewer.
+        // 100 connections hold 200 descriptors; other suites open and close fewer
         #expect(await eventually { openDescriptors() < before + 100 })
         #expect(await eventually { threadNames().count { $0 == "pg-connection" } < 80 })
     }

@@ -73,7 +73,7 @@ import Testing
         }
     }
 
-    @Test func `builds from before and after a correction of comments accept each other's databases`() async throws {
+    @Test func `a migration with corrected comments and the published one accept the same databases`() async throws {
         let published = Migration(name: "0001_first", sql: "-- a\nCREATE TABLE a ()")
         let checksum = "32e12c9d805c7257c7a953065de37cf464519af1698e6cfccc170c6c52826940"
         let corrected = Migration(name: "0001_first", sql: "-- b\nCREATE TABLE a ()", publishedChecksum: checksum)
@@ -111,7 +111,7 @@ import Testing
         }
     }
 
-    @Test func `a failing migration leaves nothing, and earlier ones stay`() async throws {
+    @Test func `a failing migration changes nothing, and earlier ones stay`() async throws {
         try await withConnection { connection, _ in
             let broken = Migration(name: "0002_broken", sql: "CREATE TABLE c (); SELECT 1/0;")
             let error = try await migratorError(Migrator(migrations: [Self.first, broken]), on: connection)
@@ -163,7 +163,7 @@ import Testing
     }
 
     @Test(.timeLimit(.minutes(10)))
-    func `a migration waits only briefly for a lock in front of others, and retries`() async throws {
+    func `a migration waits only briefly for a lock while others wait behind it, and retries`() async throws {
         let database = try await TestDatabase.make()
         let connection = try await database.connect()
         _ = try await Migrator(migrations: [Self.first]).migrate(on: connection)

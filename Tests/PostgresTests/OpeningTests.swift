@@ -18,7 +18,7 @@ import Testing
         #expect(error?.description.contains("hunter2") == false)
     }
 
-    @Test func `a URI with an address determines the server`() async {
+    @Test func `refuses a URI whose address leaves no choice of a server`() async {
         var configuration = ConnectionConfiguration(uri: "postgresql://a:hunter2@x/x?hostaddr=127.0.0.1")
         configuration.server = ServerAddress(host: "127.0.0.1", port: 1, identity: "meant")
         let error = await failure { _ = try await Connection.open(configuration) }

@@ -25,7 +25,7 @@ import Testing
         #expect(progress.received(.sync) == .finish)
     }
 
-    @Test func `an end before the first result ends nothing`() {
+    @Test func `an end before the first result is ignored`() {
         var progress = PipelineProgress([.execute(0)])
         #expect(progress.received(.end) == .ignore)
         #expect(progress.received(.success) == .keep(0))

@@ -89,7 +89,7 @@ import Testing
         #expect(refused(state.cancel(1)).isEmpty)
     }
 
-    @Test func `counts the callers' waiting time, and those without a connection`() {
+    @Test func `counts the callers' waiting time, and the callers without a connection`() {
         var state = state(maximum: 1, maximumWaiters: 2)
         _ = state.acquire(1, "a", at: start)
         _ = state.connected(10, at: start + .seconds(1))

@@ -38,7 +38,7 @@ import Testing
         }
     }
 
-    @Test func `a caller without a connection in time receives poolExhausted`() async throws {
+    @Test func `a caller that gets no connection in time receives poolExhausted`() async throws {
         try await withPool(maximum: 1, acquireTimeout: .seconds(1)) { pool in
             try await pool.withConnection { _ in
                 let error = await failure { _ = try await pool.run([query("SELECT 1")]) }
@@ -109,7 +109,7 @@ import Testing
         }
     }
 
-    @Test func `a changed schema costs one call, not the pool`() async throws {
+    @Test func `after a change of the schema one call fails, and the pool continues`() async throws {
         try await withPool(maximum: 1) { pool in
             _ = try await pool.run([query("CREATE TABLE t AS SELECT 1 AS n")])
             _ = try await pool.run([query("SELECT * FROM t")])
@@ -155,7 +155,7 @@ import Testing
             try await Task.sleep(for: .milliseconds(400))
             let waited = pool.statistics.waited
             for _ in 0..<20 { _ = await failure { _ = try await pool.run([query("SELECT 1")]) } }
-            #expect(pool.statistics.waited - waited < .seconds(3), "twenty failing callers wait as long as six")
+            #expect(pool.statistics.waited - waited < .seconds(3), "not each of twenty callers waits for its time-out")
             try await cluster.start()
             #expect(await eventually { await failure { _ = try await pool.run([query("SELECT 1")]) } == nil })
         }

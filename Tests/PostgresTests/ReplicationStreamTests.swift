@@ -68,7 +68,7 @@ import Testing
         }
     }
 
-    /// Reads up to the end of the transaction after which this many have ended.
+    /// Reads entries until this many transactions have ended.
     private static func transactions(_ count: Int, _ stream: ReplicationStream) async throws -> [Entry] {
         var found: [Entry] = []
         var ended = 0
@@ -243,7 +243,7 @@ import Testing
             try await there.close(stream)
             #expect(await failure { _ = try await waiting.value }?.kind == .connectionLost)
         }
-        // other suites of the process open some, too
+        // other suites of the process open descriptors, too
         #expect(await eventually { openDescriptors() <= before })
         #expect(await eventually { !threadNames().contains("pg-replication") })
     }

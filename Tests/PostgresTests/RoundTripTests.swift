@@ -148,7 +148,7 @@ import Testing
         }
     }
 
-    @Test func `infinite timestamps are the extremes`() async throws {
+    @Test func `infinite timestamps are read as the extreme values`() async throws {
         try await withConnection { connection, _ in
             let rows = try await connection.run(
                 query("SELECT $1::text, $2::text, $1, $2") {

@@ -3,7 +3,7 @@ import Testing
 
 @testable import Postgres
 
-/// A transaction does not commit if the value with which it began has changed.
+/// A transaction with a guard does not commit if the value that the guard noted at its beginning has changed.
 @Suite struct TransactionGuardTests {
     private func watched(_ database: TestDatabase) async throws -> Connection {
         var configuration = ConnectionConfiguration(uri: database.uri, statementTimeout: Waiting.limit)
@@ -70,7 +70,7 @@ import Testing
         let end = await failure { _ = try await connection.run(.commit) }
         #expect(end?.sqlState == "25P02")
         _ = try await connection.run(.rollback)
-        // without a transaction nothing was recorded
+        // without a transaction the guard notes and verifies nothing
         #expect(try await connection.run([query("SELECT 1")]).count == 1)
         connection.close()
         other.close()

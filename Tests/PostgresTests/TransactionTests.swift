@@ -22,7 +22,7 @@ import Testing
         query("UPDATE t SET n = n + 1 WHERE id = $1") { $0.add(id) }
     }
 
-    /// Releases a number of tasks when the last has arrived, at their first visit only.
+    /// Holds a number of tasks until the last one has arrived. Later arrivals are not held.
     private actor Meeting {
         private var missing: Int
         private var waiting: [CheckedContinuation<Void, Never>] = []

@@ -53,9 +53,10 @@ struct ConsumerApp {
         try? FileManager.default.removeItem(at: folder)
     }
 
-    /// Runs `swift` on the app, and records its output if it fails. It needs no network, because GRDB is the checkout
-    /// of these tests. Caches and settings are in the folder, so that nothing remains and the machine's settings have
-    /// no effect.
+    /// Runs `swift` on the app, and records the command's output if the command fails.
+    ///
+    /// The command needs no network, because GRDB is the checkout of these tests. Caches and settings are in the
+    /// folder, so that nothing remains and the machine's settings have no effect.
     func swift(_ command: String...) async throws {
         let script = """
             set -e
@@ -110,7 +111,7 @@ struct ConsumerApp {
         return Set(try JSONDecoder().decode(Resolved.self, from: file).pins.map(\.identity))
     }
 
-    /// Next to the folder with the tests' own program.
+    /// The checkout of GRDB, next to the folder with the tests' own program.
     private static let checkoutOfGRDB = {
         let own = (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")) ?? "."
         return URL(filePath: own).deletingLastPathComponent().appending(path: "../../checkouts/GRDB.swift")

@@ -25,8 +25,8 @@ import Testing
         for line in reported { #expect(result.output.contains(line), "\(line)") }
     }
 
-    /// Like `make phones`, and into the same folder. It needs no network, because its dependencies are the checkouts of
-    /// these tests.
+    /// Builds the app like `make phones`, and into the same folder. The build needs no network, because the app's
+    /// dependencies are the checkouts of these tests.
     private static func build() async throws {
         let script = """
             cd "$ROOT" || exit
@@ -49,7 +49,7 @@ import Testing
     private static let root = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../..")
         .standardized.path
 
-    /// Next to the folder with the built programs.
+    /// The folder of the checkouts, next to the folder with the built programs.
     private static let checkouts = URL(filePath: Program.path).deletingLastPathComponent()
         .appending(path: "../../checkouts").standardized.path
 }

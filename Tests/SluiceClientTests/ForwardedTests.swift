@@ -3,7 +3,7 @@ import GRDB
 import SluiceClient
 import Testing
 
-/// Types that are forwarded to an organization's REST API, which assigns its own ids: numbers.
+/// Types that are forwarded to an organization's REST API, which assigns numbers as ids.
 @Suite struct ForwardedTests {
     private static let contacts = EntitySync(
         "contact",
@@ -46,7 +46,7 @@ import Testing
         var row = try await phone.pool.read { try phone.client.row(of: Contact.self, key: kari.id, in: $0) }
         #expect(row?.serverID?.int64 != nil && row?.pending == 0 && row?.failed == 0)
         #expect(try await phone.visits() == [visit])
-        // the user's other device, which has its own keys for entities that other devices created
+        // another device of the user
         let tablet = try await Self.phone(gateway, phone.organization, user: phone.user)
         #expect((await tablet.sync()).lastError == nil)
         let copy = try #require(try await tablet.visits().first)

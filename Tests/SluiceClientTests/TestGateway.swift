@@ -4,7 +4,7 @@ import TestSupport
 
 @testable import SluiceClient
 
-/// A gateway in this process, as a phone accesses it.
+/// A gateway in this process, accessed as a phone does.
 final class TestGateway: Sendable {
     private let running: Locked<LiveGateway>
     private let upstream: DemoServer?
@@ -26,7 +26,7 @@ final class TestGateway: Sendable {
 
     /// - Parameters:
     ///   - forwards: whether organizations have the demo upstream, to which their mutations are forwarded.
-    ///   - report: receives a line for each request to it.
+    ///   - report: receives a line for each request to the demo upstream.
     static func start(
         forwards: Bool = false,
         report: @escaping @Sendable (String) -> Void = { _ in }
@@ -56,7 +56,7 @@ final class TestGateway: Sendable {
     /// Starts to erase a user, and waits until the erasure has finished.
     func erase(_ user: UUID, in organization: UUID) async throws { try await gateway.erase(user, in: organization) }
 
-    /// Restores the database as it was at a backup, as an operator does. The address is another one afterwards.
+    /// Restores the database from a backup, as an operator does. Afterwards the gateway has another address.
     func restore(_ backup: GatewayBackup) async throws {
         let database = try await backup.restore()
         let command = try await Program.run(["after-restore"], environment: ["SLUICE_DATABASE_URL": database.uri])

@@ -47,7 +47,7 @@ import Testing
         #expect(ask("DELETE", "/contacts/1") == (204, "", nil))
         #expect(ask("DELETE", "/contacts/1").status == 404)
         #expect(ask("GET", "/contacts/1").status == 404)
-        #expect(ask("POST", "/contacts", "{}").body == #"{"id":3}"#, "an id is given once")
+        #expect(ask("POST", "/contacts", "{}").body == #"{"id":3}"#, "an id is never assigned again")
     }
 
     @Test mutating func `a list returns changes in order and in pages, including deletions`() throws {
@@ -154,7 +154,7 @@ import Testing
         #expect(ask("DELETE", "/contacts/1", key: "d").status == 204, "a repetition, not a second try")
     }
 
-    @Test mutating func `a document that requests it fails once without an effect`() {
+    @Test mutating func `a document whose title asks for a failure fails once, without an effect`() {
         let body = #"{"title":"fail once"}"#
         #expect(ask("POST", "/visits", body, key: "k").status == 503)
         #expect(ask("GET", "/visits").body == "[]")

@@ -144,7 +144,7 @@ import Testing
         #expect(problem.contains("begins with a byte order mark") && !problem.contains("ssss"), "\(problem)")
     }
 
-    @Test func `an operator's token has only one name`() throws {
+    @Test func `rejects one operator token for two names`() throws {
         let token = String(repeating: "t", count: 32)
         let hash = OperatorTokens.hash(of: token)
         for text in ["anna@\(token) bert@\(token)", "anna@\(token) bert@read:\(hash)", "\(token) anna@\(token)"] {

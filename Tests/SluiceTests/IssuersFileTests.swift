@@ -87,7 +87,7 @@ import Tokens
         #expect(found.map(\.organizations) == [.any, .any, .only([id]), .only([id])])
     }
 
-    /// An issuer signs for its other customers, too: without an audience, their tokens would be accepted.
+    /// An issuer also signs for its other customers. Without an audience, their users' tokens would be accepted.
     @Test func `public keys require an audience unless they are exclusive`() throws {
         let keys = try TextFile("{}")
         let open = ["SLUICE_JWT_EXCLUSIVE_KEYS": "no"]
@@ -116,7 +116,7 @@ import Tokens
         #expect(found.first?.keys.first?.name == keys.path)
     }
 
-    @Test func `the issuers file complements the issuer of the settings`() throws {
+    @Test func `the issuers of the file are added to the issuer of the settings`() throws {
         let text = one(#""issuer":"https://a","jwks_url":"https://a/keys","organizations":"any""#)
         let both = try issuers(text, ["SLUICE_JWT_SECRET": "0123456789abcdef", "SLUICE_JWT_ISSUER": "https://own"])
         #expect(both.map(\.issuer) == ["https://own", "https://a"])

@@ -83,7 +83,7 @@ import Testing
         }
     }
 
-    @Test func `references that lead nowhere or in a circle leave the default`() throws {
+    @Test func `for references that lead nowhere or in a circle, the default applies`() throws {
         let paths = #""/contacts":{"post":{\#(Self.answer)}}"#
         let circle = ##","components":{"schemas":{"C":{"$ref":"#/components/schemas/C"}}}"##
         for rest in ["", circle, #","components":7"#] {

@@ -65,7 +65,7 @@ import Testing
         let found = try problems(["SLUICE_DATABASE_URL": text])
         #expect(found.count == 1)
         #expect(found.first?.hasPrefix("SLUICE_DATABASE_URL must be a libpq URI such as ") == true)
-        #expect(found.first?.contains(text) == (text == "sluice"), "it may hold a password, so it is not shown")
+        #expect(found.first?.contains(text) == (text == "sluice"), "it can contain a password, so it is not shown")
     }
 
     @Test(arguments: ["postgresql://db/sluice", "postgres://db", "host=/run dbname=sluice", "postgresql:///sluice"])

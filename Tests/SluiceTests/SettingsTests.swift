@@ -67,7 +67,7 @@ import Tokens
             "max_payload_bytes": "16777216", "max_connections": "1", "max_body_bytes_in_flight": "8589934592",
             "max_answer_bytes_in_flight": "8589934592", "max_devices_per_user": "7",
         ]
-        // the organization has one place in a token
+        // the organization is in only one place of a token, so its other settings are not set
         let others: [Setting] = [.jwtOrganizationKeys, .jwtOrganization]
         #expect((values.keys + others.map(\.name)).sorted() == Setting.all.map(\.name).sorted())
         let variables = Dictionary(uniqueKeysWithValues: values.map { (Setting.variable(for: $0.key), $0.value) })
@@ -255,14 +255,14 @@ import Tokens
         )
     }
 
-    @Test func `other variables of OpenTelemetry are no settings and cause no warning`() throws {
+    @Test func `other variables of OpenTelemetry are ignored without a warning`() throws {
         let settings = try load(["OTEL_EXPORTER_OTLP_PROTOCOL": "grpc", "OTEL_SERVICE_NAME": ""])
         #expect(settings.warnings == [] && settings.serviceName == "sluice" && settings.traceReceiver == nil)
         #expect(Setting.traceReceiver.variable == "OTEL_EXPORTER_OTLP_ENDPOINT")
     }
 
     @Test(arguments: ["collector:4318", "grpc://collector", "http://u:p@collector", "http://c/?key=1", "http://c/#a"])
-    func `rejects other URLs of a receiver of traces`(text: String) throws {
+    func `rejects an invalid URL of a receiver of traces`(text: String) throws {
         let found = try problems(["OTEL_EXPORTER_OTLP_ENDPOINT": text])
         #expect(found.count == 1 && found[0].contains("must be a URL such as http://collector:4318"), "\(found)")
     }
@@ -299,8 +299,8 @@ import Tokens
 
     // MARK: - Keys that sign for other services
 
-    /// Some providers, such as Firebase, sign the tokens of all projects with the same keys: a key URL alone would
-    /// accept other projects' users.
+    /// Some providers, such as Firebase, sign the tokens of all projects with the same keys. With a key URL alone, the
+    /// users of other projects would be accepted.
     @Test func `public keys require an issuer and an audience`() throws {
         let keys = try TextFile("{}")
         for (name, value) in [("SLUICE_JWT_JWKS_URL", "https://id.example/keys"), ("SLUICE_JWT_KEYS_FILE", keys.path)] {

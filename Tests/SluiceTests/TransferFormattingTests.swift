@@ -17,7 +17,7 @@ import Testing
         )
         #expect(
             TransferFormatting.bar(share: nil, lines: 10, seconds: 2) == "10 lines, 5 per second",
-            "a pipe has no size"
+            "without a size there is no share"
         )
     }
 

@@ -169,8 +169,9 @@ final class DispatcherHarness: Sendable {
         try await mutation(id, of: other, becomes: status.rawValue) { $0.status == status.rawValue }
     }
 
-    /// A lane as stored in its row, once no worker holds it: a lane that finds an outcome by itself is released in a
-    /// separate step.
+    /// Waits until no worker holds a lane, and returns the lane's row.
+    ///
+    /// A lane that finds an outcome without a request is released in a separate step.
     func restingLane(of other: Phone? = nil) async throws -> LaneState {
         try await waitUntil("the lane is released") { try await lane(of: other).lease.owner == nil }
         return try await lane(of: other)

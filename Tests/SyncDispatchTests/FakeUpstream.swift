@@ -3,7 +3,7 @@ import JSONText
 import SyncModel
 import Synchronization
 
-/// An upstream in memory that honours idempotency keys: a script determines its answers, and it records the requests.
+/// An upstream in memory that honours idempotency keys and records requests. A script determines its answers.
 final class FakeUpstream: Upstream {
     /// The answer to a request, given the number of earlier requests with its key; nil for the usual answer.
     typealias Script = @Sendable (UpstreamRequest, _ seenBefore: Int) async -> UpstreamAnswer?

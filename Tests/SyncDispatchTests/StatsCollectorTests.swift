@@ -21,7 +21,7 @@ import Testing
             try await phone.push([entry])
             gateway.clock.advance(seconds: 60)
         }
-        // a later one of the first organization changes nothing
+        // a later mutation of the first organization changes nothing
         let other = Phone(gateway, harness.organization)
         try await other.push([other.entry("create", "contact", local: UUID(), extra: ["endpoint": #""/contacts""#])])
 

@@ -11,7 +11,7 @@ import Testing
 @testable import SyncDispatch
 @testable import SyncStore
 
-/// Holds tasks that arrive until it is opened, or the task is cancelled.
+/// Holds each arriving task until the gate is opened or the task is cancelled.
 final class Gate: Sendable {
     private struct State {
         var isOpen = false
@@ -65,7 +65,7 @@ final class Gate: Sendable {
     }
 }
 
-/// Another dispatcher, on a new gateway or another's.
+/// Another dispatcher, on a given gateway.
 final class Helper: Sendable {
     let dispatcher: Dispatcher
     private let group: ServiceGroup
@@ -85,7 +85,7 @@ final class Helper: Sendable {
     }
 }
 
-/// Concurrent entries, by a key, and their maximum.
+/// Counts the concurrent entries of each key, and their maximum.
 final class Traffic<Key: Hashable & Sendable>: Sendable {
     private let state = Mutex((now: [Key: Int](), most: [Key: Int]()))
 

@@ -16,7 +16,7 @@ import Testing
         try await answer("HTTP/1.1 200 OK\r\n\(headers)Content-Length: \(body.utf8.count)\r\n\r\n\(body)")
     }
 
-    /// An id can be read from a body that cannot be stored.
+    /// The body is still returned separately, so that an id can be read from it.
     @Test(arguments: [#"{"id":5,"note":"a\u0000b"}"#, #"{"id":5,"note":"\ud800"}"#, #"{"id":5,"t":1,"t":2}"#])
     func `does not keep JSON that PostgreSQL cannot store`(_ body: String) async throws {
         let response = try await answer(body: body)
@@ -68,7 +68,7 @@ import Testing
         ("\"1\"", true), ("W/\"1\"", true), ("\"\"", true), ("abc", true), ("*", false), ("w/\"1\"", false),
         ("\"1\", \"2\"", false), ("W/*", false), ("a, b", false), ("\"1", false), ("\"", false), ("W/ \"1\"", false),
     ])
-    func `drops what is no entity tag`(_ tag: String, isKept: Bool) async throws {
+    func `drops an ETag that is not a valid entity tag`(_ tag: String, isKept: Bool) async throws {
         #expect(try await answer(body: "{}", headers: "ETag: \(tag)\r\n").etag == (isKept ? tag : nil), "\(tag)")
     }
 

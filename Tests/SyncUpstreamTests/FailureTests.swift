@@ -34,7 +34,7 @@ import Testing
     }
 
     @Test func `a TLS handshake that never ends sends nothing`() async throws {
-        // its script waits for an HTTP request, which a TLS client never sends
+        // the server's script waits for an HTTP request, which a TLS client never sends
         let server = try await ScriptedServer.start { _, _ in [] }
         var configuration = HTTPUpstreamConfiguration()
         configuration.connectTimeout = .milliseconds(200)
@@ -45,8 +45,8 @@ import Testing
         #expect(answer.notSent == "connecting timed out")
     }
 
-    /// A waiting request gets the connection as soon as an answer has ended. With small answers, a single read returns
-    /// little beyond the answer, unless the client checks: the remaining bytes would become the next request's answer.
+    /// A waiting request gets the connection as soon as an answer has ended. A single read may return only a little
+    /// beyond that answer. Unless the client checks, the bytes after it would become the answer to the next request.
     @Test(arguments: [2_028, 14_316, 16_364, 30_700, 49_132, 63_468])
     func `discards an unsolicited answer`(length: Int) async throws {
         let poison = "HTTP/1.1 201 Created\r\nContent-Length: 11\r\n\r\n{\"id\":6666}"
@@ -78,7 +78,7 @@ import Testing
                 let isRight = answer.response?.text == #"{"id":1}"# || answer.unknown != nil || answer.notSent != nil
                 #expect(isRight, "\(answer)")
             }
-            // and continues on another connection
+            // the client continues on another connection
             #expect(await upstream.send(request(), to: settings).response?.text == #"{"id":1}"#)
         }
     }
@@ -116,7 +116,7 @@ import Testing
         #expect(answer.unknown == "timed out after 1 s")
     }
 
-    /// A success counts from its head on: the request took effect, even if the body is incomplete.
+    /// A success counts from its head on, because the request took effect even if the body is incomplete.
     @Test func `a trickling body of a success is cut off after its time-out`() async throws {
         let server = try await ScriptedServer.start { _, _ in
             [.send("HTTP/1.1 200 OK\r\nContent-Length: 100000\r\nETag: \"1\"\r\n\r\n"), .trickle("1")]
@@ -197,7 +197,7 @@ import Testing
         #expect(answer.unknown == "the response was not HTTP, or was incomplete")
     }
 
-    @Test func `huge headers are unknown`() async throws {
+    @Test func `an answer with huge headers is unknown`() async throws {
         let header = "X-Huge: " + String(repeating: "x", count: 200_000)
         let server = try await ScriptedServer.start(answering: "HTTP/1.1 200 OK\r\n\(header)\r\n\r\n")
         let answer = try await withUpstream {

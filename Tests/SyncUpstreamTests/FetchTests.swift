@@ -134,7 +134,7 @@ import Testing
             _ = await server.next()
             task.cancel()
             guard case .none("cancelled") = await task.value else {
-                Issue.record("it was not cancelled")
+                Issue.record("the request was not cancelled")
                 return
             }
         }

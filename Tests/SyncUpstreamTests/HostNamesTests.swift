@@ -53,7 +53,7 @@ import Testing
             answers.append(await names.addresses(of: "silent\(number).example", for: organization))
         }
         #expect(answers == [.late, .late, .late, .busy, .busy, .busy])
-        // it has threads, but the resolver may take longer than this on a busy machine
+        // the other organization has threads, but on a busy machine the resolver may take longer than this
         #expect(await names.addresses(of: "other.example", for: other) != .busy)
         resolver.release()
     }
@@ -92,7 +92,7 @@ import Testing
             timeout: .seconds(30)
         )
         guard case .notSent(let reason) = await upstream.send(request, to: settings) else {
-            Issue.record("it was sent")
+            Issue.record("the request was sent")
             return
         }
         #expect(reason.contains("resolving the host's name timed out"))

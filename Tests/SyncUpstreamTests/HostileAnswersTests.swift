@@ -7,7 +7,7 @@ import Testing
 @testable import SyncUpstream
 @testable import WebhooksFeature
 
-/// One organization's server must not crash the gateway that all others use: any bytes are an answer.
+/// Any bytes from one organization's server must not crash the gateway that all organizations use.
 @Suite struct HostileAnswersTests {
     /// Approximate HTTP: heads and bodies that may not match, truncated or with an invalid byte.
     private static func answer(_ random: inout SeededRandom) -> String {
@@ -46,7 +46,7 @@ import Testing
 
     private static let good = "HTTP/1.1 201 Created\r\nContent-Length: 6\r\n\r\n{\"id\":1}"
 
-    @Test(arguments: [false, true]) func `any bytes of an upstream or an endpoint are an answer`(_ early: Bool)
+    @Test(arguments: [false, true]) func `any bytes from an upstream or an endpoint are an answer`(_ early: Bool)
         async throws
     {
         let seed = Seed()
@@ -55,7 +55,7 @@ import Testing
         var random = seed.generator
         let answers = (0..<400).map { _ in Self.answer(&random) }
         let server = try await ScriptedServer.start(early: early) { number, _ in
-            // the valid ones leave connections to reuse
+            // the valid answers leave connections to reuse
             number.isMultiple(of: 2) ? [.send(Self.good)] : [.send(answers[number % answers.count]), .close]
         }
         let sender = WebhookSenderTests.sender()

@@ -3,7 +3,7 @@ import SyncModel
 import SyncUpstream
 import Testing
 
-/// The sent request.
+/// The requests that upstreams receive.
 @Suite struct RequestTests {
     /// The one request that the server receives.
     private func sent(
@@ -71,7 +71,7 @@ import Testing
     }
 
     @Test(arguments: [nil, "", "nonsense", "00-00000000000000000000000000000000-b7ad6b7169203331-01"])
-    func `a request without a trace starts one`(_ traceparent: String?) async throws {
+    func `a request without a valid trace starts a new one`(_ traceparent: String?) async throws {
         let received = try await sent(request(traceparent: traceparent))
         let parts = try #require(received.header("traceparent").first).split(separator: "-")
         #expect(parts.map(\.count) == [2, 32, 16, 2])
@@ -94,7 +94,7 @@ import Testing
         #expect(received.body == "{}")
     }
 
-    /// Each row: the header, each party's value, and the sent value.
+    /// Each row has the header, the value of each party, and the values that are sent.
     @Test(
         arguments: [
             ("accept-language", nil, nil, "nb", ["nb"]),

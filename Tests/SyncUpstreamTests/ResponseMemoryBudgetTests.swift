@@ -26,8 +26,8 @@ import Testing
         #expect(condition())
     }
 
-    /// Answers whose last two bytes come late: there is room for four of them.
-    @Test func `reads answers that arrive slowly one at a time`() async throws {
+    /// The last two bytes of each answer come late, and the room is enough for four answers.
+    @Test func `all of many slow answers are read, within the room for four`() async throws {
         let body = #"{"a":""# + String(repeating: "x", count: 1_000_000) + #""}"#
         let head = "HTTP/1.1 200 OK\r\nContent-Length: \(body.utf8.count)\r\n\r\n"
         let server = try await ScriptedServer.start { _, _ in
@@ -71,14 +71,14 @@ import Testing
     }
 
     @Test(arguments: [("409 Conflict", true), ("200 OK", false)])
-    func `an answer without room in time has broken off`(_ status: String, _ isUnknown: Bool) async throws {
+    func `an answer that gets no room in time counts as broken off`(_ status: String, _ isUnknown: Bool) async throws {
         let head = "HTTP/1.1 \(status)\r\nContent-Length: 1000\r\n\r\n"
         let server = try await ScriptedServer.start { number, _ in
             number < 4 ? [.send(head), .wait(.seconds(60))] : [.send(head + String(repeating: "1", count: 1_000))]
         }
-        // an answer claims a quarter of the room at most
+        // an answer claims at most a quarter of the room, here 275 bytes
         try await withUpstream(Self.configuration(bytes: 1_100)) { upstream in
-            // a task keeps its answer, and with it the answer's room: none may outlive this function
+            // a task keeps its answer, and with it the answer's room, so no task may outlive this function
             func fill() async throws {
                 let settings = UpstreamSettings(baseURL: server.baseURL)
                 let slow = (0..<4).map { _ in

@@ -5,7 +5,7 @@ import Synchronization
 
 /// A TCP server with scripted behavior.
 final class ScriptedServer: Sendable {
-    /// Its action after a request.
+    /// The server's action after a request.
     enum Action: Sendable {
         case send(String)
         case bytes([UInt8])
@@ -57,7 +57,7 @@ final class ScriptedServer: Sendable {
 
     /// Starts a server that answers each request by a script.
     ///
-    /// - Parameter early: whether it answers as soon as a head has arrived, before the body.
+    /// - Parameter early: whether the server answers as soon as a head has arrived, before the body.
     static func start(early: Bool = false, _ script: @escaping Script) async throws -> ScriptedServer {
         let (requests, continuation) = AsyncStream.makeStream(of: Received.self)
         let shared = Counters()

@@ -13,7 +13,7 @@ let noon = Timestamp(microseconds: 1_795_158_000_000_000)
 func uuid(_ text: String) -> UUID { UUID(uuidString: text) ?? UUID() }
 
 extension HTTPUpstreamConfiguration {
-    /// A slow machine causes no connection time-out.
+    /// A configuration with which a slow machine causes no connection time-out.
     static var patient: HTTPUpstreamConfiguration {
         var configuration = HTTPUpstreamConfiguration()
         configuration.connectTimeout = .seconds(60)

@@ -85,7 +85,7 @@ struct AlgorithmTests {
     }
 
     @Test
-    func `A public key's bytes are no HMAC secret`() async throws {
+    func `The bytes of a public key are not accepted as an HMAC secret`() async throws {
         let rsa = try Keys.rsa.get()
         let withoutSecret = try await verifier(pemOfAll())
         let withSecret = try await verifier(secret: Keys.secret, pemOfAll())

@@ -58,7 +58,7 @@ struct CacheTests {
     }
 
     @Test
-    func `New keys empty the cache, and take effect`() async throws {
+    func `New keys take effect, and empty the cache`() async throws {
         let first = P256.Signing.PrivateKey()
         let second = P256.Signing.PrivateKey()
         let verifier = try await TokenVerifier(

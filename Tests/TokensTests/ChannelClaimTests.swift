@@ -28,7 +28,7 @@ struct ChannelClaimTests {
             #expect(channels?.role == .read && channels?.issuedAt == now - 5)
         }
         let missing = try verifier.verify(key.token(claims()), now: now).channels
-        #expect(missing?.names == [] && missing?.issuedAt == now + 60, "a token without iat counts by its expiry")
+        #expect(missing?.names == [] && missing?.issuedAt == now + 60, "without iat, exp counts as the time of issue")
         for groups in [["a": 1], [["a"]], [true]] as [Any] {
             let token = try key.token(claims(["x": ["groups": groups]]))
             let problem = TokenError.malformedClaim("$.x.groups", mustBe: "a text, or a list of texts")
@@ -37,7 +37,7 @@ struct ChannelClaimTests {
     }
 
     @Test
-    func `Without the setting a token decides nothing about channels`() async throws {
+    func `Without the setting, a token does not change channels`() async throws {
         let token = try key.token(claims(["groups": ["a"]]))
         #expect(try await verifier(nil).verify(token, now: now).channels == nil)
     }
@@ -55,7 +55,7 @@ struct ChannelClaimTests {
     }
 
     @Test
-    func `The newest token decides`() {
+    func `Only the newest token changes channels`() {
         let old = TokenChannels(["a"], .read, issuedAt: 7)
         #expect(old.order(after: 7, old.digest) == .applied)
         #expect(old.order(after: 8, old.digest) == .outdated)

@@ -167,8 +167,8 @@ struct ClaimTests {
         }
     }
 
-    /// One parser uses the first of two members, another the last: an attacker who can add one would be a different
-    /// user for one of them.
+    /// One parser uses the first of two members, another the last. For one of the two, an attacker who can add a member
+    /// would be a different user.
     @Test
     func `A duplicate member makes a token malformed, in the header and in the payload`() async throws {
         let verifier = try await verifier()

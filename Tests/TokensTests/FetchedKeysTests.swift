@@ -64,7 +64,7 @@ struct FetchedKeysTests {
     }
 
     @Test
-    func `Before keys were fetched, a token that may be valid is not refused as invalid`() async throws {
+    func `Before keys are fetched, a token that may be valid is not refused as invalid`() async throws {
         let verifier = try await verifier { $0.own.secret = Keys.secret }
         #expect(verifier.refusal(try token(first, "1")) == .keysUnavailable(retryAfter: 1))
         #expect(verifier.refusal(try TestKey.hs256(Keys.secret).token(claims())) == nil)
@@ -237,7 +237,7 @@ struct FetchedKeysTests {
             return await group.reduce(into: 0) { $0 += $1 ? 1 : 0 }
         }
         #expect(refused == 500)
-        #expect(provider.calls == 2, "not for another half a minute")
+        #expect(provider.calls == 2, "the next fetch may begin only after half a minute")
     }
 
     @Test

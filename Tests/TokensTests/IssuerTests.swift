@@ -5,7 +5,7 @@ import Testing
 
 @testable import Tokens
 
-/// Two issuers with two organizations: no combination of one's parts with the other's is accepted.
+/// Two issuers with two organizations. No combination of the parts of one issuer with those of the other is accepted.
 @Suite("Several issuers")
 struct IssuerTests {
     static let (north, south) = ("https://north.example", "https://south.example")
@@ -61,7 +61,7 @@ struct IssuerTests {
     }
 
     @Test
-    func `A token without an issuer's name, or with another, is refused`() async throws {
+    func `A token without the name of an issuer, or with an unknown name, is refused`() async throws {
         let verifier = try await verifier()
         #expect(verifier.refusal(try token(.es256(northKey), iss: NSNull(), org: Self.tenantN)) == .missingClaim("iss"))
         for iss in ["https://north.example/", "HTTPS://NORTH.EXAMPLE", "", "https://west.example"] {
@@ -74,7 +74,7 @@ struct IssuerTests {
     }
 
     @Test
-    func `A duplicate issuer name is the same name for choosing and for checking the key`() async throws {
+    func `Of two issuer names in a token, the same one determines the key and the organizations`() async throws {
         let verifier = try await verifier()
         let exp = now + 60
         for (first, second) in [(Self.north, Self.south), (Self.south, Self.north)] {
@@ -98,7 +98,7 @@ struct IssuerTests {
     }
 
     @Test
-    func `A secret of one issuer is no key of another, and no public key is a secret`() async throws {
+    func `The secret of one issuer is not a key of another, and a public key is not a secret`() async throws {
         let verifier = try await verifier { _, south, _ in
             south.keys = []
             south.secret = southSecret

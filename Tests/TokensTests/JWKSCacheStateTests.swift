@@ -27,7 +27,7 @@ struct JWKSCacheStateTests {
         Timestamp(microseconds: now * 1_000_000).adding(seconds: seconds)
     }
 
-    /// Fetched at 0, valid for this long.
+    /// A set that was fetched at 0.
     private func fetched(maximumAge: Int64? = nil, luck: Double = 0) -> Schedule {
         let state = Schedule()
         #expect(state.begin(at: at(0)))
@@ -63,7 +63,7 @@ struct JWKSCacheStateTests {
     }
 
     @Test
-    func `Jitter makes it earlier, never later`() {
+    func `Jitter makes the next fetch earlier, never later`() {
         for (luck, seconds) in [(0.0, 600.0), (0.5, 540.0), (1.0, 480.0)] {
             let state = fetched(luck: luck)
             #expect(!state.begin(at: at(seconds - 0.001)))
@@ -72,7 +72,7 @@ struct JWKSCacheStateTests {
     }
 
     @Test
-    func `After a failure it retries in 2 seconds, then with growing pauses up to a minute`() {
+    func `A failed fetch is retried after 2 seconds, then with growing pauses up to a minute`() {
         let state = Schedule()
         var moment = 0.0
         for pause in [2.0, 4, 8, 16, 32, 60, 60, 60] {
@@ -104,18 +104,18 @@ struct JWKSCacheStateTests {
         _ = state.finish(.unchanged, maximumAge: nil, at: at(3_000), luck: 0)
         #expect(state.begin(at: at(3_600)))
         let isWarned = state.finish(.failed, maximumAge: nil, at: at(3_600), luck: 0)
-        #expect(isWarned, "it had succeeded in between")
+        #expect(isWarned, "a fetch succeeded in between")
     }
 
     @Test
     func `An unknown key triggers an immediate fetch, and then no other for half a minute`() {
         let state = fetched()
         #expect(state.demand(at: at(1), waiting: 0) == .wait)
-        #expect(state.demand(at: at(1), waiting: 1) == .wait, "the same fetch")
+        #expect(state.demand(at: at(1), waiting: 1) == .wait, "it waits for the same fetch")
         #expect(state.begin(at: at(1)))
-        #expect(state.demand(at: at(1), waiting: 2) == .wait, "in progress")
+        #expect(state.demand(at: at(1), waiting: 2) == .wait, "it waits for the fetch in progress")
         _ = state.finish(.unchanged, maximumAge: nil, at: at(1.5), luck: 0)
-        #expect(!state.begin(at: at(2)), "later ones cause no other fetch")
+        #expect(!state.begin(at: at(2)), "later requests cause no other fetch")
         for second in [2.0, 10, 30.9] { #expect(state.demand(at: at(second), waiting: 0) == .refuse) }
         #expect(!state.begin(at: at(30.9)))
         #expect(state.demand(at: at(31), waiting: 0) == .wait)
@@ -126,7 +126,7 @@ struct JWKSCacheStateTests {
     func `Of many requests only some may wait`() {
         let state = fetched()
         #expect(state.demand(at: at(1), waiting: JWKSCacheState.maximumWaiters) == .refuse)
-        #expect(state.begin(at: at(1)), "it is still fetched")
+        #expect(state.begin(at: at(1)), "the set is still fetched")
         #expect(state.demand(at: at(1), waiting: JWKSCacheState.maximumWaiters - 1) == .wait)
     }
 
@@ -137,7 +137,7 @@ struct JWKSCacheStateTests {
         #expect(state.begin(at: at(1)))
         _ = state.finish(.failed, maximumAge: nil, at: at(1), luck: 0)
         #expect(state.demand(at: at(2), waiting: 0) == .refuse)
-        #expect(state.begin(at: at(3)), "but the pause after a failure does")
+        #expect(state.begin(at: at(3)), "the pause after the failure is over")
     }
 
     @Test

@@ -29,7 +29,7 @@ struct PlaceTests {
     private static let form = "a text of 1 to 255 bytes without control characters"
 
     @Test
-    func `A text is a member's name with any characters, unless it begins like a path`() throws {
+    func `A text that does not begin like a path is a member's name, with any characters`() throws {
         #expect(try place("a.b").query.steps == [.member("a.b")])
         #expect(try place("https://acme.example/org").query.steps == [.member("https://acme.example/org")])
         #expect(try place("$a").query.steps == [.member("$a")])
@@ -210,7 +210,7 @@ struct PlaceTests {
     }
 
     @Test
-    func `One place cannot contain both`() async throws {
+    func `User and organization cannot be in the same place`() async throws {
         await #expect(throws: TokenConfigurationError.self) {
             try await verifier(IdentityPlaces(user: place("$['sub']"), organization: place("sub")))
         }

@@ -30,7 +30,7 @@ struct TestKey: Sendable {
         TestKey(algorithm: "EdDSA") { try key.signature(for: $0) }
     }
 
-    /// A token with these claims; `header` members replace or join `alg`.
+    /// A token with these claims. The members of `header` are added to `alg`, or replace it.
     func token(_ claims: [String: Any], header: [String: Any] = [:]) throws -> String {
         let header = ["alg": algorithm as Any, "typ": "JWT"].merging(header) { $1 }
         let signed = base64URL(try json(header)) + "." + base64URL(try json(claims))
@@ -98,7 +98,7 @@ let now: Int64 = 1_800_000_000
 let organization = UUID()
 let user = UUID()
 
-/// Valid claims; `changes` replace them, and null removes.
+/// Valid claims, some of which `changes` replaces; null removes a claim.
 func claims(_ changes: [String: Any] = [:]) -> [String: Any] {
     var claims: [String: Any] = [
         "sub": user.uuidString, "org": organization.uuidString.lowercased(), "exp": now + 60,

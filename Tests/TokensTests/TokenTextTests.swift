@@ -12,7 +12,7 @@ struct TokenTextTests {
     }
 
     @Test
-    func `Texts that are no token are malformed`() async throws {
+    func `Texts that are not tokens are malformed`() async throws {
         let verifier = try await verifier()
         let good = try key.token(claims())
         let deep = base64URL(Data((#"{"alg":"# + String(repeating: "[", count: 4_000)).utf8))

@@ -6,7 +6,7 @@ import Testing
 
 /// The calls of an app, and the states that it shows.
 @Suite struct AppCallTests {
-    @Test func `rows are written without a transaction of the app's`() async throws {
+    @Test func `calls write rows without a transaction of the app`() async throws {
         let phone = try OfflinePhone()
         var kari = Contact(name: "Kari")
         #expect(try await phone.client.save(kari) != nil)
@@ -62,7 +62,7 @@ import Testing
         #expect(rest.map(\.entityType) == ["visit"])
     }
 
-    @Test func `errors have descriptions for people, and a deleted row its own`() throws {
+    @Test func `errors have descriptions for people, and a deleted row has its own error`() throws {
         let phone = try OfflinePhone()
         let kari = Contact(name: "Kari")
         let create = try phone.create(kari)
@@ -74,8 +74,8 @@ import Testing
         #expect(SluiceError.signedOut.localizedDescription.contains("signed out"))
     }
 
-    /// The app's own foreign keys keep such a row visible.
-    @Test func `a row that the phone created is known as deleted, however that happened`() throws {
+    /// The app's own foreign keys can keep such a row visible.
+    @Test func `a row that the phone created is known as deleted after a deletion or a discarded create`() throws {
         let phone = try OfflinePhone()
         let (kari, ola) = (Contact(name: "Kari"), Contact(name: "Ola"))
         try phone.create(kari)

@@ -26,7 +26,7 @@ import Testing
         phone.client.suspend()
     }
 
-    @Test func `a pull with occasional failures continues after a second each time`() async throws {
+    @Test func `a pull with occasional failures continues about a second after each failure`() async throws {
         let gateway = MockGateway()
         let pages = Locked(0)
         for number in 1...12 { gateway.put("contact", ["name": .string("\(number)")]) }

@@ -79,7 +79,7 @@ import Testing
         #expect(try await phone.contacts() == [Contact(id: kari.id, name: "Kari N.", phone: "10")])
     }
 
-    @Test func `what an app has changed before it was ended is enqueued at the next launch`() async throws {
+    @Test func `rows that an app changed before it ended are enqueued at the next launch`() async throws {
         let phone = try Self.phone()
         phone.client.suspend()
         try await phone.pool.write { try Contact(name: "Kari").insert($0) }
@@ -89,7 +89,7 @@ import Testing
         #expect(phone.gateway.entities(of: "contact").map { $0.document["name"] } == ["Kari"])
     }
 
-    @Test func `a row that cannot be enqueued is reported, and holds up no other`() async throws {
+    @Test func `a row that cannot be enqueued is reported, and does not delay others`() async throws {
         let phone = try Self.phone()
         let deep = String(repeating: "[", count: 512) + String(repeating: "]", count: 512)
         let kari = Contact(name: "Kari")
@@ -120,7 +120,7 @@ import Testing
         #expect(Set(reported.withLock { $0 }.map(\.kind)) == [.created, .changed(columns: ["phone"])])
         let missed = try await phone.pool.read { try phone.client.missedChanges(in: $0) }
         #expect(Set(missed) == Set(reported.withLock { $0 }))
-        // they are not sent
+        // reported changes are not sent
         #expect(await phone.sync().pending == 0)
         #expect(phone.gateway.entities(of: "contact").count == 1)
     }

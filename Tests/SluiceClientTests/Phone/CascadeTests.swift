@@ -70,7 +70,7 @@ import Testing
         #expect(try phone.held() == [])
     }
 
-    @Test func `rows that reference each other in a cycle are deleted together and held once each`() throws {
+    @Test func `rows that reference each other in a cycle are deleted together, and each is held once`() throws {
         let phone = try Self.tree("CASCADE")
         let (first, second) = (UUID(), UUID())
         try phone.pull(Node.change(first, 1, under: nil, "a"), Node.change(second, 1, under: first, "b"))

@@ -5,7 +5,7 @@ import Testing
 
 @testable import SluiceClient
 
-/// Tables that could not hold what a pull writes, and the limits of a request.
+/// Tables that could not hold pulled rows, and the limits of a request.
 @Suite struct ConfigurationTests {
     private static func check(_ columns: String, _ mapped: [SyncedColumn]) throws {
         let queue = try DatabaseQueue()
@@ -84,7 +84,7 @@ import Testing
         #expect(!status.isComplete)
     }
 
-    @Test func `a write without an endpoint is retried with that of the app's present version`() throws {
+    @Test func `a write without an endpoint is retried with the endpoint of the app's present version`() throws {
         let phone = try OfflinePhone()
         let contact = Contact(name: "Kari")
         let write = try phone.create(contact)

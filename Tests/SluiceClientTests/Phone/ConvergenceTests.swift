@@ -1,11 +1,12 @@
 import Foundation
 import Testing
 
-/// Six phones of two users edit the same entities, in all three id spaces. They are offline, or the network loses, cuts
-/// and repeats messages. Their processes are killed, their clocks jump, and their files are restored from backups. With
-/// `SLUICE_PHONES_DISASTERS` they also delete rows that others refer to, the gateway is restored, a phone is lost, and
-/// phones are set up from one backup. In the end all of them show the same state, and every write took effect once and
-/// in order, or is shown as open.
+/// Six phones of two users edit the same entities, in all three id spaces.
+///
+/// The phones are offline, or the network loses, cuts and repeats messages. Processes are killed, clocks jump, and
+/// files are restored from backups. With `SLUICE_PHONES_DISASTERS` phones also delete rows to which others refer, the
+/// gateway is restored, a phone is lost, and phones are set up from one backup. In the end all phones show the same
+/// state, and every write took effect once and in order, or is shown as open.
 ///
 /// `make chaos PHONES=1` runs for longer (`scripts/chaos-phones --help`).
 @Suite(.serialized) struct ConvergenceTests {
@@ -23,7 +24,7 @@ import Testing
     }
 
     @Test(arguments: Place.chosen)
-    func `six phones behind an unreliable network converge`(_ place: Place) async throws {
+    func `six phones converge over an unreliable network`(_ place: Place) async throws {
         let steps = Self.environment["SLUICE_PHONES_STEPS"].flatMap { Int($0) } ?? 60
         let seed = Self.environment["SLUICE_PHONES_SEED"].flatMap { UInt64($0) } ?? .random(in: 1...1_000_000)
         note("phones: \(place.rawValue), seed \(seed), \(steps) steps")

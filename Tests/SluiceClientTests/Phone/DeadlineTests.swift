@@ -10,7 +10,7 @@ import Testing
 @Suite struct DeadlineTests {
     @Test func `a missing token and a sync waiting for it do not exceed the deadline`() async throws {
         let token = Promise<String>()
-        // never completes, and ignores cancellation
+        // the token never arrives, and its task ignores cancellation
         let phone = try MockPhone(token: { try await Task { try await token.value }.value })
         try await phone.insert()
         phone.client.resume()
@@ -30,12 +30,12 @@ import Testing
         try await phone.insert(kari)
         await phone.sync()
         try await phone.client.insert(Visit(contactID: kari.id, title: "First"))
-        // otherwise it would take the whole deadline
+        // if it waited, it would take the whole deadline
         let status = await phone.client.syncOnce(deadline: .seconds(3_600))
         #expect(status.failed == 1 && status.pending == 1)
     }
 
-    @Test func `a check of open writes that exceeds the deadline keeps no changes away`() async throws {
+    @Test func `a check of open writes that exceeds the deadline does not prevent a pull of changes`() async throws {
         let phone = try MockPhone()
         phone.gateway.holdsWrites = true
         try await phone.insert(Contact(name: "Kari"))
@@ -69,7 +69,7 @@ import Testing
     @Test(arguments: [
         "2026-01-15 12:30", "2026-01-15T12:30:00.123", "2026-01-15 12:30:00+01:", "2026-02-30 12:30:00.123",
     ])
-    func `other formats of GRDB are left to GRDB`(_ text: String) { #expect(Date(sqlite: text) == nil) }
+    func `leaves other formats of timestamps to GRDB`(_ text: String) { #expect(Date(sqlite: text) == nil) }
 
     @Test func `timestamps and UUIDs are read and written as by GRDB and Foundation`() {
         for _ in 0..<2_000 {

@@ -6,19 +6,19 @@ final class FaultyProxy: @unchecked Sendable {
     enum Fault: CaseIterable {
         /// The request never arrives.
         case loseRequest
-        /// It takes effect, and the response is lost.
+        /// The request takes effect, and the response is lost.
         case loseAnswer
         /// The response is cut in the middle.
         case cutAnswer
         /// The request arrives twice; the second response is returned.
         case double
-        /// It arrives later.
+        /// The request arrives later.
         case delay
-        /// It takes effect immediately, and the response arrives later.
+        /// The request takes effect immediately, and the response arrives later.
         case delayAnswer
-        /// A page of a captive portal.
+        /// The response is a page of a captive portal.
         case portal
-        /// A proxy's own rejection, which does not depend on the request.
+        /// The response is a proxy's own rejection, which does not depend on the request.
         case forbidden
         case unavailable
     }
@@ -124,7 +124,7 @@ final class FaultyProxy: @unchecked Sendable {
             Self.send(answer, client)
         case .loseAnswer: _ = exchange(request)
         case .cutAnswer:
-            // after the head, because URLSession on Linux ends the process if a response head is cut
+            // the body is cut, because URLSession on Linux ends the process if a response head is cut
             let answer = exchange(request)
             let head = answer.firstRange(of: Array("\r\n\r\n".utf8))?.upperBound ?? 0
             Self.send(Array(answer.prefix(head + (answer.count - head) / 2)), client)

@@ -3,8 +3,8 @@ import GRDB
 import SluiceClient
 import Testing
 
-/// The app's own constraints, triggers and cascades: a row that the table rejects blocks no other row, and one deleted
-/// with its parent returns with it.
+/// The app's own constraints, triggers and cascades. A row that the table rejects blocks no other row, and a row that
+/// was deleted with its parent returns with the parent.
 @Suite struct HeldRowTests {
     /// A phone with the app's tables, and a script that runs after the migrations.
     private static func phone(_ gateway: TestGateway, _ organization: UUID, user: UUID = UUID(), _ sql: String)
@@ -34,7 +34,7 @@ import Testing
         #expect(try await mine.contacts().map(\.name) == ["Kari", "Ola"], "\(reasons)")
         let held = try await mine.pool.read { try HeldRow.fetchAll($0) }
         #expect(held.first?.reason.contains("malformed") == true)
-        // it is written as soon as possible
+        // the row is written as soon as possible
         try await mine.pool.write { try $0.execute(sql: "DROP TRIGGER broken") }
         try await theirs.create(Contact(name: "Per"))
         await theirs.sync()
@@ -76,7 +76,7 @@ import Testing
         let mine = try await Self.phone(gateway, organization, deferred)
         await mine.sync()
         #expect(try await mine.visits().map(\.title) == ["First", "Second"])
-        // the contact is deleted at the server, and its visit stays
+        // the contact is deleted at the server, but its visit is not
         try await theirs.write { db, client in
             try db.execute(sql: "DELETE FROM contact WHERE id = ?", arguments: [kari.id])
             try client.enqueue(.delete(kari), in: db)
@@ -113,7 +113,7 @@ import Testing
         #expect(try await mine.visits().map(\.title) == ["First"])
     }
 
-    @Test func `rows deleted with a parent that others deleted wait for it`() async throws {
+    @Test func `rows that were deleted with a parent deleted by others wait for the parent`() async throws {
         let (mine, theirs, kari) = try await TestPhone.pair()
         try await mine.create(Visit(contactID: kari.id, title: "First"))
         await mine.sync()

@@ -19,7 +19,7 @@ import Testing
     @Test(arguments: ["nan", "-1", "soon"])
     func `ignores an invalid Retry-After`(header: String) {
         guard case .again(let trouble) = Reply.of(status: 503, body: [], retryAfter: header) else {
-            Issue.record("it counts as an answer")
+            Issue.record("the failure was taken for an answer")
             return
         }
         #expect(trouble.retryAfter == nil)
@@ -98,7 +98,7 @@ import Testing
         }
     }
 
-    @Test func `counts a table under its declared name`() throws {
+    @Test func `the number of a table is kept under the declared name`() throws {
         let (key, columns) = (EntityKey.integer("id"), [SyncedColumn.text("name")])
         let lab = try Lab([EntitySync("folder", table: "FOLDER", key: key, columns: columns, idSpace: .device)])
         try lab.pool.write { try DeviceNumbers(lab.map, $0).raise(to: ["folder": 8]) }
@@ -108,7 +108,7 @@ import Testing
         #expect(folder.id == 8)
     }
 
-    @Test func `limits the memory for an event without an end`() {
+    @Test func `limits the memory for an event that does not end`() {
         var parser = EventParser()
         let line = Array("data: \(String(repeating: "x", count: 1 << 20))\n".utf8)
         for _ in 0..<12 { #expect(parser.take(line).isEmpty) }

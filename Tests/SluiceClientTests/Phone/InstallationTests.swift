@@ -5,8 +5,8 @@ import Testing
 
 @testable import SluiceClient
 
-/// A database that was restored from a backup is a copy. It gets a new device id, so that the first phone and the copy
-/// can both remain in use.
+/// A database that was restored from a backup is a copy. The copy gets a new device id, so that both the first phone
+/// and the copy can remain in use.
 @Suite struct InstallationTests {
     private static func copy(_ pool: DatabasePool) throws -> String {
         let file = FileManager.default.temporaryDirectory.appending(path: "copy-\(UUID().uuidString).sqlite").path
@@ -43,7 +43,7 @@ import Testing
         #expect(try await Self.device(MockPhone(phone.gateway, file: other.file).pool) == second)
     }
 
-    @Test func `the app's own installation id decides if it is set`() async throws {
+    @Test func `if the app sets an installation id, only a change of this id makes a copy`() async throws {
         let phone = try MockPhone { $0.installation = "phone 1" }
         let first = try await Self.device(phone.pool)
         let moved = try MockPhone(phone.gateway, file: try Self.copy(phone.pool)) { $0.installation = "phone 1" }
@@ -52,7 +52,7 @@ import Testing
         #expect(try await Self.device(copied.pool) != first)
     }
 
-    @Test func `a copy leaves a sent write that is older than keep to a person`() async throws {
+    @Test func `a copy leaves a sent write that is older than the keep setting to a person`() async throws {
         let phone = try MockPhone()
         let id = try #require(try await phone.insert())
         try await phone.pool.write { db in

@@ -9,7 +9,7 @@ import Testing
 
 /// A phone in a separate process that is killed at any time, also between SQLite's commit and the next statement.
 @Suite(.serialized) struct KilledPhoneTests {
-    @Test func `a repeatedly killed phone loses no mutation and repeats none`() async throws {
+    @Test func `a repeatedly killed phone loses no mutation, and none takes effect twice`() async throws {
         let gateway = try await TestGateway.start()
         let organization = try await gateway.makeOrganization()
         let phone = try await TestPhone(gateway, organization: organization)
@@ -76,7 +76,7 @@ private struct PhoneProcess {
         return PhoneProcess(process: process, output: output)
     }
 
-    /// Waits until it edits and synchronizes.
+    /// Waits until the process edits and synchronizes.
     func waitUntilReady() async throws {
         var text = ""
         for try await line in output.fileHandleForReading.bytesAsLines {

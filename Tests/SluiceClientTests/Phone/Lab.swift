@@ -56,7 +56,7 @@ final class Lab: Sendable {
         try pool.write { [map] db in try PushBatch.next(.init(), db, Projection(map, db, now: Date())) }
     }
 
-    /// - Returns: whether it is accepted as a response to the batch.
+    /// - Returns: whether the answer is accepted as a response to the batch.
     func answer(_ answer: JSON, to batch: PushBatch) throws -> Bool {
         try pool.write { [map] db in try PushAnswer(map, db, now: Date()).apply(answer, to: batch) }
     }

@@ -109,13 +109,13 @@ private final class MockFleet {
                     guard let visit = try any(Visit.self) else { return nil }
                     return try client.delete(visit, in: db)
                 default:
-                    // the app's foreign key deletes its visits, too
+                    // the app's foreign key deletes the contact's visits, too
                     guard let contact = try any(Contact.self) else { return nil }
                     return try client.delete(contact, in: db)
                 }
             }
         } catch is SluiceError {
-            // a discarded create has left this row behind
+            // this row remained after its create was discarded
             return
         }
         if let id { writes[id] = Write(phone: index, mark: mark) }
@@ -147,7 +147,7 @@ private final class MockFleet {
             default: try await client.discard(write.id, dependents: Bool.random(using: &random) ? .discard : .keep)
             }
         } catch is SluiceError {
-            // its state has changed
+            // the write's state has changed
         }
     }
 
@@ -228,7 +228,7 @@ private final class MockFleet {
         var first: [String]?
         for index in phones.indices where !isLost[index] {
             let status = phones[index].client.currentStatus
-            // a visit whose contact was lost with its phone is held everywhere
+            // a visit whose contact was lost with a phone is held on all phones
             let held = try await phones[index].pool.read { try HeldRow.fetchAll($0) }
             let isHeldForGood = held.allSatisfy { $0.entityType == "visit" && $0.waitsFor != nil }
             let left = status.pending + status.failed + status.conflicts
@@ -269,7 +269,7 @@ private final class MockFleet {
         return found
     }
 
-    /// Whether the entity that a visit is of still exists.
+    /// Whether the entity to which a visit belongs still exists.
     private func isAlive(_ entity: MockGateway.Entity) -> Bool {
         guard let contact = entity.document["contact_id"] else { return true }
         return gateway.entities(of: "contact").contains { $0.id == contact && !$0.isDeleted }

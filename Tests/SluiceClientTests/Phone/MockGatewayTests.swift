@@ -5,7 +5,7 @@ import Testing
 
 @testable import SluiceClient
 
-/// The gateway for apps' tests: it behaves like the real gateway, and fails according to its script.
+/// The gateway for apps' tests, which behaves like the real gateway and fails according to its script.
 @Suite struct MockGatewayTests {
     @Test func `phones of two users show the same`() async throws {
         let mine = try MockPhone()
@@ -45,7 +45,7 @@ import Testing
         }
     }
 
-    @Test func `an answer that comes too late has taken effect`() async throws {
+    @Test func `a request whose answer comes too late has taken effect`() async throws {
         let phone = try MockPhone { $0.totalTimeout = 1 }
         try await phone.insert()
         phone.gateway.fail(.delay(.seconds(3_600)), on: .push, times: 1)
@@ -108,7 +108,7 @@ import Testing
         let copy = try #require(try await theirs.contacts().first)
         try await theirs.client.insert(Visit(contactID: copy.id, title: "First"))
         #expect(await theirs.sync().isComplete)
-        // without the visit, which this phone has not pulled
+        // only the contact, because this phone has not pulled the visit
         try await mine.client.delete(kari)
         _ = await mine.client.worker.turn()
         let contact = try #require(mine.gateway.entities(of: "contact").first)
@@ -140,7 +140,7 @@ import Testing
         #expect(mine.gateway.entities(of: "visit").isEmpty)
     }
 
-    @Test func `writes that a gateway holds are pending until it runs them`() async throws {
+    @Test func `writes that a gateway holds are pending until the gateway runs them`() async throws {
         let phone = try MockPhone()
         phone.gateway.holdsWrites = true
         let write = try #require(try await phone.insert())
@@ -152,7 +152,7 @@ import Testing
 
     /// The creator's phone sends entities again that the gateway lost. A colleague's rows and edits still reference
     /// them.
-    @Test func `after a restored gateway all phones show the same, with a colleague's edit`() async throws {
+    @Test func `after a restore of the gateway all phones show the same, with a colleague's edit`() async throws {
         let mine = try MockPhone()
         let theirs = try MockPhone(mine.gateway, user: "ola")
         let backup = mine.gateway.backup()

@@ -3,7 +3,7 @@ import GRDB
 
 @testable import SluiceClient
 
-/// A phone without a gateway: the test applies pages and responses one at a time.
+/// A phone without a gateway, to which the test applies pages and responses one at a time.
 final class OfflinePhone: Sendable {
     let pool: DatabasePool
     let client: SluiceClient
@@ -102,7 +102,7 @@ final class OfflinePhone: Sendable {
 
 /// Messages of a gateway.
 enum Told {
-    /// An entity's change; deleted without a document.
+    /// An entity's change; without a document, its deletion.
     static func change(_ type: String, _ id: UUID, _ version: Int64, _ document: JSON?, by client: UUID? = nil) -> JSON
     {
         change(type, .string(id.wire), version, document, by: client)

@@ -4,7 +4,7 @@ import Testing
 
 @testable import SluiceClient
 
-/// One entity that the phone received under two names.
+/// An entity for which the phone has two names: its own key, and a server id that arrives with a reference.
 @Suite struct OneEntityTests {
     /// A phone whose contact is being pushed, and a pulled visit that references the contact by its server id.
     private struct Named {
@@ -31,13 +31,13 @@ import Testing
         }
     }
 
-    @Test func `an entity referenced before its success is received keeps its key`() throws {
+    @Test func `an entity that is referenced before its create's success arrives keeps its key`() throws {
         let named = try Named()
         try named.phone.tell(Told.success(named.create, of: named.serverID))
         try named.check()
     }
 
-    @Test func `an entity referenced before its own change is pulled keeps its key`() throws {
+    @Test func `an entity that is referenced before its own change is pulled keeps its key`() throws {
         let named = try Named()
         try named.phone.pull(
             Told.change("contact", named.serverID, 3, ["name": "Mine"], by: named.contact.id),

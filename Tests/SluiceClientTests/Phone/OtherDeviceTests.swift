@@ -22,7 +22,7 @@ import Testing
     }
 
     @Test(arguments: [true, false])
-    func `a conflict that a lost device left is listed and settled here`(_ resolves: Bool) async throws {
+    func `another device lists and settles a conflict that a lost device left`(_ resolves: Bool) async throws {
         let (lost, left) = try await Self.lostPhone()
         let phone = try MockPhone(lost.gateway)
         try await phone.insert(Contact(name: "Ola"))
@@ -51,7 +51,7 @@ import Testing
         #expect(phone.client.currentStatus.blockedBy != nil)
         try await other.client.resolve(left, .server)
         await other.sync()
-        // in the form of an event, so that nothing is left to push
+        // the outcome arrives in an event, so that nothing is left to push
         try await phone.pool.write { [map = phone.client.map] db in
             let json: JSON = ["id": .string(write.wire), "status": "succeeded", "server_id": .string(UUID().wire)]
             if let result = MutationResult(json) { try PushAnswer(map, db, now: Date()).apply(result) }

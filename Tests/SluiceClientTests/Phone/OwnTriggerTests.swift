@@ -21,7 +21,7 @@ import Testing
         #expect(shown.name == "Kari")
         shown.phone = "2"
         try lab.update(shown)
-        // it contains the version that the user saw, which is not the server's
+        // the edit is based on the version that the user saw, which is not the server's
         #expect(try lab.strings("SELECT base_version FROM sluice_mutations") == ["1"])
     }
 

@@ -152,7 +152,7 @@ import Testing
         #expect(try await guests(second) == [contact.id])
     }
 
-    @Test func `a successful write is shown above an earlier one that waits for a settlement`() async throws {
+    @Test func `a successful write hides the values of an earlier one that waits for a settlement`() async throws {
         let (mine, theirs, kari) = try await TestPhone.pair()
         // larger than a payload may be
         var own = kari
@@ -220,7 +220,7 @@ import Testing
         #expect(theirs.client.currentStatus.held == 0)
     }
 
-    @Test func `a restored phone's early discard reports the outcome at the gateway`()
+    @Test func `a restored phone that discards a write early shows the outcome at the gateway`()
         async throws
     {
         let gateway = try await TestGateway.start()
@@ -303,7 +303,7 @@ import Testing
         #expect(try await first.contacts() == [kari])
         let second = try await TestPhone(gateway, organization: organization, user: first.user, file: first.file)
         #expect(try await second.contacts() == [kari])
-        #expect(try await second.update(kari) != nil, "it is sent with the next update")
+        #expect(try await second.update(kari) != nil, "the column is sent with the next update")
         #expect((await second.sync()).pending == 0)
         #expect(try await second.contacts() == [kari])
     }

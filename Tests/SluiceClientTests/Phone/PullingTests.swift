@@ -3,7 +3,7 @@ import GRDB
 import SluiceClient
 import Testing
 
-/// Pulls always apply, and a waiting edit is never overwritten or skipped.
+/// Pulled changes are always applied, and a waiting edit is never overwritten or skipped.
 @Suite struct PullingTests {
     @Test func `a pull changes the base of a waiting edit but not the edit`() async throws {
         let (mine, theirs, kari) = try await TestPhone.pair(#"{"conflict_resolution":"client_wins"}"#)
@@ -72,7 +72,7 @@ import Testing
         var edited = kari
         edited.phone = "9"
         let edit = try #require(try await mine.update(edited))
-        // a cursor of another epoch, as after a restore
+        // the cursor has another epoch, as after a restore
         try await mine.pool.write { db in
             let cursor = try String.fetchOne(db, sql: "SELECT cursor FROM sluice_device") ?? ""
             var parts = cursor.split(separator: "-")

@@ -149,7 +149,7 @@ import Testing
         #expect(try await next.pool.read { try String.fetchAll($0, sql: "SELECT id FROM tag") } == [id])
     }
 
-    @Test func `a settlement is part of the app's transaction or uses another`() async throws {
+    @Test func `a settlement is part of the app's transaction or uses its own transaction`() async throws {
         let (mine, theirs, kari) = try await TestPhone.pair()
         var copy = try #require(try await theirs.contacts().first)
         copy.phone = "2"
@@ -211,7 +211,7 @@ import Testing
             } catch is SluiceError {}
         }
         #expect(try await phone.visits() == [])
-        // once the referenced row is enqueued, this one can be enqueued
+        // after the referenced row, the visit can be enqueued
         try await phone.create(visit)
         #expect((await phone.sync()).pending == 0)
         #expect(try await phone.visits() == [visit])

@@ -20,7 +20,7 @@ import Testing
         try await lab.client.discard(create, dependents: .discard)
         try await lab.pool.write { try Outbox.reopen(above: 0, $0, now: Date()) }
         #expect(try #require(try lab.batch()).rows.map(\.id) == [other])
-        // the phone asks about each, and the gateway has no record of them
+        // the phone asks the gateway about each write, because the gateway has no record of them
         let reported = Set(try lab.strings("SELECT mutation_id FROM sluice_intents"))
         #expect(reported == [create.wire, visit.wire])
     }
@@ -50,7 +50,7 @@ import Testing
             "error": ["code": "upstream_rejected"],
         ]
         #expect(try lab.answer(["results": .array([result]), "accepted_sequence": 1], to: batch))
-        // another entity's change retries nothing
+        // a change of another entity retries nothing
         try lab.change("contact", .string(UUID.random().wire), version: 1, ["name": "Ola"])
         #expect(try lab.strings("SELECT mutation_id FROM sluice_intents") == [])
         try lab.change("contact", .string(id.wire), version: 2, ["name": "Kari"])

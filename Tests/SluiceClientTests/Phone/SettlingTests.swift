@@ -3,11 +3,11 @@ import GRDB
 import SluiceClient
 import Testing
 
-/// Conflicts, failures and rejections: no data is lost, both versions are available, and a user settles them, also
-/// offline.
+/// Conflicts, failures and rejections. No data is lost, both versions are available, and a user settles the
+/// mutations, also offline.
 @Suite struct SettlingTests {
-    /// The phones of two users with the same contact. Both changed its number offline, and the second one's push
-    /// conflicts with the first one's.
+    /// The phones of two users with the same contact. Both users changed its number offline, and the second push
+    /// conflicts with the first.
     private struct Dispute {
         let mine: TestPhone
         let theirs: TestPhone
@@ -46,7 +46,7 @@ import Testing
     }
 
     @Test(arguments: [Winner.server, .client])
-    func `a conflict of a lost phone is settled on another one of the user`(_ winner: Winner) async throws {
+    func `a conflict of a lost phone is settled on another phone of the user`(_ winner: Winner) async throws {
         let dispute = try await Dispute()
         let next = try await TestPhone.another(of: dispute.mine)
         try await next.create(Contact(name: "Ola"))
@@ -65,7 +65,7 @@ import Testing
         #expect(try await next.contacts().map(\.phone) == [winner == .server ? "2" : "3", nil])
     }
 
-    @Test func `another phone settles a conflict with what a person made of both versions`() async throws {
+    @Test func `another phone settles a conflict with a version that a person made of both versions`() async throws {
         let dispute = try await Dispute()
         let next = try await TestPhone.another(of: dispute.mine)
         await next.sync()
@@ -168,7 +168,7 @@ import Testing
         #expect(try await other.visits().map(\.contactID) == other.contacts().map(\.id))
     }
 
-    /// The retry is queued after later edits, and the displayed row reflects that.
+    /// The retry is queued after later edits, so the displayed row contains the retried edit.
     @Test func `a retry after a deletion shows the row again`() async throws {
         let gateway = try await TestGateway.start()
         let phone = try await TestPhone(gateway, organization: try await gateway.makeOrganization())
@@ -218,7 +218,7 @@ import Testing
         await theirs.sync()
         #expect(try await theirs.contacts().map(\.name) == ["Kari N."])
         #expect(try await theirs.contacts().map(\.phone) == ["2"])
-        // both changed the same column: the other user's change is not overwritten silently
+        // both users changed the same column, so the other user's change is not overwritten silently
         var again = kari
         again.name = "K."
         #expect(try await save(again, from: kari) != nil)

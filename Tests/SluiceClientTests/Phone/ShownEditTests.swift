@@ -8,7 +8,7 @@ import Testing
     private static let whole: JSON = ["name": .string("Kari"), "phone": .string("1")]
     private static let patched: JSON = ["name": .string("Ola"), "phone": .string("1")]
 
-    /// A rejected patch that is sent again is queued after a deletion made in between.
+    /// A rejected patch that is retried is queued after a deletion that was made in between.
     @Test func `a patch after a deletion is applied to the last document`() {
         let create = Edit(operation: .create, payload: Self.whole)
         let delete = Edit(operation: .delete, payload: nil)

@@ -2,14 +2,14 @@ import Foundation
 import GRDB
 import SluiceClient
 
-/// A phone with the app: a real file, and a client on it.
+/// A phone with the app, which has a real file and a client on this file.
 final class TestPhone: Sendable {
     let file: URL
     let pool: DatabasePool
     let client: SluiceClient
     let user: UUID
     let organization: UUID
-    /// It is deleted with its last reference.
+    /// The gateway, which is deleted with its last reference.
     let gateway: TestGateway
 
     init(

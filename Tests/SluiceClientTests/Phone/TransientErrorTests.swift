@@ -123,7 +123,7 @@ import Testing
         try phone.pool.backup(to: DatabaseQueue(path: backup.path))
         let other = try await TestPhone(gateway, organization: phone.organization, user: phone.user, file: backup)
         await other.sync()
-        // both phones run, so that no launch detects the conflict
+        // both phones run, so that no launch detects the copy
         for round in 0..<3 {
             try await phone.create(Contact(name: "here \(round)"))
             let kari = Contact(name: "there \(round)")
@@ -184,7 +184,7 @@ import Testing
         #expect(found == [["after", "after"], ["first", "first"], ["lost", "lost"]])
     }
 
-    @Test func `two phones from one backup give no two rows one device id`() async throws {
+    @Test func `two phones from one backup never give two rows the same device id`() async throws {
         let gateway = try await TestGateway.start()
         let organization = try await gateway.makeOrganization()
         try await gateway.register("folder", #"{"id_space":"device"}"#, in: organization)
@@ -269,7 +269,7 @@ import Testing
         #expect(try await other.visits().map(\.contactID) == other.contacts().map(\.id))
     }
 
-    /// Checks every committed state: a visit without its contact would be an incomplete one.
+    /// Checks every committed state. A state with a visit without its contact would be incomplete.
     private final class Observed: TransactionObserver, @unchecked Sendable {
         // used on the writer's queue only
         private(set) var torn: [String] = []
@@ -286,7 +286,7 @@ import Testing
         }
     }
 
-    @Test func `a phone sends a restored gateway the mutations that it lost`() async throws {
+    @Test func `a phone sends a restored gateway the mutations that the gateway lost`() async throws {
         let gateway = try await TestGateway.start()
         let phone = try await TestPhone(gateway, organization: try await gateway.makeOrganization())
         let write = try #require(try await phone.create(Contact(name: "Kari")))
@@ -315,7 +315,7 @@ import Testing
     @Test func `two clients on one file do not synchronize at the same time`() async throws {
         let phone = try MockPhone()
         try await phone.pool.write { db in
-            // this process is alive, and is not this client
+            // the other client's process is alive
             try db.execute(
                 sql: "INSERT INTO sluice_flight VALUES (1, ?, ?)",
                 arguments: ["\(ProcessIdentity.own.text)/other", Date().timeIntervalSince1970 + 60]
@@ -323,7 +323,7 @@ import Testing
         }
         try await phone.insert()
         #expect((await phone.client.syncOnce(deadline: .seconds(1))).pending == 1)
-        // its process has ended
+        // the other client's process has ended
         try await phone.pool.write { try $0.execute(sql: "UPDATE sluice_flight SET holder = '999999999/other'") }
         #expect((await phone.sync()).pending == 0)
     }

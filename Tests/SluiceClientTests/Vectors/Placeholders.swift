@@ -30,7 +30,7 @@ struct Placeholders: Sendable {
     }
 
     func text(_ name: String) throws -> String {
-        guard let text = try filled(.string(name)).string else { throw Vector.Failure("\(name) is no text") }
+        guard let text = try filled(.string(name)).string else { throw Vector.Failure("\(name) is not a text") }
         return text
     }
 

@@ -25,7 +25,7 @@ enum VectorEntities {
         case "uuid": .uuid(column, stored: .lowercaseText)
         case "integer": .integer(column)
         case "text": .text(column)
-        default: throw Vector.Failure("'\(kind)' is no kind of a key")
+        default: throw Vector.Failure("'\(kind)' is not a kind of key")
         }
     }
 
@@ -34,7 +34,7 @@ enum VectorEntities {
         case "mapped": .mapped
         case "device": .device
         case "shared": .shared
-        default: throw Vector.Failure("'\(name)' is no id space")
+        default: throw Vector.Failure("'\(name)' is not an id space")
         }
     }
 
@@ -48,7 +48,7 @@ enum VectorEntities {
         case "json": return .json(name, as: member)
         case "reference": return .reference(name, as: member, to: try json.text("to"))
         case "references": return .references(name, as: member, to: try json.text("to"))
-        case let kind: throw Vector.Failure("'\(kind)' is no kind of a column")
+        case let kind: throw Vector.Failure("'\(kind)' is not a kind of column")
         }
     }
 
@@ -78,7 +78,7 @@ enum VectorEntities {
         case .string(let text): return text.databaseValue
         case .bool(let value): return value.databaseValue
         case .number where json?.int64 != nil: return (json?.int64).databaseValue
-        default: throw Vector.Failure("\(json ?? .null) is no value of a row")
+        default: throw Vector.Failure("\(json ?? .null) is not a value of a row")
         }
     }
 
@@ -90,7 +90,7 @@ enum VectorEntities {
         case (.string(let text), _): .string(text)
         case (.int64(let number), .bool): .bool(number != 0)
         case (.int64(let number), _): .integer(number)
-        default: throw Vector.Failure("\(value) is no value of a vector's row")
+        default: throw Vector.Failure("\(value) is not a value of a vector's row")
         }
     }
 }

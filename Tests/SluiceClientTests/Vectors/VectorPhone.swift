@@ -60,7 +60,7 @@ final class VectorPhone: Sendable {
 
     func set(clock moment: String) throws {
         guard let date = Date.fromDatabaseValue(moment.databaseValue) else {
-            throw Vector.Failure("'\(moment)' is no moment")
+            throw Vector.Failure("'\(moment)' is not a moment")
         }
         clock.withLock { $0 = date }
     }

@@ -2,7 +2,7 @@ import Foundation
 
 @testable import SluiceClient
 
-/// The requests and responses while a client synchronizes: the exchanges of a vector, in order.
+/// The exchanges of a vector, in order: the requests and responses while a client synchronizes.
 final class VectorScript: Sendable {
     private struct State {
         var placeholders = Placeholders()
@@ -90,7 +90,8 @@ final class VectorScript: Sendable {
         return .whole(status: 200, headers: [:], body: body.utf8)
     }
 
-    /// The user's other devices left nothing, and nothing stops the queue, unless a vector contains that.
+    /// The response to a list that a vector does not contain: the user's other devices left nothing, and nothing stops
+    /// the queue.
     private func list(_ request: VectorServer.Request, _ state: State) -> VectorServer.Answer? {
         let bodies: [String: JSON] = [
             "/v1/mutations": ["mutations": [], "next": .null],
@@ -111,7 +112,7 @@ final class VectorScript: Sendable {
                 last.body == request.body
             else {
                 let before = state.last.map(Self.describe) ?? "none"
-                throw Vector.Failure("not the same as the request before, which was \(before)")
+                throw Vector.Failure("the request differs from the one before, which was \(before)")
             }
             return
         }

@@ -1,7 +1,7 @@
 import Foundation
 import Glibc
 
-/// An HTTP server on 127.0.0.1 that follows a script: one request per connection.
+/// An HTTP server on 127.0.0.1 that follows a script, with one request per connection.
 final class VectorServer: Sendable {
     struct Request: Sendable {
         let method: String

@@ -101,7 +101,7 @@ struct VectorState {
             arguments: [
                 device["device_id"]?.string ?? UUID().wire, device["next_sequence"]?.int64 ?? 1,
                 device["accepted_sequence"]?.int64 ?? 0, device["cursor"]?.string,
-                // in the client's format, so that the cursor counts
+                // in the client's format; with other types than its own, the client would ignore the cursor
                 entities.map(\.entityType).sorted().joined(separator: ","),
                 device["cursor"]?.string == nil,
             ]
@@ -181,7 +181,7 @@ struct VectorState {
                 state[member] = .array(try rows.map { try object($0, json: []) })
             case "device": state[member] = try device()
             case "client": break
-            default: throw Vector.Failure("'\(member)' is nothing that can be expected")
+            default: throw Vector.Failure("'\(member)' cannot be expected")
             }
         }
         return .object(state)

@@ -38,7 +38,7 @@ import Testing
             if let name = edit["as"] {
                 try script.bind(name.string ?? "$any", to: id.map { .string($0.wire) } ?? .null)
             } else if let id {
-                throw Vector.Failure("the edit should make no mutation, and made \(id.wire)")
+                throw Vector.Failure("the edit should make no mutation, but made \(id.wire)")
             }
         }
         if step["subscribe"] != nil || step["unsubscribe"] != nil {
@@ -55,7 +55,7 @@ import Testing
             let elapsed = (ContinuousClock.now - start).seconds
             try script.end()
             if let least = step["pause_at_least"]?.double, pause + elapsed < least {
-                throw Vector.Failure("the next request should come after \(least) s, and comes after \(pause) s")
+                throw Vector.Failure("the next request should come after \(least) s, but comes after \(pause) s")
             }
         }
         if let expected = step["then"] { try script.compare(expected, try phone.state(expected)) }

@@ -3,8 +3,10 @@ import JSONText
 import StoreSupport
 import SyncModel
 
-/// A mutation as a phone of a random history captured it. `content` numbers the content (product rule 5): two entries
-/// with the same number are the same mutation, for any equivalent ids in them.
+/// A mutation as a phone of a random history captured it.
+///
+/// `content` numbers the content (product rule 5). Two entries with the same number are the same mutation, even if
+/// they contain different ids that are equivalent.
 struct RuleEntry: Sendable {
     /// The content of a payload's member, or of an endpoint's segment.
     enum Value: Sendable, Hashable {

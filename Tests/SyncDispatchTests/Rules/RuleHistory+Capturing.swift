@@ -30,7 +30,7 @@ extension RuleHistory {
         switch kind {
         case 0..<38: entry.local = generator.uuid()
         case 38..<42:
-            // used, or the other type's
+            // a client id that is used already, with its own type or another one
             let client = generator.pick(clients)
             entry.local = client.id
             if generator.oneIn(2) { entry.type = client.type }
@@ -80,7 +80,7 @@ extension RuleHistory {
         _ tenant: Int,
         _ person: Int
     ) -> [(name: String, value: RuleEntry.Value)] {
-        // numbers that are also ids of the upstream
+        // the numbers are also ids of the upstream
         var payload: [(name: String, value: RuleEntry.Value)] = [
             ("n", .text("\(Int.random(in: 0...20, using: &generator))"))
         ]

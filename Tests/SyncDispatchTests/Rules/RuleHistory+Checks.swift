@@ -39,7 +39,7 @@ extension RuleHistory {
             resolution == mutation.resolution?.rawValue,
             wrong("resolution \(mutation.resolution?.rawValue ?? "null")")
         )
-        // a discarded mutation shows the current entity, if the gateway has it
+        // a mutation that a person discarded shows the current entity, if the gateway has it, with the code `discarded`
         let isGivenUp = mutation.status == .discarded && mutation.resolution == nil && mutation.code == nil
         let isSo = shown.code == mutation.code || (isGivenUp && shown.code == "discarded")
         try expect(isSo, wrong("error \(mutation.code ?? "null")"))

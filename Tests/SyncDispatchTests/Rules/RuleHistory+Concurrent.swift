@@ -42,12 +42,12 @@ extension RuleHistory {
                 try expect(flights.isEmpty, "the lane was released with \(flights.count) in flight")
                 return try expect(
                     waiting.isEmpty || rest < 0,
-                    "\(name(waiting.first)) should run, and the lane was released"
+                    "\(name(waiting.first)) should run, but the lane was released"
                 )
             case .lost:
                 return try expect(
                     waiting.isEmpty || isLeased,
-                    "\(name(waiting.first)) should run, the lane is not ready"
+                    "\(name(waiting.first)) should run, but the lane is not ready"
                 )
             case .start(let dispatches, let token, let unblocking, let isIncomplete, _):
                 try expect(!isLeased, "a lane was claimed by two workers")
@@ -63,7 +63,7 @@ extension RuleHistory {
                 step = .proceed(token: token, unblocking: unblocking)
                 if isIncomplete { continue }
                 let idle = startable(tenant, user)
-                // those that wait for an entity in flight take room while they are considered
+                // due mutations that wait for an entity in flight can hide others from the search for the next ones
                 let due = tenants[tenant].model.users[user].map { tenants[tenant].model.due(of: $0, now: world.now) }
                 let isFull = waitsForBatch || flights.count == limit || due?.count != idle.count
                 try expect(

@@ -137,7 +137,7 @@ extension RuleHistory {
         try expect(after ?? 0 <= watermark, "a gap was accepted: \(answer.text)")
         guard
             let verdicts = tenants[tenant].model.push(batch, device: device, user: user, isStrict: isStrict)
-        else { throw breach("a strict push was taken that is to be refused: \(answer.text)") }
+        else { throw breach("a strict push was accepted that should be refused: \(answer.text)") }
         try expect(answer.results.count == batch.count, "\(answer.results.count) results: \(answer.text)")
         let places = zip(verdicts, answer.results)
         for (verdict, result) in places {

@@ -43,7 +43,7 @@ extension RuleHistory {
             switch turn {
             case .proceed(let token, let unblocking): step = .proceed(token: token, unblocking: unblocking)
             case .released:
-                return try expect(next == nil || rest < 0, "\(name(next)) should run, and the lane was released")
+                return try expect(next == nil || rest < 0, "\(name(next)) should run, but the lane was released")
             case .start: throw breach("several mutations run in the order of the lane")
             case .lost: return try expect(next == nil || isLeased, "\(name(next)) should run, the lane is not ready")
             case .run(let dispatch):

@@ -173,7 +173,7 @@ extension RuleModel {
         let server = entry.server ?? permanent(entry.local)
         func isSame(_ other: Accepted) -> Bool {
             guard other.entry.type == entry.type else { return false }
-            // a create that waits for its id is followed by its mapping, and so are earlier mutations
+            // mutations under the same client id count, except its create, on which others depend by the mapping
             return (entry.local != nil && other.entry.local == entry.local && other.entry.operation != .create)
                 || (server != nil && (other.serverID ?? permanent(other.entry.local)) == server)
         }

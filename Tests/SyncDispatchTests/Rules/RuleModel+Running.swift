@@ -141,7 +141,7 @@ extension RuleModel {
         mutation.named = id
         mutation.isOutcomeUnknown = false
         mutation.echoes = 0
-        // an earlier conflict of a create does not apply now, unless the create was sent to that entity
+        // the entity of a create's earlier conflict does not count, unless the create was sent to that entity
         let aimed = mutation.entry.operation != .create || mutation.overrides ? mutation.serverID : nil
         mutation.overrides = false
         let entity = aimed ?? id
@@ -182,7 +182,7 @@ extension RuleModel {
         release(mutation, in: &user)
     }
 
-    /// A create's client id resolves from now on.
+    /// Resolves a create's client id to its server id.
     func resolve(_ create: Accepted, in user: inout User) {
         guard create.entry.operation == .create, let local = create.entry.local, let id = create.serverID else {
             return

@@ -164,7 +164,7 @@ extension RuleModel {
     /// Whether a mutation cannot run without the permanent id that a client id would have received.
     private func needs(_ mutation: Accepted, _ id: UUID, _ user: User, _ create: Accepted) -> Bool {
         if mutation.entry.local == id, mutation.serverID == nil, mutation.entry.operation != .create { return true }
-        // it also needs a client id that it lists as a dependency
+        // the mutation also needs a client id that it lists as a dependency
         return (mutation.references + mutation.entry.dependencies).contains(id) && id != mutation.entry.local
     }
 

@@ -68,7 +68,7 @@ extension RuleModel {
 
     // MARK: - Relations (product rule 24)
 
-    /// Whether a payload refers to a deleted note to which its note did not refer before.
+    /// Whether a mutation's payload adds a reference to a deleted note.
     private func refersToDeleted(_ mutation: Accepted, _ user: User, over stored: [String: String]?) -> Bool {
         guard deletionRule != .ignore, let value = mutation.payload?.first(where: { $0.name == "ref" })?.value else {
             return false
@@ -164,7 +164,7 @@ extension RuleModel {
         case .id(let id):
             let text = #""\#(id.lowercased)""#
             let entry = mutation.entry
-            // a create that was sent to the conflicting entity, and is a create again, is sent in its original form
+            // a create that was sent to the conflicting entity, and now is a create again, is sent in its original form
             let isSentAsCreate = entry.operation == .create && entry.type.isForwarded && !mutation.overrides
             if id == entry.local, !isSentAsCreate, let own = mutation.serverID { return own }
             if id == entry.local, entry.operation == .create { return text }

@@ -130,7 +130,7 @@ struct RuleModel {
             RuleType.allCases.contains { mappings[ClientKey(id: id, type: $0)] != nil }
         }
 
-        /// The mutation that halts the lane: set by the first one, cleared when that one changes its status.
+        /// The mutation that halts the lane. The first such mutation remains until it changes its status.
         var haltedBy: UUID?
         var isHalted: Bool { haltedBy != nil }
 
@@ -167,11 +167,10 @@ struct RuleModel {
     let strategy: ConflictResolution
     /// The rule for the deletion of a note to which others refer by `ref`.
     let deletionRule: DeletionRule
-    /// Mutations of a batch at most; nil: the upstream takes no batches.
+    /// The maximum number of mutations in a batch; nil if the upstream takes no batches.
     var batch: Int?
-    /// Mutations of a lane in flight at the same time; nil: one, in the order of the lane.
+    /// The maximum number of a lane's mutations in flight; nil for one at a time, in the order of the lane.
     var inFlight: Int?
-    /// The clock.
     var now = Timestamp(microseconds: 0)
     var users: [UUID: User] = [:]
     /// The entities of the built-in store, by the JSON text of the id.

@@ -81,7 +81,7 @@ import Testing
         try await harness.mutation(create.id, is: .failed)
         let rows = try await Self.rows(harness, create.id)
         #expect(rows.count == 20 && rows.first == "6 1 6 retry 500" && rows.last == "25 1 25 failed 500", "\(rows)")
-        // a person's retry continues the count
+        // a person's retry continues the ordinals, but numbers its attempts from 1 again
         _ = try await harness.gateway.store.settling.retry(
             create.id,
             RetryRequest(),
@@ -121,7 +121,7 @@ import Testing
         #expect(CurlCommand(sent).text.hasPrefix("curl -X PATCH 'http://upstream.invalid/notes/2' -H "))
         #expect(mutationHistory.history.map(\.operation) == [.create])
 
-        // for a finished mutation, the content identifies the inserted ids
+        // the references of a finished mutation are deleted; each id in its content that has a server id counts as one
         let done = harness.create("note", payload: #"{"of":"\#(contact.lowercased)"}"#)
         try await harness.phone.push([done])
         try await harness.mutation(done.id, is: .succeeded)

@@ -10,8 +10,8 @@ import Testing
 @testable import SyncDispatch
 @testable import SyncStore
 
-/// 401, 407 and redirects may be a configuration error or the mutation's own. They hold only its lane until this is
-/// certain (product rule 11).
+/// The cause of 401, 407 and redirects may be the configuration or the mutation. Until this is certain, they hold
+/// only the mutation's lane (product rule 11).
 @Suite struct HoldTests {
     private static func create(_ phone: Phone, at endpoint: String = "/contacts") -> Entry {
         phone.entry("create", "contact", local: UUID(), extra: ["endpoint": #""\#(endpoint)""#])
@@ -39,7 +39,7 @@ import Testing
         // while no other request succeeds, it may be a configuration error
         for count in 2...4 {
             clock.advance(seconds: 60)
-            try await harness.until("it was retried") { harness.upstream.requests.count == count }
+            try await harness.until("the mutation was retried") { harness.upstream.requests.count == count }
             let held = try await harness.mutation(wrong.id, becomes: "held", Self.isHeld)
             #expect(held.lastError == "the upstream answered 301 (Location: https://upstream/contacts)")
         }
@@ -112,7 +112,7 @@ import Testing
     }
 
     /// Requests in flight at the first answer may have succeeded before a configuration error began.
-    @Test func `earlier requests are no evidence`() async throws {
+    @Test func `successes of earlier requests are no evidence`() async throws {
         let harness = try await DispatcherHarness(isRunning: false)
         let moment = harness.gateway.clock.now
         let (colleague, worker) = (harness.newPhone(), UUID())
@@ -160,7 +160,7 @@ import Testing
         #expect(held.lastError != nil && harness.dispatcher.current.openCircuits == 0)
         #expect(try await harness.mapping(try #require(create.local)).status == .pending)
         answer.value = nil
-        try await harness.until("it was sent") {
+        try await harness.until("the mutation was sent") {
             harness.gateway.clock.advance(seconds: 37)
             return try await harness.mutation(create.id).status == "succeeded"
         }
@@ -168,7 +168,7 @@ import Testing
         #expect(try await harness.count("hold_count <> 0 OR held_since IS NOT NULL") == 0)
     }
 
-    /// An expired credential: all requests receive the same answer, and few are sent.
+    /// With an expired credential, all requests receive the same answer, and few are sent.
     @Test func `several lanes with the same answer open the circuit`() async throws {
         let isRight = Shared(false)
         let upstream = FakeUpstream { _, _ in isRight.value ? nil : .status(401) }
@@ -204,7 +204,7 @@ import Testing
         harness.gateway.clock.advance(seconds: 60)
         let colleague = harness.newPhone()
         try await colleague.push([Self.create(colleague)])
-        try await harness.until("it failed") {
+        try await harness.until("the mutation failed") {
             harness.gateway.clock.advance(seconds: 60)
             return try await harness.mutation(wrong.id).status == "failed"
         }

@@ -109,7 +109,7 @@ import Testing
         #expect(batches.sizes.contains { $0 > 3 } && batches.sizes.contains { (2...3).contains($0) })
     }
 
-    @Test func `an upstream without batches gets each request by itself, and is not asked again`() async throws {
+    @Test func `an upstream without batches gets single requests, and no second batch`() async throws {
         let asked = Mutex(0)
         let harness = try await Self.harness { request in
             guard request.path == "/$batch" else { return nil }
@@ -126,7 +126,7 @@ import Testing
     }
 
     @Test(arguments: ["manual", "server_wins", "client_wins"])
-    func `a conflict of a whole batch is no part's (rule 23)`(_ strategy: String) async throws {
+    func `a conflict of a whole batch is not a conflict of its parts (rule 23)`(_ strategy: String) async throws {
         let requests = Mutex([String]())
         let harness = try await Self.harness { request in
             requests.withLock { $0.append("\(request.method) \(request.path)") }
@@ -142,7 +142,7 @@ import Testing
     }
 
     @Test(arguments: [302, 401])
-    func `a refusal of batches alone fails no part that was not sent by itself`(_ status: Int) async throws {
+    func `if the upstream refuses only batches, the parts are sent as single requests`(_ status: Int) async throws {
         let asked = Mutex(0)
         let harness = try await Self.harness { request in
             guard request.path == "/$batch" else { return nil }
@@ -195,7 +195,7 @@ import Testing
         #expect(asked.withLock { $0 } > refusals && !batches.sizes.isEmpty)
     }
 
-    @Test func `a batch counts its parts at once for the upstream's rate`() async throws {
+    @Test func `each part of a batch counts for the upstream's rate`() async throws {
         let batches = Batches()
         let harness = try await Self.harness(batches.answer, most: 50)
         let organization = harness.organization.id
@@ -209,12 +209,12 @@ import Testing
             harness.gateway.clock.advance(seconds: 1)
             harness.dispatcher.poll()
         }
-        // a few may be sent by themselves
+        // a few mutations may be sent as single requests
         #expect(batches.sizes.reduce(0, +) >= 50)
         #expect((batches.sizes.max() ?? 0) >= 15 && batches.sizes.count <= 8)
     }
 
-    @Test func `a mutation that depends on a create of a batch waits for the next one`() async throws {
+    @Test func `a mutation that depends on a create of a batch waits for the next batch`() async throws {
         let batches = Batches()
         let harness = try await Self.harness(batches.answer)
         let contact = UUID()

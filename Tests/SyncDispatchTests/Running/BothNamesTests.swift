@@ -50,7 +50,7 @@ import Testing
         #expect(Array(sent) == [#"{"n":"right"}"#, #"{"n":1}"#, #"{"n":2}"#, #"{"n":9}"#])
     }
 
-    /// An integer's digits in a string are the same id: the entity is the same, so its edits wait for each other.
+    /// A string with an integer's digits is the same id. So the edits are of one entity, and wait for each other.
     @Test func `an integer's digits name the same entity`() async throws {
         let fixture = try await Fixture(edits: 1)
         let harness = fixture.harness
@@ -107,7 +107,7 @@ import Testing
         return (harness, upstream, contact, edit)
     }
 
-    /// An edit that failed without its id may wait for the new create, never the other way round; for any other pushes.
+    /// An edit that failed because its id was missing may wait for the new create, but the create never for the edit.
     @Test func `a create that reuses a client ID waits for nothing`() async throws {
         let (harness, upstream, contact, edit) = try await Self.givenUp()
         let other = harness.create(local: contact, payload: #"{"n":2}"#)
@@ -120,8 +120,8 @@ import Testing
         #expect(upstream.requests.last?.path == "/contacts/8")
     }
 
-    /// A mutation after the new create also follows the earlier failed ones: pushed together, in sequence, or after the
-    /// create has taken effect.
+    /// A mutation after the new create also waits for the earlier failed ones. It is pushed together with the create,
+    /// after it, or after the create has taken effect.
     @Test(arguments: ["together", "apart", "late"])
     func `mutations after a create that reuses a client ID follow all earlier ones`(_ way: String) async throws {
         let (harness, upstream, contact, lost) = try await Self.givenUp()

@@ -71,7 +71,7 @@ import Testing
         #expect(try await document(harness) == #"{"n":2,"mine":true}"#)
     }
 
-    /// A client_wins resolution, and a deletion in between.
+    /// The document is deleted between the conflict and its client_wins resolution.
     @Test func `a patch that overrides a deletion must be a whole document`() async throws {
         let (harness, _, update, rest) = try await conflict("manual")
         try await harness.mutation(update.id, is: .conflict)
@@ -79,7 +79,7 @@ import Testing
         let bob = harness.newPhone()
         try await bob.push([bob.entry("delete", "note", server: #""\#(id)""#, payload: nil)])
         try await letClientWin(update, nil, harness)
-        // the resolution did not account for the deletion: only the patch would remain
+        // the resolution did not account for the deletion, so only the patch would remain
         let again = try await harness.mutation(update.id, is: .conflict)
         #expect(again.resolution == nil && again["error"]?["current"]?["deleted"]?.bool == true)
         #expect(try await harness.lane().haltedBy == update.id)

@@ -75,7 +75,7 @@ import Testing
         #expect(changes.first?["document"]?.text == Self.stored)
     }
 
-    @Test func `server_wins stays manual if the answer does not name the create`() async throws {
+    @Test func `server_wins leaves a conflict to a person if the answer does not name the entity`() async throws {
         let harness = try await DispatcherHarness(upstream: Self.conflicting(#"{"error":"taken"}"#))
         let contact = UUID()
         let create = harness.create(

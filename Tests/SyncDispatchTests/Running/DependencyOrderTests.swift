@@ -93,7 +93,7 @@ import Testing
         #expect(try await harness.mutation(failing[0].id).attempts == 1)
     }
 
-    @Test func `a mutation that is pushed while requests hang is sent at once`() async throws {
+    @Test func `a mutation that is pushed while requests hang is sent immediately`() async throws {
         let gate = Gate()
         let upstream = FakeUpstream { request, _ in
             if request.path == "/reports" { await gate.pass() }
@@ -151,7 +151,7 @@ import Testing
             maximumConcurrency: 8
         )
         let phones = [harness.phone, harness.newPhone()]
-        // the first read of an organization finds its cap
+        // the dispatcher knows the limit of an organization only after the organization's first lane
         try await harness.phone.push([harness.create()])
         await gate.arrivals(1)
         for phone in phones {
@@ -162,7 +162,7 @@ import Testing
             )
         }
         gate.open()
-        try await harness.until("all are done") { upstream.effects.count == 81 }
+        try await harness.until("all requests are done") { upstream.effects.count == 81 }
         #expect(phones.allSatisfy { (traffic.most[$0.user] ?? 0) <= 8 })
     }
 
@@ -201,7 +201,7 @@ import Testing
         #expect(try await harness.count("status = 'in_flight'") == 4)
     }
 
-    @Test func `a step that is made twice changes the lane once`() async throws {
+    @Test func `a repeated step changes the lane once`() async throws {
         let harness = try await DispatcherHarness(settings: Self.settings, isRunning: false)
         let entries = (0..<6).map { _ in harness.create() }
         try await harness.phone.push(entries)
@@ -245,7 +245,7 @@ import Testing
 
     // MARK: - Pauses and routes
 
-    @Test func `a paused upstream gets nothing, and resumes where it was`() async throws {
+    @Test func `a paused upstream gets no requests, and the lane continues after the pause`() async throws {
         let harness = try await DispatcherHarness()
         try await harness.execute(
             "UPDATE upstreams SET is_paused = true WHERE organization_id = '\(harness.organization.id)'"
@@ -254,7 +254,7 @@ import Testing
         let create = harness.create()
         try await harness.phone.push([create])
         let clock = harness.gateway.clock
-        try await waitUntil("the lane is put off") { try await harness.lane().readyAt.map { $0 > clock.now } ?? false }
+        try await waitUntil("the lane waits") { try await harness.lane().readyAt.map { $0 > clock.now } ?? false }
         let waiting = try await harness.mutation(create.id)
         #expect(waiting.status == "pending" && waiting.attempts == 0 && harness.upstream.requests.isEmpty)
         try await harness.execute(

@@ -78,7 +78,7 @@ import Testing
         #expect(try await harness.leads("tag", -2) == "tags-9 string")
     }
 
-    /// Two devices of a user and another user, each with its own 23; and another organization's.
+    /// Two devices of a user, another user, and a user of another organization each have a number 23.
     @Test func `a number means another entity on each device`() async throws {
         let harness = try await harness()
         let bob = harness.newPhone()
@@ -162,7 +162,7 @@ import Testing
         #expect(harness.upstream.requests.last?.text == #"{"text":"ok","folderId":2}"#)
     }
 
-    @Test func `the number of a discarded create is free for another`() async throws {
+    @Test func `the number of a discarded create is free for another create`() async throws {
         let harness = try await harness(settings: #"{"on_failure":"continue"}"#, upstream: Self.choosy)
         let folder = harness.create("folder", 23, #"{"name":"bad"}"#)
         let task = harness.create("task", 47, broccoli)
@@ -213,7 +213,7 @@ import Testing
     // MARK: - Conflicts
 
     @Test(arguments: ["client_wins", "server_wins"])
-    func `the number of a create that meets an entity resolves to it`(_ strategy: String) async throws {
+    func `the number of a create in conflict with an entity resolves to that entity`(_ strategy: String) async throws {
         let harness = try await harness(upstream: Self.choosy)
         let folder = harness.create(
             "folder",
@@ -230,7 +230,7 @@ import Testing
     }
 
     @Test(arguments: ["client_wins", "server_wins"])
-    func `a person's choice has the same result`(_ strategy: String) async throws {
+    func `a person's resolution also resolves the number to the entity`(_ strategy: String) async throws {
         let harness = try await harness(upstream: Self.choosy)
         let folder = harness.create("folder", 23, #"{"name":"mine"}"#)
         let task = harness.create("task", 47, broccoli)
@@ -242,7 +242,7 @@ import Testing
         #expect(harness.upstream.requests.last?.text == #"{"text":"Broccoli","folderId":7}"#)
     }
 
-    /// The device already has the entity as 50: then both numbers reference it.
+    /// The device already has the entity as 50. After the conflict, both numbers reference the entity.
     @Test(arguments: [true, false])
     func `an entity with two numbers on a device is found by both`(_ isByAPerson: Bool) async throws {
         let harness = try await harness(upstream: Self.choosy)

@@ -49,7 +49,7 @@ import Testing
         try await harness.phone.push([create, rest])
         await gate.arrivals(1)
         async let ending: Void = harness.shutDown()
-        try await harness.until("it is draining") { harness.dispatcher.isDraining.load(ordering: .relaxed) }
+        try await harness.until("the dispatcher is draining") { harness.dispatcher.isDraining.load(ordering: .relaxed) }
         gate.open()
         await ending
         #expect(try await harness.mutation(create.id).status == "succeeded")

@@ -10,8 +10,8 @@ import Testing
 @testable import SyncDispatch
 @testable import SyncStore
 
-/// The reason why a mutation is stuck, in its row in addition to the problem; and the next gateway's record of one that
-/// died.
+/// A mutation's row contains the reason why the mutation is stuck, in addition to the problem. If a gateway dies, the
+/// next one records its attempt.
 @Suite struct FailureClassLaneTests {
     /// The rows of a mutation, the first attempt first.
     private static func attempts(_ harness: DispatcherHarness, _ id: UUID) async throws -> [String] {
@@ -45,7 +45,7 @@ import Testing
         #expect(try await Self.mark(harness, entries[0].id) == "- - -")
     }
 
-    @Test func `a person's retry continues the count and removes the mark`() async throws {
+    @Test func `a person's retry continues the ordinals and removes the mark`() async throws {
         let harness = try await DispatcherHarness(
             upstream: FakeUpstream { request, _ in request.text.contains("bad") ? .status(422) : nil }
         )
@@ -76,7 +76,7 @@ import Testing
         #expect(try await Self.mark(harness, update.id) == "conflict 409 since then")
     }
 
-    @Test func `the next gateway records the attempt of one that died`() async throws {
+    @Test func `if a gateway dies, the next one records its attempt`() async throws {
         let gate = Gate()
         let harness = try await DispatcherHarness(
             upstream: FakeUpstream { _, seen in
@@ -99,7 +99,7 @@ import Testing
         let first = try await harness.gateway.read(
             "SELECT sent_at = '\(sentAt.rfc3339)' FROM attempts ORDER BY ordinal LIMIT 1"
         )
-        #expect(try first.read(0, 0, as: Bool.self), "when it was marked as in flight")
+        #expect(try first.read(0, 0, as: Bool.self), "sent_at is when it was marked as in flight")
         await helper.shutDown()
     }
 }

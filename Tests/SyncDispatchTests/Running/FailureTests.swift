@@ -87,7 +87,7 @@ import Testing
         other.clock.advance(seconds: 1)
         let worker = UUID()
         let dispatch = try #require(await harness.step(.claim, by: worker, through: other).dispatch)
-        // the other replica's cache entry is older, and valid for five seconds
+        // the cache entry of `other` is older than the type, and valid for five seconds
         other.clock.advance(seconds: 1)
         let outcome = harness.outcome(.status(201, #"{"id":1}"#), to: dispatch)
         let next = try #require(await harness.step(.settle(dispatch, outcome), by: worker, through: other).dispatch)

@@ -117,7 +117,7 @@ import Testing
     @Test(arguments: [404, 410, 403, 200, 204, 409, 412])
     func `another user's entity is answered like an ID that never existed`(_ status: Int) async throws {
         let fixture = try await Fixture("user") { request, _ in
-            // like an upstream that does not distinguish them, or one that permits everything to all users
+            // the upstream does not distinguish the ids, or permits everything to all users
             let id = request.path.split(separator: "/").last ?? ""
             return .status(status, [200, 409].contains(status) ? #"{"id":\#(id),"name":"x"}"# : nil, etag: "e")
         }
@@ -163,7 +163,7 @@ import Testing
         return String(decoding: found?.json() ?? [], as: UTF8.self)
     }
 
-    /// Only the creator owns an entity, for any other requests.
+    /// Only the creator owns an entity, even if other users sent requests about it before.
     @Test func `only a create makes a user the owner`() async throws {
         let fixture = try await Fixture("user") { request, _ in
             request.method == "POST"
@@ -252,7 +252,7 @@ import Testing
         try await fixture.harness.mutation(conflict.id, of: phone, is: .conflict)
         let lane = try await fixture.harness.restingLane(of: phone)
         #expect(lane.haltedBy == conflict.id && lane.queue.count == 1)
-        // client_wins by a person: the feed's document does not overwrite the upstream's
+        // if a person chooses client_wins, the feed's document does not overwrite the upstream's
         let request = try ResolveRequest(body: Array(#"{"strategy":"client_wins"}"#.utf8), limits: IntakeLimits())
         _ = try await fixture.harness.gateway.store.settling
             .resolve(conflict.id, request, organization: phone.organization, user: phone.user)

@@ -11,14 +11,14 @@ import Testing
 
 /// Answers to batches that are wrong, broken or malicious (product rule 23).
 ///
-/// The upstream keeps its side of idempotency keys. So each mutation takes effect once, and gets its own id.
+/// The upstream honours idempotency keys. So each mutation takes effect once, and gets its own id.
 @Suite struct HostileBatchTests {
-    /// What is wrong with the answer to a batch whose parts took effect.
+    /// A defect of the answer to a batch.
     enum Defect: String, CaseIterable, Sendable {
         case wrongIDs, repeatedIDs, missingParts, breaksOff, junk, deepJunk, otherShape, randomBytes, noBody
         case failingParts, tooLarge, largeHeaders, lost, invalidStatus, hugeBodies
 
-        /// Returns the answer instead of that with these responses, by the ids of the parts.
+        /// Returns the defective answer in place of one with these responses, each of which has the id of its part.
         func answer(_ responses: [(id: String, rest: String)], _ random: inout SeededRandom) -> UpstreamAnswer {
             func list(_ parts: [String]) -> UpstreamAnswer {
                 .status(200, #"{"responses":[\#(parts.joined(separator: ","))]}"#)
@@ -138,7 +138,7 @@ import Testing
         for (index, entry) in entries.enumerated() {
             let mutation = try await harness.mutation(entry.id)
             #expect(mutation.status == "succeeded", "\(mutation.text) \(seed)")
-            // its own id, although answers were mixed up
+            // the mutation has its own id, although answers were mixed up
             let made = api.names["n\(index)"] ?? []
             #expect(made.count == 1, "\(made) \(seed)")
             #expect(mutation["server_id"]?.int64.map(Int.init) == made.first, "\(mutation.text) \(seed)")

@@ -10,9 +10,9 @@ import Testing
 @testable import SyncStore
 @testable import UsersFeature
 
-/// The requests that an upstream receives of two users during their join.
+/// The requests that an upstream receives from two users during their join.
 @Suite struct JoinedLaneTests {
-    /// The upstream is down at first: requests are sent before and after the join.
+    /// The upstream is down at first, so requests are sent before and after the join.
     @Test func `the upstream receives each key once and everything in order`() async throws {
         let isDown = Atomic(true)
         let upstream = FakeUpstream { request, _ in
@@ -63,7 +63,7 @@ import Testing
         #expect(effects.allSatisfy { $0.user == other.user })
     }
 
-    /// A request in flight when the join is requested: the rows move once it has its outcome.
+    /// A request is in flight when the join is requested. The rows move once the request has its outcome.
     @Test func `a join waits for requests in flight`() async throws {
         let gate = Gate()
         let upstream = FakeUpstream { request, _ in
@@ -76,7 +76,7 @@ import Testing
         let next = harness.create(payload: #"{"title":"next"}"#)
         try await other.push([harness.create()])
         try await harness.phone.push([slow, next])
-        try await waitUntil("it is sent") { upstream.requests.contains { $0.text.contains("slow") } }
+        try await waitUntil("the request is sent") { upstream.requests.contains { $0.text.contains("slow") } }
         let joining = harness.gateway.store.joining
         for _ in 0..<2 {
             let join = try await joining.join(harness.phone.user, into: other.user, in: harness.organization.id)
@@ -85,7 +85,7 @@ import Testing
         }
         gate.open()
         _ = try await harness.restingLane()
-        #expect(!upstream.requests.contains { $0.text.contains("next") }, "the lane is released")
+        #expect(!upstream.requests.contains { $0.text.contains("next") }, "the lane is released before that")
         try await Self.join(harness, other)
         harness.gateway.clock.advance(seconds: 9)
         try await harness.mutation(next.id, of: other, is: .succeeded)

@@ -79,7 +79,7 @@ import Testing
         await helper.shutDown()
     }
 
-    /// The process was suspended between the commit and the request: it checks the lease again.
+    /// The process was suspended between the commit and the request, so it checks the lease again.
     @Test func `a request that does not fit into the lease is not sent`() async throws {
         let harness = try await DispatcherHarness(isRunning: false)
         try await harness.phone.push([harness.create()])
@@ -89,7 +89,7 @@ import Testing
         #expect(dispatch.leasedUntil == now.adding(seconds: 120))
         #expect(dispatch.canBeSent(at: now) && dispatch.canBeSent(at: now.adding(seconds: 89)))
         #expect(!dispatch.canBeSent(at: now.adding(seconds: 90)))
-        // it is released unchanged, the lease is renewed, and its turn comes again
+        // the mutation is returned unchanged, the lease is renewed, and the mutation's turn comes again
         harness.gateway.clock.advance(seconds: 90)
         let again = try #require(
             await harness.step(.settle(dispatch, Outcome(ofUnsent: dispatch)), by: worker).dispatch
@@ -167,7 +167,7 @@ import Testing
         #expect(held.status == "pending" && held.attempts == 2 && held.nextRetryAt != nil)
     }
 
-    /// The clock does not advance, so no lease expires: for every lost step, the lanes' own worker continues.
+    /// The clock does not advance, so no lease expires. After a lost step, the worker that holds the lane continues.
     @Test func `lanes continue after outages before their leases expire`() async throws {
         let gateway = try await Gateway()
         let database = gateway.database
@@ -189,7 +189,7 @@ import Testing
         for phone in phones {
             var entries: [Entry] = []
             for number in 0..<40 {
-                // built-in mutations wait behind sent ones, and are applied in the lane
+                // built-in mutations wait for earlier forwarded ones, and are applied in the lane
                 let isSent = number % 8 == 0
                 sent += isSent ? 1 : 0
                 entries.append(
@@ -205,12 +205,13 @@ import Testing
             // a push may meet an outage as well; the device's worker has to repeat it
             try await waitUntil("the push is accepted") { (try? await phone.push(entries)) != nil }
         }
-        try await harness.until("all is done") { (try? await harness.count("status = 'succeeded'")) == 6 * 40 }
+        try await harness.until("all have run") { (try? await harness.count("status = 'succeeded'")) == 6 * 40 }
         #expect(upstream.effects.count == 6 * 5)
     }
 
-    /// A process runs a lane once. If the lane is under its own lease, it did not receive the answer to its claim, or
-    /// lost track of the lane. It does not wait for the lease to expire, and the request in flight may have been sent.
+    /// A process never runs a lane twice at the same time. If a worker finds a lane under its own lease, it did not
+    /// receive the answer to its claim, or lost track of the lane. It does not wait for the lease to expire. The
+    /// request in flight may have been sent.
     @Test func `a worker claims a lane under its own lease`() async throws {
         let harness = try await DispatcherHarness(isRunning: false)
         let create = harness.create()
@@ -279,7 +280,7 @@ import Testing
         #expect(try await harness.mapping(first).serverID?.text == "1")
         #expect(try await harness.settle(again, .status(201, #"{"id":2}"#), by: worker).isReleased)
         #expect(try await harness.mutation(entries[1].id).attempts == 1)
-        // the last step released the lane: a late worker has nothing to do
+        // the last step released the lane, so a late worker has nothing to do
         #expect(try await harness.settle(again, .status(201, #"{"id":3}"#), by: worker).isLost)
         let lane = try await harness.lane()
         #expect(lane.queue.count == 0 && lane.openCount == 0 && lane.inFlight == nil && lane.lease.owner == nil)

@@ -8,8 +8,8 @@ import Testing
 
 @testable import SyncStore
 
-/// Mutations of one entity that run directly after each other: each sees the entity as changed by its predecessor's
-/// outcome, even if the transaction that writes this outcome also sends the next.
+/// Mutations of one entity that run directly after each other. Each sees the entity as changed by its predecessor's
+/// outcome, even if the transaction that writes this outcome also sends the next mutation.
 @Suite struct OwnRunTests {
     /// How a mutation specifies the state on which it is based.
     enum Basis: String, CaseIterable {
@@ -30,7 +30,8 @@ import Testing
         }
     }
 
-    /// Counts each entity's revisions, which are its ETags, and refuses a request whose condition names another.
+    /// Counts each entity's revisions, which are its ETags, and refuses a request whose condition names another
+    /// revision than the latest.
     private static func upstream(shows: Bool = false, hasETags: Bool = true) -> FakeUpstream {
         let revisions = Shared([String: Int]())
         return FakeUpstream { request, _ in
@@ -79,7 +80,7 @@ import Testing
         let contact = try await made(harness)
         let updates = (1...3).map { _ in harness.change("update", local: contact, extra: basis.members) }
         #expect(try await conditions(harness, updates) == basis.conditions(1, 2, 3))
-        // by the server's id as well, and after the run has been pushed
+        // the same is true of edits under the server id, in a later push
         let more = ["update", "replace"].map { harness.change($0, server: "1", extra: basis.members) }
         #expect(try await conditions(harness, more) == basis.conditions(4, 5))
         #expect(try await harness.phone.pull().map { $0["version"]?.int64 } == [6])
@@ -118,7 +119,7 @@ import Testing
             server: "1",
             extra: ["endpoint": #""/contacts/1""#].merging(Basis.version.members) { $1 }
         )
-        // both wait when the first runs
+        // both mutations wait when the first one runs
         try await harness.phone.push([create, first])
         try await other.push([second])
         let helper = Helper(harness.gateway, harness.upstream)

@@ -10,7 +10,7 @@ import Testing
 @testable import AdministrationFeature
 @testable import SyncStore
 
-/// Mutations reach the upstream in causal order, with resolved ids, and its answers are what the user reads.
+/// Mutations reach the upstream in causal order, with resolved ids, and the user reads the upstream's answers.
 @Suite struct ReplayTests {
     @Test func `sends a create and resolves its mapping to the answer's ID`() async throws {
         let harness = try await DispatcherHarness()

@@ -22,7 +22,7 @@ import Testing
         let due = try #require(held.nextRetryAt)
         let pause = Double(due.microseconds - harness.gateway.clock.now.microseconds) / 1_000_000
         #expect(pause > 3.998 && pause <= 4.8)
-        // it holds the lane: the mutation behind it has not run, and no poll finds work
+        // the mutation holds the lane: the next mutation has not run, and no poll finds work
         let lane = try await harness.lane()
         #expect(lane.lease.owner == nil && lane.inFlight == nil && lane.queue.count == 2)
         let readyAt = try #require(lane.readyAt)

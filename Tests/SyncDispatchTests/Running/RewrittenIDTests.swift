@@ -87,7 +87,7 @@ import Testing
 
     /// The worker first has the server id, and references the entity by its client id later.
     @Test(arguments: Kind.allCases)
-    func `a client ID may replace the server's`(_ kind: Kind) async throws {
+    func `a client ID may replace the server ID`(_ kind: Kind) async throws {
         let harness = try await DispatcherHarness(upstream: kind.upstream)
         let contact = UUID()
         let create = harness.create(local: contact)
@@ -165,12 +165,12 @@ import Testing
         change.extra["local_id"] = nil
         change.server = kind.json(5)
         #expect(try await harness.phone.push([change]).results[0].isReplayed == true)
-        // both names, if they refer to one entity
+        // both names are accepted if they refer to one entity
         change.extra["local_id"] = "47"
         #expect(try await harness.phone.push([change]).results[0].isReplayed == true)
         change.server = kind.json(7)
         #expect(try await harness.phone.push([change]).results[0].code == "idempotency_key_reused")
-        // the same applies to a repeat from a new device id: the number keeps its meaning
+        // the same applies to a repeat from a new device id, because the number keeps its meaning
         let restored = Phone(harness.gateway, harness.organization, user: harness.phone.user)
         change.server = kind.json(5)
         #expect(try await restored.push([change]).results[0].isReplayed == true)
@@ -216,7 +216,7 @@ import Testing
         try await harness.mutation(activity.id, is: .succeeded)
     }
 
-    /// Both creates wait; the other type's is resolved first.
+    /// The creates of both types wait. That of the other type is resolved first.
     @Test func `a reference waits for its own type`() async throws {
         let upstream = FakeUpstream { request, _ in
             request.text.contains("bad")
@@ -237,8 +237,8 @@ import Testing
         #expect(harness.upstream.requests.last?.text == #"{"of":"contacts-1"}"#)
     }
 
-    /// A dependent of a discarded create that references the other type's entity of the same client id does not need
-    /// the create.
+    /// Two types share a client id, and the create of one of them is discarded. A dependent of this create that
+    /// references the entity of the other type does not need the create.
     @Test func `a discard does not affect references to another type`() async throws {
         let upstream = FakeUpstream { request, _ in
             request.text.contains("bad")
@@ -260,7 +260,7 @@ import Testing
         try await harness.phone.push([account])
         try await harness.mutation(account.id, is: .failed)
         try await harness.mutation(first.id, is: .failed)
-        // makes the activity wait for that create as well
+        // makes the activity wait for the account's create as well
         try await harness.execute(
             """
             UPDATE mutations SET depends_on = ARRAY['\(account.id)'::uuid], blocked_on = '\(account.id)'
@@ -272,8 +272,8 @@ import Testing
         #expect(harness.upstream.requests.last?.text == #"{"of":"contacts-1"}"#)
     }
 
-    /// Another user's entity, of a type whose entities only their owners see: its validator is sent for its owner
-    /// alone.
+    /// The entity belongs to another user, and only owners see entities of its type. Its validator is sent only for its
+    /// owner.
     @Test func `does not send the validator of another user's entity`() async throws {
         let upstream = FakeUpstream { request, _ in
             request.method == "POST" ? .status(201, #"{"id":7}"#, etag: #""secret""#) : .status(200, #"{"id":7}"#)

@@ -68,7 +68,7 @@ import Testing
         // due repeatedly, and postponed each time
         for _ in 0..<3 {
             harness.gateway.clock.advance(seconds: 60)
-            try await waitUntil("it is postponed") {
+            try await waitUntil("the lane is postponed") {
                 try await harness.lane().readyAt.map { $0 > harness.gateway.clock.now } ?? false
             }
         }

@@ -7,7 +7,7 @@ import Testing
 
 @testable import SyncStore
 
-/// Many mutations wait for one mutation: all are released, about a thousand at a time, despite interruptions.
+/// Many mutations wait for one mutation. All are released, about a thousand at a time, despite interruptions.
 @Suite struct UnblockingTests {
     /// Creates, and a number of mutations that wait for each of them.
     private func fill(_ harness: DispatcherHarness, creates: Int, waiters: Int) async throws -> [UUID] {
@@ -75,7 +75,7 @@ import Testing
         #expect(try await harness.lane().queue.count == 4_200)
     }
 
-    /// Many mutations wait for many: each step releases a limited number, and each blocker is examined once.
+    /// Many mutations wait for many others. Each step releases a limited number, and each blocker is examined once.
     @Test func `releases waiters of many in limited steps, one blocker at a time`() async throws {
         let (creates, waiters) = (40, 700)
         let harness = try await DispatcherHarness(isRunning: false)
@@ -115,7 +115,7 @@ import Testing
                 #expect(shown == contacts[(number + 1)...].map(\.id), "finished ones are omitted")
             }
         }
-        // a waiter of forty counts as fifty look-ups, so about three hundred are released at a time
+        // a waiter with forty dependencies counts as fifty look-ups, so about three hundred are released at a time
         #expect((2 * creates...4 * creates).contains(steps), "\(steps)")
         #expect(try await harness.count("status = 'blocked'") == 0)
         #expect(turn.dispatch?.mutation.id == entries[0].id)

@@ -105,7 +105,7 @@ import Testing
 
     // MARK: - Several lanes
 
-    /// Its own back-off delays it, and it may be the cause itself.
+    /// The lane's own back-off delays the lane, which may be the cause itself.
     @Test(arguments: [Outcome.Kind.serverError, .unreachable, .misconfigured])
     mutating func `one lane alone never opens the circuit`(_ kind: Outcome.Kind) {
         for _ in 0..<50 {
@@ -142,13 +142,13 @@ import Testing
         #expect(!breaker.isOpen)
     }
 
-    /// A lane with a mutation that the upstream never accepts has its turn, and then the others have theirs.
+    /// After a lane with a mutation that the upstream never accepts has probed, the other lanes have their turns.
     @Test mutating func `a lane whose probe failed waits for the others`() {
         record(.serverError, .serverError, .serverError, .serverError, .serverError)
         advance(1)
         #expect(ask(50) == .probe)
         record(.misconfigured, by: 50)
-        // one such answer is no evidence of the upstream's health: the pause does not grow
+        // one such answer is no evidence of the upstream's health, so the pause does not grow
         #expect(wait == 1 && wait(of: lanes[50]) == 1 + CircuitBreaker.turnTimeout)
         advance(1)
         #expect(ask(50) == .wait(until: now.adding(seconds: CircuitBreaker.turnTimeout)))
@@ -164,7 +164,7 @@ import Testing
             #expect(ask(50) == .probe)
             record(.unreachable, by: 50)
         }
-        // other lanes that probed are remembered up to a limit, the most recent ones
+        // the lanes that probed are remembered up to a limit, the most recent ones
         for lane in 0..<100 {
             advance(40)
             #expect(ask(lane) == .probe)

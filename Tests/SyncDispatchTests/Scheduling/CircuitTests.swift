@@ -75,7 +75,7 @@ import Testing
             FROM generate_series(1, 4000) n
             """
         )
-        // a lane without a signal: only a poll of the database finds it
+        // only a poll of the database finds a lane without a signal
         let other = try await harness.newOrganization()
         let replica = try await Gateway(replicaOf: harness.gateway)
         let neighbour = Phone(replica, other)
@@ -86,7 +86,7 @@ import Testing
         #expect(harness.dispatcher.current.openCircuits == 1)
     }
 
-    /// A lane with a mutation that the upstream never accepts, and twenty others: it does not get all the probes.
+    /// One lane has a mutation that the upstream never accepts. Twenty others wait, so it does not get all the probes.
     @Test func `a poisoned lane does not keep the circuit open`() async throws {
         let (isUp, poisoned) = (Shared(false), Shared<UUID?>(nil))
         let upstream = FakeUpstream { request, _ in
@@ -108,7 +108,7 @@ import Testing
         clock.advance(seconds: 600)
         isUp.value = true
         try await harness.until("everything else was sent") {
-            // its user continues to push, so the lane is polled first
+            // the user of the poisoned lane continues to push, so this lane is polled first
             try await harness.phone.push([Self.create(harness.phone)])
             clock.advance(seconds: 1)
             return try await harness.count("status = 'succeeded'") == 20
@@ -120,7 +120,7 @@ import Testing
         #expect(["pending", "in_flight"].contains(try await harness.mutation(poison.id).status))
     }
 
-    /// A request that the gateway does not send is no evidence about the upstream, and delays no other.
+    /// A request that the gateway does not send is no evidence about the upstream, and delays no other request.
     @Test func `a request that the gateway refuses fails alone and does not affect the circuit`() async throws {
         let harness = try await DispatcherHarness(
             upstream: FakeUpstream { request, _ in
@@ -171,7 +171,7 @@ import Testing
         #expect(try await harness.mapping(local).status == .pending, "no attempt of the mapping is counted")
         #expect(harness.dispatcher.current.openCircuits == 0)
         isReady.value = true
-        try await harness.until("it was sent") {
+        try await harness.until("the mutation was sent") {
             harness.gateway.clock.advance(seconds: 31)
             return try await harness.mutation(create.id).status == "succeeded"
         }

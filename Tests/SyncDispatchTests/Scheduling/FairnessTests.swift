@@ -35,7 +35,7 @@ import Testing
         quiet.value = other.organization.id
         let entry = create(other)
         try await other.push([entry])
-        // the noisy one has its maximum of requests in flight, and receives no answer to them
+        // the noisy organization has its maximum of requests in flight, which are not answered
         try await harness.mutation(entry.id, of: other, is: .succeeded)
         #expect(count.value == 0)
         gate.open()
@@ -76,8 +76,8 @@ import Testing
         try await harness.until("no lane occupies a place") { harness.dispatcher.current.working == 0 }
         #expect(harness.dispatcher.current.awaiting == 100 && harness.dispatcher.current.heldBySlow == 100)
         gate.open()
-        try await harness.until("all are done") { upstream.effects.count == 101 }
-        try await harness.until("all are released") { harness.dispatcher.current.running == 0 }
+        try await harness.until("all requests are done") { upstream.effects.count == 101 }
+        try await harness.until("all lanes are released") { harness.dispatcher.current.running == 0 }
         #expect(harness.dispatcher.current.awaiting == 0)
     }
 
@@ -87,7 +87,7 @@ import Testing
         let harness = try await DispatcherHarness(upstream: upstream, maximumConcurrency: 16) {
             ($0.maximumLanes, $0.maximumRequests) = (4, 128)
         }
-        // one has received quick answers before, another is new
+        // one organization has received quick answers before, the other is new
         let known = Phone(harness.gateway, try await harness.newOrganization())
         let new = Phone(harness.gateway, try await harness.newOrganization())
         answered.value = [known.organization.id, new.organization.id]
@@ -107,9 +107,9 @@ import Testing
             try await phone.push([entry])
             try await harness.mutation(entry.id, of: phone, is: .succeeded)
         }
-        #expect(harness.dispatcher.current.heldBySlow <= 112, "three quarters of the requests, and first requests")
+        #expect(harness.dispatcher.current.heldBySlow <= 112, "three quarters of the requests, and some first requests")
         gate.open()
-        try await harness.until("all are done") { upstream.effects.count == 123 }
+        try await harness.until("all requests are done") { upstream.effects.count == 123 }
     }
 
     @Test func `a hanging route does not delay other routes and organizations`() async throws {
@@ -131,7 +131,7 @@ import Testing
             try await harness.mutation(entry.id, of: phone, is: .succeeded)
         }
         gate.open()
-        try await harness.until("all are done") { upstream.effects.count == 22 }
+        try await harness.until("all requests are done") { upstream.effects.count == 22 }
     }
 
     @Test func `time-outs of a hanging upstream open its circuit and free its requests`() async throws {
@@ -151,7 +151,7 @@ import Testing
         }
         #expect(harness.dispatcher.current.awaiting == 0 && harness.dispatcher.current.heldBySlow == 0)
         answered.value = [harness.organization.id]
-        try await harness.until("all have succeeded") {
+        try await harness.until("all mutations have succeeded") {
             harness.gateway.clock.advance(seconds: 2)
             return try await harness.count("status = 'succeeded'") == 30
         }
@@ -187,7 +187,7 @@ import Testing
             harness.dispatcher.current.awaiting == 20
         }
         gate.open()
-        try await harness.until("all are done") { upstream.effects.count == 61 }
+        try await harness.until("all requests are done") { upstream.effects.count == 61 }
     }
 
     @Test func `organizations with many due lanes do not hide others from a search`() async throws {
@@ -211,7 +211,7 @@ import Testing
         answered.value = [other.organization.id]
         let entry = Self.create(other)
         try await other.push([entry])
-        // it polls once, and continues while there are more
+        // the dispatcher polls once, and continues while there are more due lanes
         let late = Helper(harness.gateway, upstream, pollInterval: 3_600)
         try await harness.mutation(entry.id, of: other, is: .succeeded)
         gate.open()

@@ -14,7 +14,7 @@ import Testing
         Places(Places.Limits(places: places, requests: requests, bytes: bytes))
     }
 
-    /// Gives an organization its maximum; its host never answers.
+    /// Takes as many places for an organization as it may hold. Its host never answers.
     private static func hang(_ organization: UUID, _ places: inout Places, bytes: Int = 0) {
         while places.mayTake(organization) {
             let lane = lane(organization)
@@ -52,7 +52,7 @@ import Testing
                 isChanged = true
             }
         }
-        // three quarters of 100, by four
+        // three quarters of 100, shared by four
         for organization in organizations { #expect((18...19).contains(places.held(by: organization))) }
         #expect(places.mayTake(UUID()))
         var few = Self.places(8, requests: 20)
@@ -64,7 +64,7 @@ import Testing
         var places = Self.places(32, requests: 4_096)
         for _ in 0..<count { Self.hang(UUID(), &places) }
         #expect(places.working == 0)
-        #expect(places.mayTake(UUID()), "an unmeasured one")
+        #expect(places.mayTake(UUID()), "an organization whose host is unmeasured")
         let fast = UUID()
         places.setPace(fast, .fast)
         #expect(places.mayTake(fast))
@@ -95,7 +95,7 @@ import Testing
         places.setPace(slow, .slow)
         while places.mayTake(slow) { places.take(Self.lane(slow), of: slow) }
         #expect(places.working == 4)
-        // more of them return with answers
+        // more lanes of slow hosts return with answers
         for _ in 0..<20 { places.take(Self.lane(slow), of: slow) }
         #expect(places.mayTake(UUID()))
         for _ in 0..<4 {
@@ -109,7 +109,7 @@ import Testing
         var places = Self.places(8, requests: 1_000, bytes: 100_000)
         let organization = UUID()
         Self.hang(organization, &places, bytes: 10_000)
-        #expect(places.held(by: organization) == 6, "half of them, and the one that reached the limit")
+        #expect(places.held(by: organization) == 6, "half of the bytes, and the request that reached the limit")
         for _ in 0..<100 { Self.hang(UUID(), &places, bytes: 10_000) }
         #expect(places.count <= 11)
         let fast = UUID()
@@ -245,7 +245,7 @@ import Testing
     }
 }
 
-/// The scheduler with hanging upstreams: every started lane waits for its upstream's answer without end.
+/// The scheduler with hanging upstreams. Every started lane waits without end for its upstream's answer.
 @Suite struct SlowUpstreamSchedulerTests {
     private struct Hanging {
         var scheduler: LaneScheduler

@@ -222,7 +222,7 @@ import Testing
         let inbox = Inbox()
         inbox.post { $0.isClosed = true }
         #expect(await inbox.next().isClosed)
-        // the reader has the closing: there is nothing to read until a post
+        // the reader has read the closing, so there is nothing to read until a post
         async let next = inbox.next()
         inbox.post(ready: Self.lanes(1))
         #expect(await next.ready.count == 1)

@@ -8,7 +8,7 @@ struct ListenerRegistryTests {
     private final class Listener {}
 
     @Test
-    func `one organization may use all the room until another arrives`() {
+    func `one organization may use all the room until another organization arrives`() {
         let (first, second) = (UUID(), UUID())
         let listeners = (0..<10).map { _ in Listener() }
         var registry = ListenerRegistry()
@@ -24,7 +24,7 @@ struct ListenerRegistryTests {
             guests.append(Listener())
             registry.add(ObjectIdentifier(guests[place]), of: second)
             let oldest = registry.evictionCandidate(beyond: 10)
-            #expect(oldest == ObjectIdentifier(listeners[place]), "the oldest of the largest organization")
+            #expect(oldest == ObjectIdentifier(listeners[place]), "the oldest listener of the largest organization")
             if let oldest { registry.remove(oldest, of: first) }
         }
         #expect(!registry.hasRoom(for: second, limit: 10), "both have a half")

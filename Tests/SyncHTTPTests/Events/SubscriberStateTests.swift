@@ -18,10 +18,10 @@ import Testing
 
     @Test func `a subscriber is queued only once`() {
         var state = state()
-        #expect(!state.record { $0.laneChanged() }, "it is already queued")
+        #expect(!state.record { $0.laneChanged() }, "the subscriber is already queued")
         let work = state.begin()
         #expect(work?.isFirst == true && work?.changes.lane == true)
-        #expect(!state.record { $0.feedMoved(to: 3) }, "a worker is processing it")
+        #expect(!state.record { $0.feedMoved(to: 3) }, "a worker is processing the subscriber")
         #expect(state.finish(left: nil, isLater: false) == true, "news arrived during the work")
         #expect(state.begin()?.changes.feed == 3)
         #expect(state.finish(left: nil, isLater: false) == false)

@@ -41,7 +41,7 @@ import Testing
     }
 
     @Test(arguments: [MutationStatus.pending, .inFlight, .succeeded, .discarded])
-    func `a mutation that waits for any other one is not stuck`(_ status: MutationStatus) {
+    func `a mutation is not stuck if the one for which it waits is not`(_ status: MutationStatus) {
         let (earlier, blocked) = (UUID(), UUID())
         var search = FailureSearch([Self.record(blocked, .blocked, needs: [earlier])])
         search.add([Self.step(earlier, status)])
@@ -57,7 +57,7 @@ import Testing
         #expect(search.stuck.isEmpty, "known mutations stay unchanged")
     }
 
-    @Test func `beyond the path limit, a stuck mutation of the entity decides`() {
+    @Test func `beyond the path limit, a mutation on the path is stuck if an earlier one of its entity is`() {
         let (client, id, far) = (UUID(), UUID(), UUID())
         for (name, position, isStuck) in [
             (client, Int64(3), true), (client, 9, false), (UUID(), 3, false),
@@ -76,7 +76,7 @@ import Testing
         #expect(search.stuck == [id])
     }
 
-    /// Compared with the definition, on random graphs that are revealed step by step.
+    /// The graphs are revealed step by step, and the result is compared with the definition.
     @Test func `the search agrees with the rule on random graphs`() {
         let seed = UInt64.random(in: 1 ... .max)
         var generator = SeededRandom(seed)

@@ -114,7 +114,7 @@ import Testing
         #expect(Self.blocker(Self.head(.pending), lane, isForwarded: false, hasUpstream: false) == nil)
     }
 
-    @Test func `a blocker by a person or another mutation names the mutations`() {
+    @Test func `a blocker names the mutation for which the lane waits`() {
         let (conflict, failed) = (Self.head(.conflict), Self.head(.failed))
         #expect(Self.blocker(conflict, Self.lane()) == LaneBlocker(.conflict, mutationIDs: [conflict.id]))
         #expect(Self.blocker(failed, Self.lane()) == LaneBlocker(.failure, mutationIDs: [failed.id]))

@@ -148,7 +148,7 @@ import Testing
         #expect(responses.map(\.location) == [nil, "/contacts/7", nil, nil, nil])
     }
 
-    @Test func `any bytes are one answer for each part`() {
+    @Test func `for any bytes in the response, each part gets one answer`() {
         let seed = Seed()
         var random = seed.generator
         let good = Array(
@@ -168,7 +168,7 @@ import Testing
             }
             let response = UpstreamResponse(status: 200, json: bytes)
             guard case .parts(let parts) = BatchAnswer(.response(response), to: Self.batch(3), now: Self.now) else {
-                Issue.record("\(bytes) is no answer to the parts; \(seed)")
+                Issue.record("\(bytes) gave no answers for the parts; \(seed)")
                 continue
             }
             #expect(parts.count == 3, "\(seed)")
@@ -179,7 +179,7 @@ import Testing
         }
     }
 
-    @Test func `a batch that is refused as a whole is split, or sent in parts`() {
+    @Test func `a batch that is refused as a whole is split, or its parts are sent as single requests`() {
         func answer(_ status: Int, _ count: Int) -> BatchAnswer {
             BatchAnswer(.status(status), to: Self.batch(count), now: Self.now)
         }
@@ -190,19 +190,19 @@ import Testing
             if case .unsupported(let reason) = answer(status, 1) {
                 #expect(reason.contains("\(status)"))
             } else {
-                Issue.record("\(status) is an answer to the parts")
+                Issue.record("\(status) was not taken as a refusal of batches")
             }
         }
         for status in [401, 302, 429, 500, 503] {
             guard case .parts(let parts) = answer(status, 3) else {
-                Issue.record("\(status) is no answer to the parts")
+                Issue.record("\(status) gave no answers for the parts")
                 continue
             }
             #expect(parts.map(Self.line) == Array(repeating: "\(status) -", count: 3))
         }
         if case .unsupported = BatchAnswer(.refused("x"), to: Self.batch(2), now: Self.now) {
         } else {
-            Issue.record("the parts fail because the batch cannot be sent")
+            Issue.record("a batch that cannot be sent was not taken as a refusal of batches")
         }
         guard case .parts(let lost) = BatchAnswer(.unknown("x"), to: Self.batch(2), now: Self.now) else { return }
         #expect(lost.map(Self.line) == ["unknown", "unknown"])

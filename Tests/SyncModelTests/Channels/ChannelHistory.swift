@@ -10,7 +10,7 @@ struct ChannelHistory {
         let requested: Set<ChannelID>?
         var others = false
         var cursor: FeedCursor?
-        /// The version of each entity.
+        /// The version of each entity on the device.
         var contents: [Int: Int] = [:]
     }
 
@@ -19,7 +19,7 @@ struct ChannelHistory {
     private var backup = ChannelWorld()
     private var devices: [Device] = []
     private var isRestored = false
-    /// What the gateway did wrong.
+    /// The gateway's first error.
     private(set) var failure: String?
 
     init(_ random: SeededRandom) {
@@ -88,7 +88,7 @@ struct ChannelHistory {
         for _ in 0..<10_000 where failure == nil {
             if pull(index, isLost: false) { return }
         }
-        failure = failure ?? "a device never came to the end"
+        failure = failure ?? "a device never reached the end of the feed"
     }
 
     /// - Returns: whether the device is at the end of the feed.

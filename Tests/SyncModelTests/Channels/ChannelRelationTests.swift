@@ -87,7 +87,7 @@ import Testing
         #expect(try world.write(.delete, Self.lead).status == .succeeded)
         let writes = Dictionary(uniqueKeysWithValues: world.table.writes.map { ($0.key, $0.state) })
         #expect(writes[Self.contact]?.isDeleted == true && writes[Self.lead]?.isDeleted == true)
-        #expect(writes[Self.contact]?.stays.moved == [Self.id("case/x")], "its tombstone is for those who saw it")
+        #expect(writes[Self.contact]?.stays.moved == [Self.id("case/x")], "users who saw the contact get its tombstone")
         #expect(writes[Self.lead]?.stays.moved == [Self.id("team/a")])
     }
 
@@ -108,7 +108,7 @@ import Testing
         }
     }
 
-    @Test func `a right is checked before relations`() throws {
+    @Test func `grants are checked before relations`() throws {
         for (role, code) in [(ChannelRole?.none, 204), (.read, 403)] as [(ChannelRole?, Int16)] {
             var world = try Self(.restrict, [])
             if let role { world.table.access.load(Self.ada.user, Self.id("team/a"), role, from: "operator") }
@@ -117,7 +117,7 @@ import Testing
         }
     }
 
-    @Test func `a reference to a hidden tombstone is like one to an unknown id`() throws {
+    @Test func `a reference to a hidden tombstone is treated like one to an unknown id`() throws {
         for (channels, status) in [(["case/x"], MutationStatus.succeeded), (["case/x", "team/a"], .conflict)] {
             var world = try Self(.restrict, channels)
             world.load(EntityKey(type: "case", id: "y"), nil, in: "team/a", at: 5)

@@ -30,7 +30,7 @@ import Testing
     }
 
     @Test(arguments: ["", "{", "a}", "{}", "{name}", "{a/b}", "{/a~2}", "a\u{1}"])
-    func `rejects what is no template`(text: String) {
+    func `rejects an invalid template`(text: String) {
         #expect(throws: ChannelTemplate.Malformed.self) { try ChannelTemplate(text) }
     }
 

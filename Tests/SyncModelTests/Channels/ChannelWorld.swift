@@ -13,7 +13,7 @@ struct ChannelWorld {
         var position: Int64
         /// Nil for an entity that is seen without channels.
         var channels: Set<ChannelID>?
-        /// The only reader without channels; nil for all.
+        /// For an entity without channels: its only reader, or nil if all users may read it.
         var owner: Int?
     }
 
@@ -45,7 +45,7 @@ struct ChannelWorld {
     private(set) var open: [ChannelID: [Int64: OpenStay]] = [:]
     private(set) var ended: [ChannelID: [EndedStay]] = [:]
     private(set) var grants: [[Grant]] = Array(repeating: [], count: users)
-    /// The user that each is part of.
+    /// For each user, the user into whom this one was merged, or otherwise this user.
     private(set) var owners = Array(0..<users)
     /// Entities that the transaction has written.
     private var written: Set<Int> = []
@@ -61,7 +61,7 @@ struct ChannelWorld {
         channel == .everyone || channel == Self.own[user] || sources[user][channel]?.isEmpty == false
     }
 
-    /// - Parameter others: whether the entities outside channels, and those of the user's own, are requested, too.
+    /// - Parameter others: whether entities without channels, and those in the user's own channel, are requested, too.
     func sees(_ user: Int, _ entity: Entity, only requested: Set<ChannelID>?, others: Bool = false) -> Bool {
         guard let channels = entity.channels else {
             return (requested == nil || others) && (entity.owner.map { $0 == user } ?? true)
@@ -120,7 +120,7 @@ struct ChannelWorld {
         guard written.insert(id).inserted else { return }
         end += 1
         let old = entities[id]
-        // one that is seen without channels keeps its owner
+        // an entity that is seen without channels keeps its owner
         let owner = old.map { $0.channels == nil ? $0.owner : owner } ?? owner
         if channels != nil || old?.channels != nil {
             let before = old.map { $0.channels ?? [$0.owner.map { Self.own[$0] } ?? .everyone] } ?? []
@@ -144,7 +144,8 @@ struct ChannelWorld {
         entities[id] = entity
     }
 
-    /// - Parameter before: the channels that the entity was in, or the one for its visibility without channels.
+    /// - Parameter before: the channels that the entity was in. An entity without channels was in the channel of its
+    ///   readers: `everyone`, or its owner's own channel.
     private mutating func moveStays(
         of id: Int,
         _ old: Entity?,
@@ -152,7 +153,7 @@ struct ChannelWorld {
         to channels: Set<ChannelID>
     ) {
         for channel in before.subtracting(channels) {
-            // none for an entity that was seen without channels
+            // an entity that was seen without channels has no stay
             let stay = old.flatMap { open[channel]?.removeValue(forKey: $0.position) }
             ended[channel, default: []].append(EndedStay(joinedAt: stay?.joinedAt ?? 0, leftAt: end, entity: id))
         }
@@ -182,7 +183,7 @@ struct ChannelWorld {
         sources[user][channel]?.remove(source)
     }
 
-    /// Makes a user part of another, who takes over the grants and the first one's own channel.
+    /// Merges a user into another one, who takes over the user's grants and own channel.
     mutating func merge(_ user: Int, into other: Int) {
         guard owners[user] == user, owners[other] == other, user != other else { return }
         end += 1
@@ -209,14 +210,14 @@ struct ChannelWorld {
             for channel in entity.channels ?? [] { open[channel]?[entity.position] = nil }
         }
         for channel in ended.keys { ended[channel]?.removeAll { $0.leftAt <= position } }
-        // an earlier grant of a channel that was granted again is needed: devices were not given its end
+        // if a channel was granted again, its earlier grants are needed, because devices did not receive their ends
         for user in grants.indices {
             let needed = Set(grants[user].filter { $0.row.until.map { $0 > position } ?? true }.map(\.row.channel))
             grants[user].removeAll { !needed.contains($0.row.channel) }
         }
     }
 
-    /// The state after this one was restored from a backup.
+    /// This state as restored from a backup, with a new epoch.
     func restored(after other: ChannelWorld) -> ChannelWorld {
         var world = self
         world.epoch = other.epoch + 1
@@ -233,7 +234,8 @@ struct ChannelWorld {
 
     /// Reads a page as the store does; nil for an expired cursor.
     ///
-    /// - Parameter room: rows that are read of each source.
+    /// - Parameter room: the maximum number of rows read from each list: a channel's open stays, its ended stays, and
+    ///   the entities without channels.
     func page(
         for user: Int,
         after cursor: FeedCursor?,
@@ -289,7 +291,7 @@ struct ChannelWorld {
 
     private typealias Row = (position: Int64, entity: Int, stay: ChannelPull.Stay?)
 
-    /// The rows up to the last one of each source that may have more.
+    /// The rows of all lists up to `bound`, the lowest position at which a list that may have more rows ends.
     private func rows(of pull: ChannelPull, for user: Int, room: Int) -> ([Row], bound: Int64) {
         var found: [Row] = []
         var bound = Int64.max

@@ -130,10 +130,10 @@ import Testing
         _ = write(.update, #"{"team":"b"}"#, into: &table)
         let second = try #require(table.writes.first?.state.stays)
         #expect(second.left == [ChannelID(named: "team/a")] && second.joined == [ChannelID(named: "team/b")])
-        #expect(write(.update, #"{"title":"x"}"#, into: &table).responseStatus == 404, "it was moved out of reach")
+        #expect(write(.update, #"{"title":"x"}"#, into: &table).responseStatus == 404, "it left the user's channels")
     }
 
-    @Test func `a tombstone stays in its channels, and a first evaluation leaves the former visibility`() throws {
+    @Test func `a tombstone stays in its channels, and the first evaluation ends the former visibility`() throws {
         var table = table(.write)
         table.load(Self.key, stored())
         _ = write(.delete, "", into: &table)
@@ -156,10 +156,10 @@ import Testing
         #expect(deleted.placed(by: rules, Self.key).grants == [])
         #expect(stored().placed(by: nil, Self.key).grants == [])
         #expect(stored().placed(by: nil, Self.key).stays.left == [ChannelID(named: "team/a")])
-        #expect(stored().placed(by: rules, Self.key).grants == nil, "the type makes no grants")
+        #expect(stored().placed(by: rules, Self.key).grants == nil, "the type's rules make no grants")
     }
 
-    @Test func `an entity that grants opens channels to mutations behind it`() throws {
+    @Test func `a grant by an entity's document opens its channel to later mutations`() throws {
         var rules = rules
         rules.grants = [ContentGrant(user: "/lead", channels: [try ChannelTemplate("team/{/team}")], role: .write)]
         var table = EntityTable([ByteExactString("visit"): rules])

@@ -77,7 +77,7 @@ import Testing
             var sample = sample(.create, #"{"tags":[1,2]}"#)
             sample.isForwarded = isForwarded
             know("tag", 1, ServerID(text: "100", isInteger: true), in: &sample)
-            // another type's, and another device's
+            // the number 2 of another type, and of another device
             know("folder", 2, ServerID(text: "5", isInteger: true), in: &sample)
             let other = LocalID(entityType: "tag", number: 2).clientID(on: Sample.id)
             sample.mappings[other] = [
@@ -98,7 +98,7 @@ import Testing
             return
         }
         #expect(payload == Array(#"{"parent":7}"#.utf8))
-        // an upstream assigns the id too late for that
+        // an upstream assigns the id only after the create is sent
         let create = sample(.create, #"{"parent":47}"#)
         let found = try #require(refusal(create))
         #expect(found.code == "dependency_rejected" && found.pointer == "/payload/parent")
@@ -123,7 +123,7 @@ import Testing
         #expect(stored.clientID == nil)
     }
 
-    @Test func `an entity created by an upstream has no client ID for others`() throws {
+    @Test func `the feed has no client ID for an entity that an upstream created`() throws {
         let create = sample(.create, #"{"text":"x"}"#)
         var outcome = try #require(create.outcome(201, #"{"id":5}"#))
         var entities = EntityTable()
@@ -150,16 +150,16 @@ import Testing
         #expect(try #require(refusal(change)).code == "dependency_rejected")
     }
 
-    @Test func `a create resolved with client_wins has its ID`() {
+    @Test func `a create resolved with client_wins references itself by the overwritten entity's ID`() {
         var create = sample(.create, #"{"parent":47}"#)
         create.serverID = ServerID(text: "8", isInteger: true)
-        // not even a create that met an existing entity, unless it overwrites that one
+        // a create that met an existing entity has an id only if it overwrites that entity
         #expect(refusal(create) != nil)
         create.override = SentRequest(method: "PUT", endpoint: "/contacts/8")
         #expect(body(create) == #"{"parent":8}"#)
     }
 
-    /// A merged document also contains server ids: only placeholders of numbers are replaced.
+    /// A merged document also contains server ids, so only placeholders of numbers are replaced.
     @Test func `client_wins sends a document with the IDs that were missing before`() throws {
         var change = sample(.update, #"{"folderId":23,"tags":[2]}"#)
         know("folder", 23, ServerID(text: "9", isInteger: true), in: &change)

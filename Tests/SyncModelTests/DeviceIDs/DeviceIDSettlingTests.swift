@@ -154,7 +154,7 @@ import Testing
         )
     }
 
-    /// A merged document contains server ids: an unresolved number would look like one.
+    /// A merged document contains server ids, so an unresolved number would look like a server id.
     @Test func `client_wins sends server IDs`() throws {
         let conflict = subject(
             .conflict,
@@ -179,7 +179,7 @@ import Testing
         )
     }
 
-    @Test func `adoption and discard decide the number's mapping`() throws {
+    @Test func `adoption resolves the number's mapping, and a discard marks it as failed`() throws {
         let lane = LaneState(openCount: 2)
         let conflict = subject(
             .conflict,

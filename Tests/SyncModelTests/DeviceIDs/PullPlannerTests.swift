@@ -19,7 +19,7 @@ import Testing
     }
 
     @Test func `does not assign numbers beyond the examined range`() {
-        // gaps first, then after the highest
+        // first the gaps in the examined range, then the numbers after the highest
         let free = FreeNumbers(from: 1, taken: [1, 3, 4], isWhole: false, highest: 900)
         #expect(free.first(1) == [2])
         #expect(free.first(3) == [2, 901, 902])
@@ -72,21 +72,21 @@ import Testing
         #expect(Self.answered(planner) == ["folder 2", "task 10"])
     }
 
-    @Test func `a known entity keeps its number, and of several the lowest`() throws {
+    @Test func `a known entity keeps its number, or the lowest if it has several`() throws {
         var planner = PullPlanner(counters: [:])
         let known = planner.name(Self.id("a"), of: "task")
         planner.add(known, isDeleted: false)
         let other = planner.name(Self.id("f"), of: "folder")
         let second = planner.name(Self.id("b"), of: "task")
         planner.add(second, isDeleted: false, targets: [other])
-        // places: a, b, f
+        // the places 0, 1 and 2 are those of a, b and f
         planner.know([9, 4, 6, 3, 5], at: [0, 0, 0, 2, 1])
         planner.know([1], at: [3])
         planner.know([1], at: [-1])
         try Self.assign(&planner, highest: ["task": 9])
         #expect([known, second, other].map { planner.number(of: $0) } == [4, 5, 3])
         #expect(planner.assignments.isEmpty)
-        #expect(Self.answered(planner) == ["folder 4", "task 10"], "after the highest, not after the visible ones")
+        #expect(Self.answered(planner) == ["folder 4", "task 10"], "after the highest number, not the page's")
     }
 
     @Test func `omits entities deleted before the device received them unless a relation references them`() throws {
@@ -143,12 +143,12 @@ import Testing
 @Suite struct PageStateTests {
     @Test func `confirms a page once and accepts old cursors`() {
         let pages: [(page: Int64, isOutstanding: Bool)] = [(5, false), (7, true), (8, true)]
-        #expect(PageState(of: 0, among: pages) == .done, "no page")
+        #expect(PageState(of: 0, among: pages) == .done, "0 means no page")
         #expect(PageState(of: 7, among: pages) == .outstanding)
         #expect(PageState(of: 5, among: pages) == .done)
-        #expect(PageState(of: 2, among: pages) == .done, "restored from a backup")
-        #expect(PageState(of: 6, among: pages) == .lost, "too many other pages came")
-        #expect(PageState(of: 9, among: pages) == .lost, "of another database")
+        #expect(PageState(of: 2, among: pages) == .done, "older than all, as after a restore from a backup")
+        #expect(PageState(of: 6, among: pages) == .lost, "dropped after too many other pages")
+        #expect(PageState(of: 9, among: pages) == .lost, "a page of another database")
         #expect(PageState(of: 1, among: []) == .lost)
     }
 }

@@ -28,7 +28,7 @@ import Testing
     }
 
     /// Normal forwarding costs no row.
-    @Test func `records no attempt for a success at the first one`() throws {
+    @Test func `records no attempt if the first one succeeds`() throws {
         #expect(try Self.record(Sample(), 201) == nil)
         #expect(try Self.record(Sample.of(.update), 200) == nil)
         #expect(try Self.record(Sample.of(.delete), 404) == nil)

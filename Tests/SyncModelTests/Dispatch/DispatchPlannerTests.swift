@@ -85,7 +85,7 @@ import Testing
         sample.referenceTypes = [Self.other: type]
         #expect(sample.request?.path == "/x/\(type)")
         #expect(sample.request?.body == Array(#"{"a":"\#(type)"}"#.utf8))
-        // an id of another type does not replace it
+        // the ids of other types do not replace the client id
         sample.referenceTypes = [Self.other: "contact"]
         #expect(sample.request?.path == "/x/\(text)")
         // a mutation accepted before types were recorded stays unresolved
@@ -139,7 +139,7 @@ import Testing
         #expect(outcome.isOutcomeUnknown && outcome.attemptCount == 2)
     }
 
-    @Test func `ids of two places do not form a dot segment`() throws {
+    @Test func `refuses two ids that form a dot segment together`() throws {
         var sample = Sample.of(.update)
         sample.endpoint = "/{local_id}{local_id}"
         sample.serverID = ServerID(text: ".", isInteger: false)
@@ -170,7 +170,7 @@ import Testing
         }
     }
 
-    @Test func `If-Match is the last answer's within a writer's run`() {
+    @Test func `within a writer's run, If-Match is the ETag of the last answer`() {
         let stranger = Writer(user: Sample.lane.user, device: Self.other)
         let ours = EntityState.known(
             etag: "e5",
@@ -272,7 +272,7 @@ import Testing
         sample.nextRetryAt = Sample.now
         #expect(sample.request != nil)
         #expect(hold(sample.decision(heldUntil: later)) == later)
-        if case .run = sample.decision(heldUntil: Sample.now) {} else { Issue.record("held beyond the time") }
+        if case .run = sample.decision(heldUntil: Sample.now) {} else { Issue.record("held although it is due") }
         sample.upstream = nil
         #expect(try #require(hold(sample.decision())) > Sample.now)
     }

@@ -92,7 +92,7 @@ import Testing
             #expect(client.attemptCount == 0 && client.current == Self.document)
             let request = try #require(first.after(client).request)
             let method = operation == .update ? "PATCH" : operation == .replace ? "PUT" : "DELETE"
-            // the feed's document may be older than the upstream's: no part of it is sent
+            // the feed's document may be older than the upstream's, so no part of it is sent
             #expect(request.method == method && request.path == "/contacts/7")
             #expect(request.body == (operation == .delete ? nil : Array(#"{"name":"Kari"}"#.utf8)))
             #expect(request.isUnconditional && request.ifMatch == nil)
@@ -105,7 +105,7 @@ import Testing
         #expect(conflict(sample(.update, base: 4, gone))?.outcome.lastError == "another writer deleted the entity")
     }
 
-    /// Only the upstream has the outcome: the request is sent under its key, with a condition that never holds.
+    /// Only the upstream has the outcome, so the request is sent under its key, with a condition that never holds.
     @Test func `a mutation that may have taken effect is not compared with later versions`() throws {
         var sent = sample(base: 4, entity())
         sent.isOutcomeUnknown = true

@@ -15,14 +15,14 @@ import Testing
         }
     }
 
-    @Test func `the code is the problem's and the status is the answer's`() {
+    @Test func `the mark has the problem's code and the answer's status`() {
         let mark = Self.mark(.failed, #"{"code":"max_attempts_reached","detail":"x"}"#, 503)
         #expect(mark?.code == "max_attempts_reached" && mark?.status == 503)
         #expect(Self.mark(.failed, #"{"code":"validation_failed"}"#)?.status == 0)
     }
 
-    /// Queries distinguish the two statuses by the code alone.
-    @Test func `conflicts and only they have the code conflict`() {
+    /// Queries distinguish conflicts from failures by the code alone.
+    @Test func `conflicts have the code conflict, and failures never do`() {
         #expect(Self.mark(.conflict, #"{"code":"upstream_rejected"}"#, 409)?.code == "conflict")
         #expect(Self.mark(.conflict, nil)?.code == "conflict")
         #expect(Self.mark(.failed, #"{"code":"conflict"}"#, 409)?.code == "upstream_rejected")
@@ -48,7 +48,7 @@ import Testing
         #expect(filter.group == FailureGroup.Key(entityType: "task", errorCode: "upstream_rejected", responseStatus: 0))
     }
 
-    @Test func `any difference makes another filter in a cursor`() {
+    @Test func `filters that differ in any member differ in cursors`() {
         let user = UUID()
         let changes: [(inout FailureFilter) -> Void] = [
             { $0.statuses = [.failed] }, { $0.statuses = [.conflict] }, { $0.statuses = [.failed, .conflict] },

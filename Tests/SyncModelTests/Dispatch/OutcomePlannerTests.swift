@@ -237,7 +237,7 @@ import Testing
     }
 
     @Test func `a lost mutation is retried unless it was the last attempt`() throws {
-        // its attempt was counted before it was sent
+        // the attempt was counted before the request was sent
         let first = Outcome(ofLost: Sample(attempts: 4).mutation, wasSent: true)
         #expect(first.status == .pending && first.isOutcomeUnknown && first.attemptCount == 4)
         #expect(first.lastError != nil)
@@ -319,7 +319,7 @@ import Testing
         #expect(Sample.of(.update).outcome(.response(broken))?.patch == #"{"name":"Kari"}"#)
         let named = UpstreamResponse(status: 201, location: "/contacts/7", isCutOff: true)
         #expect(Sample().outcome(.response(named))?.serverID?.text == "7")
-        // without an id it is sent again, under the same key
+        // without an id the create is sent again, under the same key
         let unnamed = UpstreamResponse(status: 201, isCutOff: true)
         let again = try #require(Sample().outcome(.response(unnamed)))
         #expect(again.status == .pending && again.isOutcomeUnknown && again.revision == 1 && again.pause == 4)
@@ -340,7 +340,7 @@ import Testing
 
     // MARK: - Conflicts
 
-    @Test func `treats an echo as one twice at most`() throws {
+    @Test func `takes a 409 for the echo of an earlier attempt at most twice`() throws {
         var sample = Sample(strategy: .manual, isOutcomeUnknown: true)
         for count in 1...2 {
             let outcome = try #require(sample.outcome(409))
@@ -374,7 +374,7 @@ import Testing
         #expect(overridden.outcome(401)?.override == overridden.override)
     }
 
-    @Test func `a create resolved with client_wins is the entity that it overwrote`() throws {
+    @Test func `a create resolved with client_wins gets the ID of the entity that it overwrote`() throws {
         let create = Sample.of(.create, .clientWins)
         let conflict = try #require(create.outcome(409, #"{"id":7,"name":"Ola"}"#))
         #expect(conflict.override?.line == "PUT /contacts/7 -")
@@ -385,7 +385,7 @@ import Testing
         #expect(outcome.status == .succeeded)
         #expect(outcome.serverID == ServerID(text: "7", isInteger: true))
         #expect(outcome.document == #"{"name":"Kari"}"#)
-        // sent again as a create it is another entity
+        // after another conflict it is sent as a create again, and makes another entity
         let again = try #require(overridden.outcome(412, #"{"id":7}"#))
         #expect(overridden.after(again).outcome(201, #"{"id":9}"#)?.serverID?.text == "9")
     }

@@ -59,7 +59,7 @@ import Testing
         #expect(String(decoding: story.request.body ?? [], as: UTF8.self).contains(Self.company.lowercased))
     }
 
-    @Test func `a final mutation recalls its references`() throws {
+    @Test func `the references of a final mutation are found in its content again`() throws {
         var sample = Self.update()
         sample.references = []
         let mutation = sample.mutation.recalling(sample.mappings)

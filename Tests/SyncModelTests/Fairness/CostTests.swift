@@ -10,7 +10,7 @@ import Testing
         var line = FairGroupQueue(workers: 1, hasHeavyWorker: true, capacity: 4_096)
         var rates: [UUID: Double] = [:]
         var lastTicket = 0
-        /// Work of both workers.
+        /// The time that both workers have worked, added up. It serves as the clock.
         var clock = 0.0
         var served: [UUID: Double] = [:]
         var began: [Int: Double] = [:]
@@ -74,7 +74,7 @@ import Testing
         bench.add(quiet)
         #expect(bench.commit(at: 0).map(\.lane.organization) == [quiet])
         #expect(bench.commit(at: 1).map(\.lane.organization) == [busy])
-        // alone it gets its own worker back, once the quiet one has been absent for long enough
+        // after the quiet organization has been absent for long enough, the busy one gets its own worker back
         for _ in 0..<400 {
             bench.add(busy, weight: 50)
             while !bench.commit(at: 0).isEmpty || !bench.commit(at: 1).isEmpty {}
@@ -126,7 +126,7 @@ import Testing
         let (slow, quick, little) = (UUID(), UUID(), UUID())
         (bench.rates[slow], bench.rates[quick], bench.rates[little]) = (2_000, 200, 20)
         for _ in 0..<3_000 {
-            // both have more work than time
+            // `slow` and `quick` get more work than the worker can do in the time
             for _ in 0..<4 { bench.add(slow) }
             for _ in 0..<40 { bench.add(quick) }
             bench.add(little)
@@ -137,9 +137,9 @@ import Testing
         #expect(one < other * 1.5 && other < one * 1.5, "\(one) and \(other)")
     }
 
-    /// However many others are busy: a job waits only for the group in progress, and for its own.
+    /// A job waits only for the group in progress and for its own group, however many other organizations are busy.
     @Test(arguments: 0..<20)
-    func `a quiet organization waits for two groups of bounded cost at most`(_ number: UInt64) {
+    func `a quiet organization waits for at most two groups of bounded cost`(_ number: UInt64) {
         var random = SeededRandom(number)
         var bench = Bench()
         let busy = (0..<Int.random(in: 1...6, using: &random)).map { _ in UUID() }
@@ -158,7 +158,7 @@ import Testing
             _ = bench.commit(at: 1)
         }
         let limits = GroupLimits()
-        // each of two rounds has a group at either worker; a group may exceed its limit by one job, and by the
+        // in each of two rounds, both workers commit a group; a group may exceed its limit by one job, and by the
         // prediction error
         let bound = 4 * (limits.cost + Bench.fixed + 2 * 2_400)
         let settled = bench.waits[quiet, default: []].dropFirst(50)
@@ -177,7 +177,7 @@ import Testing
         #expect(ledger.cost(of: item) == 500)
         for _ in 0..<100 { _ = ledger.measured(21_000, of: [item]) }
         #expect(abs(ledger.cost(of: item) - 20_000) < 2_000, "\(ledger.cost(of: item))")
-        #expect(!ledger.isCrowded, "it is alone")
+        #expect(!ledger.isCrowded, "the organization is alone")
     }
 
     @Test func `a short job of a new organization never counts as busy, after any mix of costs`() {
@@ -214,7 +214,7 @@ import Testing
         var ledger = CostLedger()
         let organization = UUID()
         let user = LaneKey(organization: organization, user: UUID())
-        // refusals that take long for their units, and cheap pushes between them
+        // refused pushes that take long for their weight, and cheap pushes between them
         for _ in 0..<2_000 {
             _ = ledger.measured(171_000, of: [FairGroupQueue.Item(ticket: 1, lane: user, weight: 500, bytes: 400)])
             for _ in 0..<2 {

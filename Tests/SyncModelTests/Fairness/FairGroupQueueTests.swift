@@ -29,7 +29,7 @@ struct FairGroupQueueTests {
     private func tickets(_ group: [FairGroupQueue.Item]) -> [Int] { group.map(\.ticket) }
 
     @Test
-    mutating func `Takes waiting jobs at once, in turn`() {
+    mutating func `A group contains all waiting jobs, with organizations in turn`() {
         for _ in 0..<3 { add(noisy) }
         for _ in 0..<2 { add(quiet) }
         #expect(tickets(line.take(at: 0)) == [1, 4, 2, 5, 3])
@@ -39,7 +39,7 @@ struct FairGroupQueueTests {
     }
 
     @Test
-    mutating func `A new organization is in the next group, however many jobs of another wait`() {
+    mutating func `A new organization is in the next group, however many jobs of another organization wait`() {
         for _ in 0..<1_000 { add(noisy) }
         #expect(line.take(at: 0).count == 64)
         add(quiet)
@@ -50,7 +50,7 @@ struct FairGroupQueueTests {
     }
 
     @Test
-    mutating func `A group contains a lane once`() {
+    mutating func `A group contains at most one job of a lane`() {
         let user = UUID()
         for _ in 0..<3 { add(noisy, user: user) }
         add(noisy)
@@ -64,10 +64,10 @@ struct FairGroupQueueTests {
     @Test
     mutating func `Heavy jobs have a separate worker, and other organizations do not wait for them`() {
         #expect(add(noisy, weight: 500, bytes: 4_000_000) == 2)
-        #expect(add(noisy) == -1, "behind it")
+        #expect(add(noisy) == -1, "it waits for the organization's heavy job")
         #expect(add(quiet) == 0)
         #expect(tickets(line.take(at: 2)) == [1])
-        #expect(tickets(line.take(at: 0)) == [3], "an organization is at one desk at a time")
+        #expect(tickets(line.take(at: 0)) == [3], "an organization is at one worker at a time")
         #expect(line.finish(at: 0) == [])
         #expect(line.finish(at: 2) == [0])
         #expect(tickets(line.take(at: 0)) == [2])
@@ -116,7 +116,7 @@ struct FairGroupQueueTests {
         #expect(line.count == 2)
         #expect(tickets(line.take(at: 0)) == [1, 3])
         add(noisy)
-        #expect(tickets(line.drain(at: 0)) == [5], "behind the running jobs")
+        #expect(tickets(line.drain(at: 0)) == [5], "it waited for the organization's running jobs")
         #expect(line.isIdle(for: 0) && line.isIdle(for: 2))
         #expect(line.finish(at: 0) == [])
     }
@@ -163,8 +163,8 @@ struct FairGroupQueueTests {
         #expect(out.count == lastTicket)
     }
 
-    /// For any order of organizations on several shards: each group contains jobs of one shard, shards take turns, and
-    /// no job waits without limit.
+    /// Organizations of several shards arrive in any order. Each group contains jobs of one shard, shards take turns,
+    /// and no job waits without limit.
     @Test(arguments: 1...50)
     func `A group contains jobs of one shard`(seed: Int) {
         var random = SeededRandom(UInt64(seed))
@@ -245,7 +245,7 @@ struct FairGroupQueueTests {
         #expect(!isLeft)
     }
 
-    /// One server of a cluster is unavailable: jobs of the others do not fail with it.
+    /// If one server of a cluster is unavailable, jobs for the other servers do not fail.
     @Test
     mutating func `Draining a shard keeps the jobs of other shards`() {
         let homes = [(UUID(), 1), (UUID(), 2), (UUID(), 1)]

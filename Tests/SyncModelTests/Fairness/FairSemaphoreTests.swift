@@ -12,7 +12,7 @@ struct FairSemaphoreTests {
     private func room(_ whole: Int) -> FairSemaphore { FairSemaphore(whole: whole, timeout: .seconds(5)) }
 
     @Test
-    func `A new organization finds room, however many requests of another wait`() {
+    func `A new organization finds room, however many requests of another organization wait`() {
         var room = room(100)
         for _ in 0..<1_000 {
             let user = LaneKey(organization: noisy.organization, user: UUID())
@@ -20,7 +20,7 @@ struct FairSemaphoreTests {
         }
         _ = room.settle(now: Self.start)
         #expect(room.waiting > 900)
-        #expect(room.tryAcquire(10, for: quiet) == true, "before all of them")
+        #expect(room.tryAcquire(10, for: quiet) == true, "it is admitted before all waiting requests")
         #expect(room.tryAcquire(10, for: LaneKey(organization: quiet.organization, user: UUID())) == true)
     }
 

@@ -89,7 +89,7 @@ import Testing
         #expect(planner.judge(event, in: &other)[0].result == .echo)
     }
 
-    @Test func `an echo restores what an earlier edit overwrote by arriving late`() {
+    @Test func `an echo restores the request's content after a late event about an earlier edit`() {
         let request = Samples.request(left: #"{"name":"Kari","phone":"1"}"#)
         var state = Samples.state(
             Samples.stored(#"{"name":"Kari","phone":"1"}"#),
@@ -123,7 +123,7 @@ import Testing
 
     // MARK: - Waiting
 
-    @Test func `events behind a parked event of the entity are parked in their order`() {
+    @Test func `events after a parked event of the entity are parked too, in their order`() {
         var state = Samples.state(Samples.stored(), [Samples.request(UUID(), answered: nil)])
         let patches = (1...3).map { Samples.event("\($0)", .patch, version: Int64($0), #"{"n":\#($0)}"#) }
         let plan = planner.plan(Samples.batch(patches), seen: [:], &state)
@@ -186,7 +186,7 @@ import Testing
         var other = state
         #expect(planner.judge(Samples.event("a", version: 1), in: &state)[0].result == .parked)
         #expect(planner.judge(Samples.event("b", .delete, version: 1), in: &other)[0].result == .applied)
-        // an event behind a parked one is parked, too
+        // an event after a parked one is parked, too
         #expect(planner.judge(Samples.event("c", .delete, version: 2), in: &state)[0].result == .parked)
         var later = IngestState()
         later.firstCreates["contact"] = Samples.now.adding(seconds: 1)

@@ -48,7 +48,7 @@ import UsersFeature
         #expect(verdicts.map(\.result) == [isApplied ? .applied : .refused])
     }
 
-    @Test func `an edit based on an earlier version sees the event as another writer's`() {
+    @Test func `for an edit based on an earlier version, the event is another writer's change`() {
         var state = Samples.state(Samples.stored())
         let verdicts = planner.judge(Samples.event("a", .patch, version: 9, #"{"city":"Bergen"}"#), in: &state)
         let entity = state.entities[Samples.contact]

@@ -98,7 +98,7 @@ import Testing
         for other in ["", "slt_", token.text + "A", String(token.text.dropLast()), "SLT_" + token.text.dropFirst(4)] {
             #expect(ServiceToken(parsing: other) == nil, "\(other)")
         }
-        // the last digit has four unused bits: one text for each token
+        // the last digit has four unused bits, but only one text is valid for a token
         let last = try #require(token.text.last)
         let others = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_".filter { $0 != last }
         #expect(

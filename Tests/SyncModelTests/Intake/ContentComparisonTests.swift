@@ -43,7 +43,7 @@ import Testing
         return ContentComparison(FirstAttempt(record), second, by: Self.device, type: nil, knowledge).isSame
     }
 
-    @Test func `an escaped id counts, even if the first attempt's record lacks it`() throws {
+    @Test func `an id after an escape counts, even if the first attempt's record lacks it`() throws {
         let id = UUID()
         let ids = [id: [ServerID(7)]]
         func update(_ ids: String) throws -> Mutation {
@@ -71,7 +71,7 @@ import Testing
         #expect(!isSame(first, try update("x%2C7"), ids, digest: digest))
     }
 
-    @Test func `a server id next to the client id is the entity's or other content`() throws {
+    @Test func `a server id next to the client id is other content unless it is the entity's`() throws {
         let (local, server, other) = (UUID(), UUID(), UUID())
         let ids = [local: [ServerID(server)], other: [ServerID(7)]]
         for (operation, payload) in [("create", "{}"), ("update", #"{"a":1}"#)] {
@@ -340,7 +340,7 @@ import Testing
         #expect(!isSame(first, try update(#"{"of":8}"#), ids))
     }
 
-    @Test func `the entity is referenced by either name and by both`() throws {
+    @Test func `a mutation is the same with the entity's client ID, its server ID, and both`() throws {
         let id = "\"local_id\":\"\(Self.client)\""
         let tries = try [id, #""server_id":7"#, id + #","server_id":7"#].map { try update("{}", more: $0) }
         for first in tries {
@@ -353,7 +353,7 @@ import Testing
 
     // MARK: - Stored form
 
-    /// Stored by earlier versions: with other bytes every known key would look reused.
+    /// Earlier versions stored this form. With other bytes, every known key would look reused.
     @Test func `the computed form equals the stored one`() throws {
         let id = UUID().uuidString
         let mutation = try mutation(
@@ -452,7 +452,7 @@ import Testing
         #expect(isSame(try task("23"), try task("23", device: tablet), by: tablet))
         #expect(isSame(try task("23"), try task(#""f""#, device: tablet), by: tablet))
         #expect(!isSame(try task("23"), try task("23", local: "48", device: tablet), by: tablet))
-        // its own number 47 is another entity
+        // the tablet's own number 47 is another entity
         let foreign = LocalID(entityType: "task", number: 47).clientID(on: tablet)
         ids[foreign] = [ServerID(8)]
         ids[LocalID(entityType: "task", number: 47).clientID(on: Self.device)] = [ServerID(5)]

@@ -108,8 +108,8 @@ import Testing
         #expect(problem.errors[0].pointer.contains("priority") || problem.errors[0].detail.contains("priority"))
     }
 
-    /// For any number of defects in the mutations, defects around them are found.
-    @Test func `finds a duplicate member of the envelope behind many defects`() throws {
+    /// Defects outside of the mutations are found, however many defects the mutations have.
+    @Test func `finds a duplicate member of the envelope after many defects`() throws {
         let doubles = (0..<70).map { #""a\#($0)":1,"a\#($0)":1"# }.joined(separator: ",")
         let device = #""device_id":"\#(Self.device)""#
         let error = #expect(throws: Problem.self) {

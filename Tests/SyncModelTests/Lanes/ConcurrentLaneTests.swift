@@ -66,7 +66,7 @@ import Testing
         return LanePlan(request, lane: lane, organization: organization, isClosed: isClosed, by: planner, now: now)
     }
 
-    /// Makes a step and lets it choose among pending mutations.
+    /// Lets the plan of a step choose among pending mutations.
     private static func chosen(_ plan: LanePlan?, _ due: [FoundHead], nextRetryAt: Timestamp? = nil) throws -> LanePlan
     {
         let plan = try #require(plan)
@@ -240,7 +240,7 @@ import Testing
         #expect(chosen.lane.queue.count == 3 && chosen.turn.dispatches.count == 3)
     }
 
-    @Test func `a repeated step recovers what the first one started, and not what is in flight`() throws {
+    @Test func `a repeated step recovers the mutations that the first step started, but not those in flight`() throws {
         let claimed = try Self.chosen(
             Self.plan(.claim, Self.lane(queued: 9, owner: nil), Self.progress(step: 0)),
             (1...2).map { Self.mutation($0) }
@@ -252,7 +252,7 @@ import Testing
             (3...4).map { Self.mutation($0) }
         )
         #expect(first.recovery == nil && first.turn.dispatches.count == 2 && first.lane.lease.step == 2)
-        // its answer was lost
+        // the answer to the step was lost
         let again = try #require(Self.plan(step, first.lane, Self.progress(flights)))
         #expect(again.recovery == .repetition)
         for position in 1...4 as ClosedRange<Int64> {
@@ -268,7 +268,7 @@ import Testing
 
     // MARK: - Random lanes
 
-    @Test(arguments: (0..<20).map { UInt64($0) }) func `a lane of any mutations ends, in the order of each entity`(
+    @Test(arguments: (0..<20).map { UInt64($0) }) func `a random lane runs all its mutations, in order for each entity`(
         _ round: UInt64
     ) throws {
         let seed = Seed().value &+ round

@@ -70,7 +70,7 @@ import Testing
 
     @Test func `no other worker claims a leased lane before the lease expires`() throws {
         #expect(Self.plan(.claim, Self.lane(), by: UUID()) == nil)
-        // it has lost track of the lane, or did not receive the answer to its claim
+        // the lease's worker has lost track of the lane, or did not receive the answer to its claim
         #expect(try #require(Self.plan(.claim, Self.lane())).recovery == .takeover)
         var lapsed = Self.lane()
         lapsed.claim(by: UUID(), LaneLease(seconds: 0), now: Self.now)
@@ -102,7 +102,7 @@ import Testing
         #expect(plan.recovery == .repetition)
         plan.recover(Self.at(2, Sample(attempts: 1)).mutation, isForwarded: true)
         #expect(try Self.settled(plan).outcomes.map(\.mutation.position) == [2])
-        // it was never sent, so it costs no attempt
+        // the mutation was never sent, so the step costs no attempt
         #expect(plan.outcomes[0].outcome.attemptCount == 0 && !plan.outcomes[0].outcome.isOutcomeUnknown)
     }
 
@@ -245,7 +245,7 @@ import Testing
         var entities = [Sample.lane.organization: EntityTable()]
         entities[Sample.lane.organization]?.load(EntityKey(type: "contact", id: "7"), read)
         for plan in [settling, claiming] { plan.settle(&entities) { UUID() } }
-        // a mutation that names its entity by client id: the mapping determines the entity
+        // for a mutation that names its entity by client id, the mapping determines the entity
         var byClient = Self.at(2, flown)
         byClient.serverID = nil
         let seven = ServerID(text: "7", isInteger: true)
@@ -266,7 +266,7 @@ import Testing
         let second = try Self.chosen(Self.plan(.proceed(token: 1, unblocking: []), first.lane))
         #expect(second.turn.isReleased && second.note == "2 mutations were counted as queued, but the queue is empty")
         #expect(second.lane.queue.count == 0 && second.lane.queue.head == 9)
-        // a mutation released in between exists
+        // a mutation that was released in between becomes the head
         let third = try Self.settled(Self.plan(.proceed(token: 1, unblocking: [UUID()]), first.lane))
         third.release(position: 5, acceptedAt: Self.now)
         third.choose(by: Self.planner, [:], now: Self.now)

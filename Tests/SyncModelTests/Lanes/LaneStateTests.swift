@@ -21,7 +21,7 @@ import Testing
 
     // MARK: - Pushes
 
-    @Test func `new mutations take the lane's next positions, and the first queued one is its head`() {
+    @Test func `new mutations take the lane's next positions, and the first queued mutation becomes the head`() {
         var lane = LaneState(nextPosition: 5)
         for (position, status) in [(5, .succeeded), (6, .blocked), (7, .pending), (8, .pending)]
             as [(Int64, MutationStatus)]

@@ -105,7 +105,7 @@ import Testing
         #expect(found == ["/size member_range size must be an integer, 1 to 9"])
     }
 
-    @Test func `checks what was read after its members`() throws {
+    @Test func `checks the whole object after its members`() throws {
         #expect(try errors(#"{"open": true, "name": "a", "size": 1}"#) == ["/open member_range boxes are closed"])
         #expect(try errors(#"{"open": true, "name": "a"}"#) == ["/size member_required size is missing; measure it"])
     }
@@ -142,7 +142,7 @@ import Testing
 
     // MARK: - Writing
 
-    @Test func `writes what is shown in the order of the table, nil as null`() {
+    @Test func `writes the shown members in the order of the table, and nil as null`() {
         let table = Self.table(missing: .listed)
         let text = { (box: Box) in String(decoding: JSONWriter.object { table.write(box, to: &$0) }, as: UTF8.self) }
         #expect(text(Box()) == #"{"id":7,"name":"n","color":"green"}"#)

@@ -16,7 +16,7 @@ import Testing
         var history = TrafficHistory()
         #expect(history.hour.points.isEmpty && history.hour.beginning == nil)
         for second in 0...4_000 {
-            // four a second, and no value for a single moment
+            // four pushes a second; the oldest waiting time is missing only before the hour that is kept
             history.record(
                 totals(Double(second) * 4),
                 oldest: second < 100 ? nil : 7,

@@ -3,7 +3,7 @@ import JSONText
 import SyncModel
 import Testing
 
-/// What the feed adopts from an upstream's answer: only statements about the mutation's entity.
+/// The feed adopts from an upstream's answer only statements about the mutation's entity.
 @Suite struct FeedGroundTests {
     private static let key = EntityKey(type: "contact", id: "7")
     private static let colleague = Writer(user: UUID(), device: UUID())
@@ -117,7 +117,7 @@ import Testing
             #expect(deleted.feed == (isNamed ? "4 -" : Self.theirs))
             #expect(deleted.version == (isNamed ? 4 : nil))
         }
-        // a document that contains the id identifies itself; the validator belongs to the requested resource
+        // a document that contains the id identifies its entity; the ETag belongs to the requested resource
         let (shown, outcome) = try effect(
             shared(.update, endpoint: endpoint),
             table,
@@ -164,7 +164,7 @@ import Testing
         // the mutation's result is the earlier deletion
         let (gone, _) = try effect(delete, Self.stored(by: Self.colleague, document: nil), status)
         #expect(gone == Effect(version: 3, feed: "3 -", etag: "e3"))
-        // a tombstone without a writer
+        // an unknown entity gets no tombstone
         #expect(try effect(delete, EntityTable(), status).0 == Effect())
         #expect(try effect(shared(.delete, endpoint: "/x"), Self.stored(by: Sample.writer), status).0.version == nil)
         // a private entity belongs to its creator, even if another user wrote it last
@@ -185,13 +185,13 @@ import Testing
             #expect(outcome.status == .succeeded && outcome.serverID?.text == "7")
             #expect(theirs == Effect(version: 3, feed: Self.theirs, etag: "e3"))
         }
-        // the caller may create its own last write again, and an id may be reused
+        // an entity that the caller wrote last may be created again, and the id of a deleted entity may be reused
         #expect(try effect(create, Self.stored(by: Sample.writer), 201, forged).0.feed == "4 " + forged)
         let gone = Self.stored(by: Self.colleague, document: nil)
         #expect(try effect(create, gone, 201, forged).0.feed == "4 " + forged)
         let (new, _) = try effect(create, EntityTable(), 201, forged, etag: "e1")
         #expect(new == Effect(version: 1, feed: "1 " + forged, etag: "e1"))
-        // the same if it lost the conflict
+        // a create that loses the conflict does not change the entity either
         create.strategy = .serverWins
         let (adopted, outcome) = try effect(create, Self.stored(by: Self.colleague), 409, forged)
         #expect(outcome.status == .discarded && adopted == Effect(version: 3, feed: Self.theirs, etag: "e3"))
@@ -237,7 +237,7 @@ import Testing
             runBase: state.runBase
         )
         guard case .conflict = second.decision() else {
-            Issue.record("overwrites a version that it has not seen")
+            Issue.record("the edit overwrites a version that its writer has not seen")
             return
         }
     }

@@ -213,7 +213,7 @@ extension UUID {
         draft.add("create", "task", ["local_id": other.quoted, "payload": "{}"])
         draft.add("create", "task", me.merging(["payload": #"{"self":\#(task.quoted),"of":\#(other.quoted)}"#]) { $1 })
         draft.add("update", "task", me.merging(["payload": #"{"b":\#(other.quoted)}"#]) { $1 })
-        // the rest is about another user's entity that contains a reference: an edit of it, then conflicts that show it
+        // an edit adds a reference to another user's entity, and two conflicts then show this entity
         let known = ["server_id": #""known""#, "payload": #"{"of":\#(other.quoted)}"#]
         draft.add("update", "task", known)
         for strategy in ["server_wins", "client_wins"] {
@@ -230,7 +230,7 @@ extension UUID {
         #expect(draft.made.all.count >= 2)
         for index in [0, 1, 2, 6, 7] { #expect(results[index]["server_id"]?.isNull == true) }
         #expect(results.map { $0["version"]?.int64 } == [1, 1, 2, 6, 6, 7, 3, nil])
-        #expect(results[4].value(at: "/error/current/document/of")?.uuid == other, "in the client's own form")
+        #expect(results[4].value(at: "/error/current/document/of")?.uuid == other, "it is the client's own id")
         #expect(results[5].value(at: "/error/current_at")?.string == "/results/4/error/current")
         #expect(results[7].value(at: "/error/current/id")?.uuid == task)
         #expect(results[7].value(at: "/error/current/deleted")?.bool == true)
@@ -254,7 +254,7 @@ extension UUID {
         #expect(try draft.results().map { $0["status"]?.string } == ["succeeded", "pending"])
     }
 
-    @Test func `headers are the mutation's and the gateway's`() throws {
+    @Test func `a request has the headers of the mutation and of the gateway`() throws {
         var draft = Draft()
         let headers = #"{"Accept-Language":"nb","X-Own":"1","Content-Type":"text/x"}"#
         let endpoint = #""/contacts/{local_id}""#
@@ -368,7 +368,7 @@ extension UUID {
         #expect(try draft.requests() == Array(repeating: "-", count: 6), "no destination")
     }
 
-    @Test func `the key is the one that will be sent`() throws {
+    @Test func `the shown key is the key that will be sent`() throws {
         var draft = Draft()
         draft.add("create", "contact", ["id": Sample.id.quoted, "local_id": UUID().quoted, "endpoint": #""/c""#])
         let key = DispatchPlanner.idempotencyKey(of: Sample().mutation, in: Sample.lane)

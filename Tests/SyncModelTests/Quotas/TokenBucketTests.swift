@@ -50,7 +50,7 @@ import Testing
         }
     }
 
-    /// For requests at any time: every interval admits at most the rate plus one full bucket.
+    /// Whenever requests arrive, every interval admits at most the rate plus one full bucket.
     @Test(arguments: [1, 3, 7, 1_000, 999_983] as [Int64]) func `the rate holds over any interval`(limit: Int64) {
         var random = SeededRandom(UInt64(limit))
         for kind in Quota.Kind.allCases {
@@ -67,7 +67,7 @@ import Testing
                 #expect(Double(given) <= Double(limit) * (1 + elapsed / Double(kind.seconds)) + 1e-6)
             }
             let elapsed = Double(now.microseconds - Self.start.microseconds) / 1_000_000
-            #expect(Double(given) > Double(limit) * 0.3 * elapsed / Double(kind.seconds), "and it is granted")
+            #expect(Double(given) > Double(limit) * 0.3 * elapsed / Double(kind.seconds), "too little was granted")
         }
     }
 
@@ -90,7 +90,7 @@ import Testing
         #expect(bucket.left(of: Quota(.mutations, limit: 1)) == 0)
     }
 
-    @Test func `a lowered limit owes no more than the largest push`() {
+    @Test func `after the limit is lowered, the debt is no more than the largest push`() {
         var bucket = TokenBucket(fullAt: Self.start)
         #expect(bucket.take(1_000_000, of: Quota(.mutations, limit: 1_000_000), at: Self.start) == .taken)
         let low = Quota(.mutations, limit: 1_000)
@@ -159,7 +159,7 @@ import Testing
         #expect(portion.ask(portion.quota, at: Self.start.adding(seconds: 1.5)) == .unknown)
     }
 
-    @Test func `drops what is unused after a second`() {
+    @Test func `drops unused requests after a second`() {
         var portion = RequestPortion(Quota(.requests, limit: 100))
         portion.add(25, wanted: 25, from: TokenBucket(fullAt: Self.start), at: Self.start)
         #expect(portion.ask(portion.quota, at: Self.start.adding(seconds: 1)) != .unknown)

@@ -61,7 +61,7 @@ import Testing
             table.load(EntityKey(type: type, id: id), state)
         }
 
-        /// Records what refers to an entity, as a store that finds it.
+        /// Loads the entities that refer to an entity, as if the store had found them.
         mutating func refer(_ type: String, _ ids: [String], to target: String, _ id: String) {
             var found = FoundReferrers()
             found.entities = Set(ids.map { EntityKey(type: type, id: $0) })
@@ -113,7 +113,7 @@ import Testing
     }
 
     @Test(arguments: DeletionRule.allCases)
-    func `an entity that came to refer to another before its deletion follows the rule`(_ rule: DeletionRule) throws {
+    func `a deletion applies the rule to an entity that got its reference in an update`(_ rule: DeletionRule) throws {
         var world = world(rule)
         #expect(world.write(.update, "visit", "v", #"{"contactId":"y"}"#, by: Self.ada).status == .succeeded)
         let deletion = world.write(.delete, "contact", "y", by: Self.cyd)
@@ -139,7 +139,7 @@ import Testing
             #expect(world.document("visit", "v") == #"{"contactId":"y","n":1}"#)
             #expect(world.written == ["v", "y"])
         }
-        // the contact that the visit left can be deleted under each rule
+        // the contact to which the visit no longer refers can be deleted under each rule
         #expect(world.write(.delete, "contact", "x", by: Self.cyd).status == .succeeded)
     }
 
@@ -173,7 +173,7 @@ import Testing
         world.write(.delete, "contact", "y", by: Self.cyd)
         #expect(world.write(.update, "visit", "v", toDeleted, by: Self.ada, .clientWins).status == .conflict)
         #expect(world.write(.update, "visit", "v", toDeleted, by: Self.ada, .serverWins).status == .discarded)
-        // there is nothing that the create could give way to
+        // for a create there is no state of the server that could win
         #expect(world.write(.create, "visit", "w", toDeleted, by: Self.ada, .serverWins).status == .conflict)
     }
 
@@ -212,7 +212,7 @@ import Testing
         #expect(circle.written == ["2", "1"])
     }
 
-    @Test func `an entity that the deletion itself deletes forbids nothing`() {
+    @Test func `an entity that the same deletion deletes does not prevent it`() {
         var world = World(.cascade)
         func relation(_ member: String, _ type: String, _ rule: DeletionRule) -> Relation {
             Relation(member: member, entityType: type, idSpace: .shared, onDelete: rule)
@@ -267,7 +267,7 @@ import Testing
         #expect(try String(decoding: #require(own.error), as: UTF8.self).contains("secret"))
     }
 
-    @Test func `a stored reference that the document no longer has forbids nothing`() {
+    @Test func `a stored reference that the document no longer has does not prevent a deletion`() {
         var world = world(.restrict)
         world.refer("visit", ["v", "gone"], to: "contact", "y")
         #expect(world.write(.delete, "contact", "y", by: Self.cyd).status == .succeeded)
@@ -297,7 +297,7 @@ import Testing
         world.write(.update, "visit", "v", #"{"contactId":"y"}"#, by: Self.ada)
         #expect(try visit() == ["y", "replacing"])
         world.write(.update, "visit", "v", #"{"n":3}"#, by: Self.ada)
-        #expect(try visit() == ["y", "replacing"], "the stored one is still of the first contact")
+        #expect(try visit() == ["y", "replacing"], "the stored reference is still that to the first contact")
         world.write(.delete, "visit", "v", by: Self.ada)
         #expect(try visit() == ["replacing"])
         world.write(.create, "visit", "w", #"{"contactId":null}"#, by: Self.ada)

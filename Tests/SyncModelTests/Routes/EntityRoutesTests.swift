@@ -80,7 +80,7 @@ import Testing
         #expect(usual.problem(in: .device) == nil)
     }
 
-    @Test func `client ids give way to server ids before a path is made of the payload`() {
+    @Test func `client ids are replaced by server ids before a path is made from the payload`() {
         var sample = Self.sample(.create, #"{"create":{"path":"/lists/{/list}/items"}}"#)
         let list = UUID()
         sample.payload = #"{"list":"\#(list.lowercased)"}"#
@@ -89,7 +89,7 @@ import Testing
         #expect(Self.line(sample) == #"POST /lists/a%2Fb/items {"list":"a/b"}"#)
     }
 
-    @Test func `a path that a value would lead elsewhere fails the mutation, and nothing is sent`() {
+    @Test func `a value that would lead the path elsewhere fails the mutation, and nothing is sent`() {
         var sample = Self.sample(.create, #"{"create":{"path":"/lists/{/list}/items"}}"#)
         for value in ["..", "%2e%2e", ".;x", ""] {
             sample.payload = #"{"list":"\#(value)"}"#
@@ -101,7 +101,7 @@ import Testing
         }
     }
 
-    @Test func `a GraphQL answer is read where the route has id, document and errors`() throws {
+    @Test func `id, document and errors of a GraphQL answer are read as the route specifies`() throws {
         let create = Self.sample(.create, Self.graphQL)
         let done = try #require(create.outcome(200, #"{"data":{"c":{"id":"x1","name":"Kari"}}}"#))
         #expect(done.status == .succeeded && done.serverID?.text == "x1")
@@ -110,12 +110,12 @@ import Testing
         #expect(failed.status == .failed && failed.detail?.contains("/routes/create/outcomes/0") == true)
     }
 
-    @Test func `the feed takes the payload, not the body that a route makes of it`() throws {
+    @Test func `the feed stores the payload, not the body that a route makes of it`() throws {
         let update = try #require(Self.sample(.update, Self.graphQL).outcome(200, "{}"))
         #expect(update.patch == #"{"name":"Kari"}"# && update.serverID?.text == "7")
         let delete = try #require(Self.sample(.delete, Self.graphQL).outcome(200, "{}"))
         if case .deleted = delete.entity {} else { Issue.record("the entity was not deleted") }
-        // the answer to a route without the id is about no entity
+        // the answer to a path without the id is not about the entity
         let elsewhere = Self.sample(.update, #"{"update":{"path":"/touch"}}"#)
         let outcome = try #require(elsewhere.outcome(200, "{}"))
         #expect(outcome.patch == nil && outcome.document == nil)

@@ -33,7 +33,7 @@ import Testing
         #expect(try Self.place(rules, 201, #"{"success":"false"}"#) == nil)
         #expect(try Self.place(rules, 404, #"{"code":7.0}"#) == nil)
         #expect(try Self.place(rules, 404, #"{"code":8}"#) == "/outcomes/3")
-        #expect(try Self.place(rules, 404, nil) == "/outcomes/3", "a value that is missing is another one")
+        #expect(try Self.place(rules, 404, nil) == "/outcomes/3", "a missing value differs from any value")
     }
 
     @Test(arguments: [
@@ -93,7 +93,8 @@ import Testing
         #expect(errors.first?.pointer == pointer && errors.first?.detail.contains(words) == true, "\(errors)")
     }
 
-    /// A rule that is refused because an earlier one covers it matches no answer that the earlier one does not.
+    /// If a rule is refused because an earlier one covers it, the earlier rule matches all answers that the rule would
+    /// match.
     @Test func `covers only rules that never decide`() throws {
         let seed = Seed()
         var random = seed.generator

@@ -72,7 +72,7 @@ import Testing
             guard let path = try? PathTemplate(template).path(id: ServerID(text: text, isInteger: false), payload: root)
             else { continue }
             #expect(PathRules.problem(in: path) == nil, "\(seed): \(path)")
-            // the segments are those of the template, and so is the query
+            // the path has as many segments and query parameters as the template
             let expected = Self.shape(template.replacing("{/x}", with: "x").replacing("{id}", with: "x"))
             let found = Self.shape(path)
             #expect(found.segments == expected.segments && found.parameters == expected.parameters, "\(seed): \(path)")

@@ -72,7 +72,7 @@ import Testing
             var changed = stored
             // A is 000000 in base64 and Q 010000: in the last place the low bits are ignored, and B would equal A
             changed[index] = changed[index] == UInt8(ascii: "A") ? UInt8(ascii: "Q") : UInt8(ascii: "A")
-            // before the number it is no sealed value any more, and no JSON object either
+            // with a change before the key's number, the value does not look sealed any more
             guard index > 16 else { continue }
             #expect(throws: SealError.self) { try seal.open(json: changed, as: place) }
         }
@@ -96,7 +96,7 @@ import Testing
             #expect(String(decoding: stored, as: UTF8.self) == " " + spoof)
             #expect(try Seal.plain.open(json: stored, as: place) == Array(spoof.utf8))
         }
-        // its earlier escaped form: the same string
+        // the same string, as earlier versions escaped it
         let earlier = Array(#""\u0073luice-sealed:1:1:AAAABBBB""#.utf8)
         #expect(try Seal.plain.open(json: earlier, as: place) == earlier)
         let words = try Seal.plain.seal(text: "sluice-sealed:1:1:AAAA", as: place)
@@ -174,7 +174,7 @@ import Testing
         #expect(try seal.read(text: "sluice-sealed:1:1:", as: words, &unreadable) == nil)
         #expect(try seal.read(json: plain, as: place, &unreadable) == plain)
         #expect(unreadable == ["payload", "response", "last_error"] && observed.withLock { $0 } == unreadable)
-        // an older key that another configuration opens: omitted for display, and an error for sending
+        // a value under an older key that another configuration opens is omitted for display, and an error for sending
         let old = try self.seal([one]).seal(json: plain, as: place)
         let foreign = WrappedKey(number: 1, masterKey: "lost:00000000", bytes: one.bytes)
         let partial = Seal(of: organization, [foreign, two], try masters())

@@ -70,7 +70,7 @@ import Testing
             with: eve.user.uuidString.lowercased()
         )
         #expect(throws: SealError.damaged("document")) { try seal.open(json: Array(moved.utf8), as: diary) }
-        // it does not open as a value under the organization's key alone either
+        // the value does not open under the organization's key alone either
         let bare = moved.replacing(".\(eve.user.uuidString.lowercased())", with: "")
         #expect(throws: SealError.damaged("document")) { try seal.open(json: Array(bare.utf8), as: diary) }
         // a wrapped key does not open as another user's key
@@ -102,7 +102,7 @@ import Testing
         #expect(throws: SealError.noUserKeys([name])) { try seal(empty).seal(json: plain, as: place) }
         #expect(seal(empty).lacking([name]) == [name] && seal(full).lacking([name]).isEmpty)
         #expect(seal(empty, seals: false).lacking([name]).isEmpty)
-        // reading never classifies it as permanently closed
+        // a read does not report the value as permanently closed
         var unreadable: [String] = []
         #expect(throws: SealError.unknownUserKeys([name])) {
             try seal(empty).withoutKeyRefresh.read(json: stored, as: place, &unreadable)
@@ -117,7 +117,7 @@ import Testing
         }
         #expect(lacking.collect { 7 } == 7)
         #expect(throws: SealError.unknownUserKeys([name, other])) { try lacking.check() }
-        // if no key can be fetched, it is closed
+        // if no key can be fetched, the value is closed
         let alone = Seal(of: organization, data, masters)
         #expect(try alone.read(json: stored, as: place, &unreadable) == nil)
         #expect(unreadable == ["payload"])
@@ -173,7 +173,7 @@ import Testing
         #expect(ring.count <= 10)
     }
 
-    @Test func `other forms are damaged`() throws {
+    @Test func `values of other forms are damaged`() throws {
         let seal = seal(ring(try key()))
         for odd in [
             "3.:AAAA", "3.x:AAAA", "3.\(user).\(user):AAAA", ".\(user):AAAA", "3.\(user):AAAA", "0.\(user):AAAA",

@@ -102,7 +102,7 @@ import Testing
         }
     }
 
-    /// A create whose entity exists under an unknown id: a new key would create it twice.
+    /// The entity of the create exists under an unknown id, so a new key would create the entity twice.
     @Test(arguments: [
         (Int16(200), "{}", Int32(3), true), (201, "{}", 3, true), (299, "{}", 3, true),
         (201, #"{"force":true}"#, 3, true), (201, #"{"payload":{},"force":true}"#, 4, false),
@@ -202,9 +202,8 @@ import Testing
         #expect(graph.all(of: [ids[5]]).isEmpty)
     }
 
-    /// No dependents remain without their dependencies, and each mutation is visited once: if the last of a chain is
-    /// required, the whole chain stays.
-    @Test func `a dependency of a remaining mutation is not unneeded`() {
+    /// If the last mutation of a chain is required, the whole chain stays. Each mutation is visited once.
+    @Test func `a dependency of a remaining mutation is needed`() {
         let ids = (0..<50_000).map { _ in UUID() }
         let chain = (1..<ids.count).map { node(ids[$0], on: [ids[$0 - 1]], at: Int64($0)) }
         let graph = DependencyGraph(chain)
@@ -283,7 +282,7 @@ import Testing
         )
     }
 
-    /// Two types share a client id: a retry waits for the intended one, and client_wins names it.
+    /// Two types share a client id. A retry waits for the entity of the intended type, and client_wins names it.
     @Test func `a retry keeps the resolution of the push`() throws {
         let create = UUID()
         let both = RestartPlanner.Knowledge(mappings: [
@@ -316,12 +315,12 @@ import Testing
         let one = RestartPlanner.Knowledge(mappings: [Self.named: [mapping("contact", "y")]])
         let restart = try RestartPlanner.retry(naming(nil), RetryRequest(), one).restart
         #expect(restart.references == [ClientReference(clientID: Self.named, entityType: "contact")])
-        // its create was discarded, and another type's was not
+        // the create of the intended type was discarded, and that of another type was not
         let gone = RestartPlanner.Knowledge(mappings: [Self.named: [mapping("a_first", "x")]])
         #expect(code { _ = try RestartPlanner.retry(naming("contact"), RetryRequest(), gone) } == .validationFailed)
     }
 
-    @Test func `data at the push is data in a retry`() throws {
+    @Test func `a UUID that was data at the push is data in a retry`() throws {
         let known = RestartPlanner.Knowledge(mappings: [Self.named: [mapping("contact", nil)]])
         let restart = try RestartPlanner.retry(naming(nil, isReference: false), RetryRequest(), known).restart
         #expect(restart.status == .pending && restart.references == nil)

@@ -42,7 +42,7 @@ import Testing
         ]
         for spelling in spellings {
             #expect(UpstreamSettings.allowedHeaderProblem(spelling) != nil, "\(spelling)")
-            // a row that was written directly nevertheless
+            // nevertheless in a row that was written without the gateway
             let upstream = UpstreamSettings(baseURL: "http://a", allowedHeaders: [spelling.lowercased()])
             #expect(try refused([spelling], upstream).count == 1, "\(spelling)")
             #expect(!upstream.allows(spelling), "\(spelling)")

@@ -97,7 +97,7 @@ import Testing
         #expect(outcome.status == .failed && outcome.detail?.contains("Location has no id") == true)
     }
 
-    @Test func `a dependent resource may be named directly`() throws {
+    @Test func `a Location may omit the parent of an item`() throws {
         let endpoint = "/lists/5/items"
         for location in ["/v1/lists/5/items/77", "/v1/items/77", "/items/77"] {
             #expect(try outcome(location: location, endpoint: endpoint).serverID?.text == "77", "\(location)")
@@ -185,7 +185,7 @@ import Testing
         #expect(outcome.detail?.contains("refused") == false, "\(outcome.detail ?? "-")")
     }
 
-    @Test func `a duplicate id is named`() throws {
+    @Test func `the error names a duplicate id`() throws {
         let response = UpstreamResponse(status: 201, unkeptJSON: Array(#"{"id":7,"id":8}"#.utf8))
         let outcome = try #require(Sample().outcome(.response(response)))
         #expect(outcome.detail?.contains("has a duplicate member or an invalid text at /id") == true)
@@ -200,7 +200,7 @@ import Testing
             ("x", "identity, br", "(br)"),
         ] as [(String, String?, String)]
     )
-    func `an unusable body is named by its cause`(_ text: String, _ encoding: String?, _ cause: String) throws {
+    func `the error names the cause of an unusable body`(_ text: String, _ encoding: String?, _ cause: String) throws {
         let bytes = Array(text.utf8)
         let body = UnusableBody(bytes, encoding: encoding, error: nil)
         #expect(body.reason.contains(cause), "\(body.reason)")
@@ -209,7 +209,7 @@ import Testing
         #expect(outcome.code == "upstream_answer_unusable" && outcome.detail?.contains(cause) == true)
     }
 
-    @Test func `bytes that are not UTF-8 are named`() {
+    @Test func `the error names bytes that are not UTF-8`() {
         #expect(UnusableBody([0x1f, 0x8b, 8, 0], encoding: nil, error: nil).reason.contains("gzip"))
         #expect(UnusableBody([0xff, 0xfe, 0x7b, 0], encoding: nil, error: nil).reason.contains("UTF-16"))
         #expect(UnusableBody([0x7b, 0, 0x22, 0], encoding: nil, error: nil).reason.contains("UTF-16"))

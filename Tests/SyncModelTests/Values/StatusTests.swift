@@ -9,7 +9,7 @@ import Testing
         }
     }
 
-    @Test func `no status becomes rejected or stays in place`() {
+    @Test func `no transition leads to rejected, or back to the same status`() {
         for status in MutationStatus.allCases {
             #expect(!status.canBecome(.rejected))
             #expect(!status.canBecome(status))

@@ -45,8 +45,8 @@ final class Fleet {
     private let gateway: TestGateway
     private let direct: FaultyProxy
     private var gatewayBackup: GatewayBackup?
-    /// Whether disasters happen: deletions of rows that others refer to, a restored gateway, a lost phone, two phones
-    /// from one backup. A REST API behind the gateway has its own rules for them.
+    /// Whether disasters happen: deletions of rows to which others refer, a restored gateway, a lost phone, and two
+    /// phones from one backup. False with a REST API behind the gateway, which has its own rules for disasters.
     private let hasDisasters: Bool
 
     /// Restores of a gateway reach back to the beginning, independent of the phones' clocks.
@@ -98,8 +98,10 @@ final class Fleet {
         }
     }
 
-    /// The types. Without disasters no phone deletes a row to which others refer. With disasters the default rule of
-    /// relations applies: the app's own tables could not show a reference to a deleted row.
+    /// The types.
+    ///
+    /// Without disasters no phone deletes a row to which others refer. With disasters the default rule of relations
+    /// applies, because the app's own tables could not show a reference to a deleted row.
     private static func registrations(hasDisasters: Bool) -> [(String, String)] {
         func ignoring(_ members: String...) -> String {
             let rules = members.map { #""\#($0)":"ignore""# }.joined(separator: ",")
@@ -164,7 +166,7 @@ final class Fleet {
         note("phones: the gateway is restored")
     }
 
-    /// One of the first phones, so that its user has others.
+    /// Loses one of the first phones, so that its user has others.
     private func lose(_ phone: FleetPhone) async throws {
         guard hasDisasters, !phones.contains(where: \.isLost) else { return }
         try await ledger.note(phone)
@@ -236,7 +238,7 @@ final class Fleet {
             default: try await client.discard(write.id, dependents: dependents)
             }
         } catch is SluiceError {
-            // its state has changed
+            // the mutation's state has changed
         }
     }
 }

@@ -79,7 +79,7 @@ extension Fleet {
 
     // MARK: - Outcomes of writes
 
-    /// No write is lost, and none exists that was not made.
+    /// Checks that no write is lost, and that each of the gateway's mutations was made by a phone.
     private func writes(_ mutations: [UUID: GatewayView.Mutation]) async throws -> [String] {
         var found: [String] = []
         for entry in ledger.entries {
@@ -106,8 +106,8 @@ extension Fleet {
         return found
     }
 
-    /// Every version of an entity is the effect of one mutation. The versions of a device have the order of its
-    /// numbers, and the feed shows the last version.
+    /// Checks that every version of an entity is the effect of one mutation, that each device's versions have the order
+    /// of its sequence numbers, and that the feed shows the last version.
     private static func histories(
         _ mutations: [UUID: GatewayView.Mutation],
         _ entities: [GatewayView.Entity]
@@ -141,9 +141,11 @@ extension Fleet {
         return found
     }
 
-    /// Versions without a write. A conflict's response shows the effect of another lane's request. A user who settles
-    /// for the server (`server_wins`) brings it into the feed before that request's own outcome is written, with the
-    /// same state as the next version. Any other state adopted this way is a violation.
+    /// The versions without a write.
+    ///
+    /// A conflict's response shows the effect of another lane's request. A user who settles for the server
+    /// (`server_wins`) brings this effect into the feed before that request's own outcome is written, with the same
+    /// state as the next version. Any other state adopted in this way is a violation.
     private static func adopted(
         _ name: String,
         _ effects: [GatewayView.Mutation],
@@ -164,7 +166,7 @@ extension Fleet {
             .mapValues { $0.sorted { $0.place < $1.place } }
     }
 
-    /// The upstream received exactly the writes that took effect, once and in this order.
+    /// Checks that the upstream received exactly the writes that took effect, once and in this order.
     private func upstreamHistories(_ mutations: [UUID: GatewayView.Mutation]) -> [String] {
         let endpoints = Dictionary(
             Self.entities(forwards: true).compactMap { entity in entity.endpoint.map { (entity.entityType, $0) } }

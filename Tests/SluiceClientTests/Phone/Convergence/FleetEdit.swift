@@ -41,7 +41,7 @@ struct FleetEdit: Sendable {
 
     /// Executes the edit in a transaction.
     ///
-    /// A discarded row that a foreign key keeps in its table can neither be edited nor referenced: the app gets an
+    /// A discarded row that a foreign key keeps in its table can neither be edited nor referenced. The app gets an
     /// error, and nothing is written.
     func make(on pool: DatabasePool, _ client: SluiceClient) async throws {
         struct IsHeld: Error {}
@@ -149,7 +149,7 @@ struct FleetEdit: Sendable {
         return try delete(Memo.self, db, client)
     }
 
-    /// Both users may do so concurrently: then one of the creates is a conflict.
+    /// Creates a deleted memo again. If both users do so concurrently, one of the creates is a conflict.
     private func remakeMemo(_ db: Database, _ client: SluiceClient) throws -> UUID? {
         let sql = "SELECT id FROM deleted_memo WHERE id NOT IN (SELECT id FROM memo) ORDER BY id"
         let ids = try UUID.fetchAll(db, sql: sql)
@@ -157,7 +157,7 @@ struct FleetEdit: Sendable {
         return try create(Memo(id: ids[Int(picks.0 % UInt64(ids.count))], mark: mark, text: "r" + mark), db, client)
     }
 
-    /// A write without an effect: too large for the gateway, or for a path that the upstream does not have.
+    /// Makes a write without an effect, which is too large for the gateway, or for a path that the upstream lacks.
     private func makeRefused(_ db: Database, _ client: SluiceClient) throws -> UUID? {
         if forwards, picks.1 % 2 == 0 {
             var options = Write.Options()

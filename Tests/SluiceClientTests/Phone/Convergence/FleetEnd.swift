@@ -2,7 +2,7 @@ import Foundation
 import GRDB
 import SluiceClient
 
-/// The end: the network works, and users settle mutations until no more are open.
+/// The end of a run: the network works, and users settle mutations until no more are open.
 extension Fleet {
     /// Synchronizes without settlements until the phones and the gateway agree about every write.
     ///
@@ -11,7 +11,7 @@ extension Fleet {
         proxy.set(rate: 0)
         var found: [String] = []
         var idleRounds = 0
-        // a long lane or a busy machine takes many rounds; a difference that stops changing is an error
+        // a long lane or a busy machine needs many rounds; differences that no longer change are errors
         while idleRounds < 8 {
             await synchronize(for: .seconds(1 + idleRounds))
             let now = try await compare()
@@ -22,8 +22,10 @@ extension Fleet {
         return found
     }
 
-    /// All phones concurrently. The deadline is short at first, because mutations after another phone's conflict wait for
-    /// its settlement; on a busy machine a phone may need more to check hundreds of them.
+    /// Synchronizes all phones concurrently.
+    ///
+    /// The deadline is short at first, because mutations after another phone's conflict wait for its settlement. On a
+    /// busy machine a phone may need longer to check hundreds of mutations.
     private func synchronize(for deadline: Duration = .seconds(1)) async {
         await withTaskGroup(of: Void.self) { group in
             for client in phones.filter({ !$0.isLost }).map(\.app.client) {
@@ -43,12 +45,12 @@ extension Fleet {
                 let state = try await phone.state(of: entry.id)
                 let fits =
                     switch status {
-                    // a failure that another device has settled: the phone learns of that when it settles the failure
-                    // itself
+                    // if another device has settled a failure, the phone learns of this only when it settles the
+                    // failure itself
                     case "succeeded": state.isApplied || failed.contains(entry.id)
                     case "discarded": state == .discarded || failed.contains(entry.id)
                     case "failed", "conflict": failed.contains(entry.id)
-                    // the gateway rejected it, or it waits for a rejected one
+                    // the gateway rejected the write, or the write waits for a rejected one
                     case nil: state == .discarded || state == .queued || failed.contains(entry.id)
                     default: !failed.contains(entry.id) && !state.isSettled
                     }
@@ -58,8 +60,10 @@ extension Fleet {
         return found
     }
 
-    /// Settles mutations until none are open. A conflict blocks all later writes of its user, so there are many rounds.
-    /// ``complaints()`` reports if this never ends.
+    /// Settles mutations until none are open, for a limited number of rounds.
+    ///
+    /// A conflict blocks all later writes of its user, so there are many rounds. ``complaints()`` reports mutations
+    /// that are still open.
     func settle() async throws {
         var quietRounds = 0
         for round in 0..<ledger.entries.count + 20 where quietRounds < 2 {
@@ -74,7 +78,7 @@ extension Fleet {
         }
     }
 
-    /// Failed writes that a restored phone has lost are shown only by the gateway. This queries it like an operator.
+    /// Discards failed writes that a restored phone has lost. Only the gateway shows them.
     private func settleForgotten() async throws {
         for view in views {
             for mutation in try await view.mutations()

@@ -2,7 +2,7 @@ import Foundation
 import GRDB
 import SluiceClient
 
-/// Every write that was committed on a phone. The final state is compared with them.
+/// Every write that was committed on a phone. The final state is compared with these writes.
 struct FleetLedger {
     struct Entry {
         let id: UUID

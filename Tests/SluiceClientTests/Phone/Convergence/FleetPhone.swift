@@ -13,7 +13,7 @@ final class FleetPhone {
     let clock = FleetClock()
     private(set) var app: TestPhone
     private var hasBackup = false
-    /// Whether it is lost: its app is not opened any more.
+    /// Whether the phone is lost, so that its app is not opened any more.
     private(set) var isLost = false
 
     /// - Parameter open: opens the app on a file.

@@ -2,18 +2,20 @@ import Foundation
 import GRDB
 import SluiceClient
 
-/// A record of the fleet's app. Each write sets `mark` to a unique text. It identifies the write, and its order, in the
-/// data of the gateway or the upstream.
+/// A record of the fleet's app.
+///
+/// Each write sets `mark` to a unique text. In the data of the gateway or the upstream, the mark identifies the write
+/// and its order.
 protocol Marked: Codable, FetchableRecord, MutablePersistableRecord, Syncable, Sendable {
     var mark: String { get set }
     /// The other columns that an edit changes.
     mutating func touch()
-    /// The path at an upstream; nil for a type that it does not support.
+    /// The path at an upstream; nil for a type that the upstream does not support.
     static var endpoint: String? { get }
 }
 
 extension Marked {
-    /// The member of documents that contains the mark. The shortest name, so that it is first.
+    /// The member of documents that contains the mark. Its name is the shortest, so that it is first.
     static var markMember: String { "_" }
 
     /// - Parameter forwards: whether the type is replayed against an upstream.

@@ -5,7 +5,7 @@ import SluiceClient
     import FoundationNetworking
 #endif
 
-/// The gateway's data, read without the library, as another program of the user would.
+/// The gateway's data, read without the library, as another program of the user would read them.
 struct GatewayView {
     let url: URL
     let token: String
@@ -25,14 +25,14 @@ struct GatewayView {
         let entity: String?
         let version: Int64?
         let mark: String?
-        /// The mark of the state that replaced it, by `server_wins`.
+        /// The mark of the state that replaced the write, by `server_wins`.
         let gaveWayTo: String?
 
         /// The demo upstream's ETags count a document's states.
         private let state: Int64
 
-        /// Its position among the writes of its entity. If its outcome arrived late, it has the version in the feed at
-        /// that time, and its own ETag.
+        /// The position among the writes of the entity. If the outcome arrived late, the version is that of the feed at
+        /// that time, and the ETag is the write's own.
         var place: (Int64, Int64, Int64) { (version ?? 0, state, sequence) }
 
         init?(_ json: JSON) {

@@ -56,7 +56,7 @@ enum KilledFleetPhone {
         try? JSONDecoder().decode(Orders.self, from: Data($0.utf8))
     }
 
-    /// Edits and synchronizes until it is killed.
+    /// Edits and synchronizes until the process is killed.
     static func live(_ orders: Orders) async throws {
         let clock = FleetClock()
         clock.jump(orders.secondsAhead)

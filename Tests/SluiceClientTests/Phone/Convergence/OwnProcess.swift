@@ -4,7 +4,7 @@ import Foundation
 enum OwnProcess {
     enum End: Equatable {
         case killed
-        /// Its output if it was not killed.
+        /// The output of a process that was not killed.
         case ended(String)
     }
 
@@ -17,7 +17,7 @@ enum OwnProcess {
         return process
     }
 
-    /// Runs it to its end.
+    /// Runs the process to its end.
     static func run(_ suite: String, _ environment: [String: String]) async throws -> End {
         let process = make(suite, environment)
         let output = FileManager.default.temporaryDirectory.appending(path: "own-\(UUID().uuidString).log")

@@ -79,8 +79,8 @@ import Testing
         #expect(mutation.value(at: "/response/body")?.string == "sluice-sealed:1:1:AAAA")
     }
 
-    /// Two dispatchers on one database, of which one has lost its key: it does not claim the lane, no attempt is
-    /// counted, and the other runs it.
+    /// One of two dispatchers on a database has lost its key. It does not claim the lane, and no attempt is counted.
+    /// The other dispatcher runs the lane.
     @Test func `a dispatcher without the key leaves lanes alone`() async throws {
         let harness = try await harness(isRunning: false)
         let entry = harness.create(payload: #"{"title":"geheimnis"}"#)
@@ -108,8 +108,8 @@ import Testing
         #expect(dispatch.mutation.id == entry.id)
     }
 
-    /// One user's head was damaged: the outcome of the request before it is written, the head fails and waits for a
-    /// person, and later mutations continue. Retried with another payload, it runs.
+    /// The payload of a lane's head was damaged. The outcome of the request before it is still written. The head fails
+    /// and waits for a person, and later mutations continue. Retried with another payload, the head runs.
     @Test func `a damaged head fails and affects no other mutation`() async throws {
         let harness = try await harness(isRunning: false)
         let entries = [#"{"a":1}"#, #"{"b":1}"#, #"{"c":1}"#].map { harness.create(payload: $0) }
@@ -151,8 +151,8 @@ import Testing
         #expect(corrected["payload"]?.text == #"{"b":2}"# && corrected["unreadable"] == nil)
     }
 
-    /// Its worker was lost, and its mutation in flight was damaged since: it fails, and the lane is claimed like any
-    /// other.
+    /// A lane's worker was lost, and the mutation in flight was damaged after that. The mutation fails, and the lane is
+    /// claimed like any other.
     @Test func `a damaged mutation in flight fails`() async throws {
         let harness = try await harness(isRunning: false)
         let entry = harness.create(payload: #"{"a":1}"#)
@@ -213,8 +213,7 @@ import Testing
 
     // MARK: - Values that look sealed
 
-    /// A value from a client or an upstream that looks sealed is a normal value: on every path, for a gateway that
-    /// seals, only opens, or has no key.
+    /// The values come from clients and upstreams, on every path. The gateway has no key, only opens, or seals.
     @Test(arguments: [nil, "-\n" + TestKeys.second, TestKeys.first])
     func `a value that looks sealed is a normal value`(_ keys: String?) async throws {
         let spoof = #""sluice-sealed:1:1:AAAA""#
@@ -254,7 +253,7 @@ import Testing
         #expect(conflict["payload"]?.text == spoof)
         #expect(Set(harness.upstream.requests.map(\.text)) == [spoof, #""\u0073luice-sealed:1:1:AAAA""#])
 
-        // settling by a person: resolve, retry with another payload, discard; and reading: list, replay, pull
+        // a person resolves, retries with another payload and discards; lists, a repeat of the push and a pull are read
         let settling = harness.gateway.store.settling
         let (organization, user) = (harness.organization, harness.phone.user)
         let limits = IntakeLimits()

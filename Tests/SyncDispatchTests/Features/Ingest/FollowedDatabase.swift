@@ -15,7 +15,7 @@ import Testing
 
 /// An organization's own database, on a server that keeps a logical log, with a publication of its table `contact`.
 final class FollowedDatabase: Sendable {
-    /// One server for all tests that do not stop theirs.
+    /// One server for all tests that do not stop their server.
     private static let shared = Task { try await server() }
 
     let cluster: TestCluster
@@ -40,7 +40,7 @@ final class FollowedDatabase: Sendable {
     }
 
     /// - Parameters:
-    ///   - cluster: nil for the one that tests share.
+    ///   - cluster: the server; nil for the one that the tests share.
     ///   - tables: SQL that makes tables and the publication `sluice`.
     init(
         on cluster: TestCluster? = nil,
@@ -167,8 +167,8 @@ final class Follower: Sendable {
         }
     }
 
-    /// A server notices with a delay that a stream has ended, and the pause until the next attempt follows the test
-    /// clock.
+    /// Ends the pause until the next attempt, which follows the test clock. An attempt fails as long as the server has
+    /// not noticed that the earlier stream has ended.
     private func passPause(of row: SourceRow) {
         guard row.activity == .retrying, row.lastError?.contains("is read by another process") == true else { return }
         gateway.clock.advance(seconds: 1)

@@ -11,7 +11,7 @@ import Testing
 
 /// Edits at an API that also receives the gateway's own requests.
 @Suite struct IngestEchoTests {
-    /// A stage whose organization has a service token, so that requests are recorded.
+    /// A harness whose organization has a service token, so that requests are recorded.
     private func harness(_ upstream: FakeUpstream = FakeUpstream(), gateway: Gateway? = nil) async throws
         -> DispatcherHarness
     {
@@ -63,11 +63,11 @@ import Testing
         let after = try await harness.phone.pull()
         #expect(before.map(\.version) == [2] && after.map(\.version) == [3])
         #expect(after[0]["document"]?["city"]?.string == "Bergen")
-        // the echo was used: a later revert is applied
+        // the echo was used up, so a later revert is applied
         #expect(try await source.results([event("d", version: 4, #"{"phone":"1","id":1}"#)]) == ["applied"])
     }
 
-    @Test func `another user's edit conflicts with an edit based on the version before`() async throws {
+    @Test func `an edit based on the version before another user's edit is a conflict`() async throws {
         let harness = try await harness()
         let contact = try await made(harness)
         #expect(
@@ -102,14 +102,14 @@ import Testing
         await gate.arrivals(1)
         let key = try #require(upstream.requests.last?.idempotencyKey)
         let results = try await source(harness).results([
-            // its own webhook is faster than its answer
+            // the webhook about the request arrives before the request's answer
             event("a", version: 2, #"{"id":1,"by":"first"}"#, key: key),
             event("b", "patch", version: 3, #"{"city":"Bergen"}"#),
         ])
         #expect(results == ["parked", "parked"])
         #expect(try await harness.phone.pull().map(\.version) == [1])
         gate.open()
-        // only the outcome releases the event: the clock does not advance
+        // only the outcome releases the event, because the clock does not advance
         try await waitUntil("the event is applied") { try await harness.phone.pull()[0].version == 3 }
         harness.gateway.clock.advance(seconds: 1)
         let mutation = try await harness.mutation(second.id, is: .conflict)
@@ -119,7 +119,7 @@ import Testing
         #expect(try await harness.gateway.count("parked_events", of: harness.organization.id) == 0)
     }
 
-    @Test func `an event about a create before its answer makes no second entity`() async throws {
+    @Test func `an event that arrives before the answer to its create makes no second entity`() async throws {
         let gate = Gate()
         let upstream = FakeUpstream { request, _ in
             await gate.pass()
@@ -131,7 +131,7 @@ import Testing
         await gate.arrivals(1)
         let key = try #require(upstream.requests.last?.idempotencyKey)
         let source = source(harness)
-        // another new entity could be the one in flight: this is not decided yet
+        // until the answer arrives, the event about another entity could also be about the create in flight
         let owner = ["owner": #""\#(harness.phone.user.lowercased)""#]
         let other = EventSource.event("b", of: "contact", "2", version: 1, #"{"name":"Ola"}"#, extra: owner)
         #expect(
@@ -139,7 +139,7 @@ import Testing
         )
         gate.open()
         try await harness.mutation(create.id, is: .succeeded)
-        try await waitUntil("both are evaluated") {
+        try await waitUntil("both events are evaluated") {
             try await harness.gateway.count("parked_events", of: harness.organization.id) == 0
         }
         let changes = try await harness.phone.pull()
@@ -162,7 +162,7 @@ import Testing
         await harness.gateway.store.ingest.release()
         #expect(try await harness.phone.pull().map(\.version) == [1])
         harness.gateway.clock.advance(seconds: SentRecord.flightSeconds + 1)
-        try await waitUntil("it is applied") { try await harness.phone.pull()[0].version == 2 }
+        try await waitUntil("the event is applied") { try await harness.phone.pull()[0].version == 2 }
     }
 
     /// A request about entity 1 is in flight until the gate opens.
@@ -189,7 +189,7 @@ import Testing
         let gate = Gate()
         let harness = try await flying(gate)
         let other = try await Gateway(replicaOf: harness.gateway)
-        // only the order of arrival determines which is newer
+        // only the order of arrival determines which patch is newer
         let patches = (0..<300).map { number in
             let document = #"{"last":\#(number),"n\#(number)":\#(number)}"#
             return EventSource.event("p\(299 - number)", "patch", of: "contact", "1", document)
@@ -209,7 +209,7 @@ import Testing
         #expect(changed.version == 302)
     }
 
-    @Test func `an event without room is refused and may be sent again, and nothing is lost`() async throws {
+    @Test func `an event that finds no room is refused and may be sent again, and nothing is lost`() async throws {
         let gate = Gate()
         let harness = try await flying(gate)
         let source = source(harness)

@@ -28,7 +28,7 @@ import Testing
             self.script = script
         }
 
-        /// Always the same.
+        /// Always answers with the same list.
         convenience init(_ body: String) {
             self.init { _, _ in .list(body) }
         }
@@ -144,7 +144,7 @@ import Testing
         try await settled(gateway, running)
         #expect(lists.requests.count == 1)
         gateway.clock.advance(seconds: 1)
-        try await waitUntil("it is requested again") { lists.requests.count == 2 }
+        try await waitUntil("the list is requested again") { lists.requests.count == 2 }
         #expect(lists.requests[1].etag == #""1""#)
         await running.end()
     }
@@ -157,7 +157,7 @@ import Testing
             request.isConditional ? .response(FetchedResponse(status: 304)) : .list("[\(Self.item(1))]", etag: "\"a\"")
         }
         let running = poller(gateway, lists)
-        try await waitUntil("it was requested") { try await row(gateway, key).lastSuccessAt != nil }
+        try await waitUntil("the list was requested") { try await row(gateway, key).lastSuccessAt != nil }
         let state = try await row(gateway, key).state
         let eventAt = try await row(gateway, key).lastEventAt
         gateway.clock.advance(seconds: 60)
@@ -184,7 +184,7 @@ import Testing
         await running.end()
     }
 
-    @Test func `a long page is applied in several batches, and an error in a late one has its pointer`() async throws {
+    @Test func `a long page is applied in several batches, and errors have pointers in the whole page`() async throws {
         let gateway = try await Gateway()
         let organization = try await organization(gateway)
         let key = try await source(gateway, organization)
@@ -282,7 +282,7 @@ import Testing
         #expect(try await row(gateway, key).lastError == "the upstream answered 429")
         // an operator's run takes precedence
         _ = try await gateway.store.sourceAdministration.run(key, from: .continuing)
-        try await waitUntil("it is requested") { lists.requests.count == 2 }
+        try await waitUntil("the list is requested") { lists.requests.count == 2 }
         await running.end()
     }
 
@@ -319,11 +319,11 @@ import Testing
             $0.maxConcurrentPerOrganization = 1
             $0.pages = 3
         }
-        try await waitUntil("it has begun") { lists.requests.count > 3 }
+        try await waitUntil("the endless list has begun") { lists.requests.count > 3 }
         let good = try await source(gateway, other)
         try await waitFor(gateway, good, "has its turn") { $0.lastSuccessAt != nil }
         let pages = lists.requests.filter { $0.organization == endless.id }
-        #expect(pages.map(\.path) == (1...pages.count).map { "/contacts?p=\($0)" }, "turn after turn")
+        #expect(pages.map(\.path) == (1...pages.count).map { "/contacts?p=\($0)" }, "a turn skips no page")
         #expect(try await row(gateway, key).failureCount == 0)
         await running.end()
     }
@@ -379,12 +379,12 @@ import Testing
         let fast = Lists { _, _ in .list("[\(Self.item(1)),\(Self.item(2))]", etag: "\"soon\"") }
         // the first sends no renewal, as if it had stopped
         let first = poller(gateway, slow) { $0.renewInterval = 3_600 }
-        try await waitUntil("the first is running") { slow.requests.count == 1 }
+        try await waitUntil("the first poller is running") { slow.requests.count == 1 }
         let second = poller(replica, fast)
         try await settled(replica, second)
         #expect(fast.requests.isEmpty)
         replica.clock.advance(seconds: 61)
-        try await waitUntil("the second holds it") { try await row(gateway, key).lastSuccessAt != nil }
+        try await waitUntil("the second poller has polled") { try await row(gateway, key).lastSuccessAt != nil }
         let state = try await row(gateway, key).state
         gate.open()
         await first.end()
@@ -403,7 +403,7 @@ import Testing
             return .list("[\(Self.item(number))]")
         }
         let running = poller(gateway, lists) { $0.renewInterval = 0.02 }
-        try await waitUntil("it is running") { lists.requests.count == 1 }
+        try await waitUntil("the poller is running") { lists.requests.count == 1 }
         _ = try await source(gateway, organization, "crm", #""interval_seconds": 70"#)
         try await waitUntil("the new settings are in use") { lists.requests.count == 2 }
         try await waitFor(gateway, key, "has had success") { $0.lastSuccessAt != nil }
@@ -423,7 +423,7 @@ import Testing
             return Task.isCancelled ? .none("cancelled") : .list("[]")
         }
         let running = poller(gateway, lists)
-        try await waitUntil("it is running") { lists.requests.count == 1 }
+        try await waitUntil("the poller is running") { lists.requests.count == 1 }
         await running.group.triggerGracefulShutdown()
         await running.run.value
         let row = try await row(gateway, key)
@@ -452,7 +452,7 @@ import Testing
         #expect(chosen.filter { $0.organization == large }.map(\.name) == ["s0", "s1"] && chosen.count == 3)
         #expect(
             poller.loop.places.take(many + few).taken.isEmpty,
-            "an organization at its share, and running sources, get no more"
+            "an organization that holds its share gets no further place, and a running source no second one"
         )
         let others = (0..<5).map { SourceKey(organization: UUID(), name: "s\($0)") }
         #expect(poller.loop.places.take(others).taken.count == 2, "all places are taken")
@@ -468,11 +468,11 @@ import Testing
         let running = poller(gateway, lists) { ($0.places, $0.maxConcurrentPerOrganization) = (2, 1) }
         for _ in 0..<4 { _ = try await source(gateway, try await organization(gateway)) }
         try await waitUntil("four requests hang") { lists.requests.count == 4 }
-        try await waitUntil("they occupy no places") { running.poller.loop.places.awaiting == 4 }
+        try await waitUntil("the requests occupy no places") { running.poller.loop.places.awaiting == 4 }
         let other = try await organization(gateway)
         answered.value = other.id
         let key = try await source(gateway, other)
-        try await waitUntil("it was polled") { try await row(gateway, key).lastSuccessAt != nil }
+        try await waitUntil("the source was polled") { try await row(gateway, key).lastSuccessAt != nil }
         #expect(running.poller.loop.places.count >= 4)
         gate.open()
         await running.group.triggerGracefulShutdown()
@@ -503,7 +503,7 @@ import Testing
         // sources that were due would have been polled before this newly added one
         let organization = try await organization(gateway, hasUpstream: false)
         let probe = try await source(gateway, organization, "probe")
-        try await waitFor(gateway, probe, "was looked at") { $0.failureCount > 0 }
+        try await waitFor(gateway, probe, "was polled") { $0.failureCount > 0 }
     }
 
     /// The ids in the feed.

@@ -30,9 +30,9 @@ import Testing
             "2": #"{"id":2,"name":"B","data":{"a": [1]},"big":null}"#, "3": "gone",
         ])
         let end = try #require(LogPosition(try await database.value("SELECT pg_current_wal_lsn()::text") ?? ""))
-        try await waitUntil("all is confirmed") { try await (database.confirmed ?? .zero) >= end }
+        try await waitUntil("the slot is confirmed") { try await (database.confirmed ?? .zero) >= end }
         // on a slow machine the source may be between two turns
-        try await waitUntil("it is followed") { try await follower.row.activity == .running }
+        try await waitUntil("the database is followed") { try await follower.row.activity == .running }
         #expect(try await follower.row.lastError == nil)
         await running.stop()
         #expect(try await follower.row.activity == .waiting)
@@ -47,7 +47,7 @@ import Testing
         let big = String(repeating: "b", count: 20_000)
         try await database.run(#"INSERT INTO contact VALUES (1, 'n', '{"a": 1, "b": 2}', '\#(big)')"#)
         try await database.run(#"UPDATE contact SET name = NULL, data = '{"a": 1}'"#)
-        try await waitUntil("phones have it") {
+        try await waitUntil("phones have the change") {
             let text = try await follower.entities["1"]
             return text?.contains(#""name":null"#) == true
         }
@@ -55,7 +55,7 @@ import Testing
         #expect(text.contains(big) && text.contains(#""data":{"a": 1}"#))
         // the large value is kept, too, if the row gets another id
         try await database.run("UPDATE contact SET id = 2, name = 'm'")
-        try await waitUntil("phones have it") { try await follower.entities["1"] == "gone" }
+        try await waitUntil("phones have the change") { try await follower.entities["1"] == "gone" }
         let moved = try #require(try await follower.entities["2"])
         #expect(moved == text.replacing(#""id":1"#, with: #""id":2"#).replacing(#""name":null"#, with: #""name":"m""#))
         await running.stop()
@@ -127,16 +127,16 @@ import Testing
         let follower = try await Follower(gateway, database)
         let running = follower.work()
         try await database.run("INSERT INTO contact (id, name) SELECT g, 'n' || g FROM generate_series(1, 10000) g")
-        try await waitUntil("all exist", every: .milliseconds(100)) {
+        try await waitUntil("all entities exist", every: .milliseconds(100)) {
             try await gateway.count("entities", of: follower.key.organization) == 10_000
         }
         try await database.run("UPDATE contact SET name = 'x' WHERE id % 2 = 0; DELETE FROM contact WHERE id % 2 = 1")
-        try await waitUntil("all are changed", every: .milliseconds(100)) {
+        try await waitUntil("all entities are changed", every: .milliseconds(100)) {
             let rows = try await gateway.read("SELECT count(*) FROM entities WHERE version = 2")
             return try rows.read(0, 0, as: Int64.self) == 10_000
         }
         let end = try #require(LogPosition(try await database.value("SELECT pg_current_wal_lsn()::text") ?? ""))
-        try await waitUntil("all is confirmed") { try await (database.confirmed ?? .zero) >= end }
+        try await waitUntil("the slot is confirmed") { try await (database.confirmed ?? .zero) >= end }
         #expect(try await gateway.count("ingested_events", of: follower.key.organization) == 20_000)
         await running.stop()
     }
@@ -149,7 +149,7 @@ import Testing
         try await database.run(
             "COPY contact (id, name) FROM PROGRAM 'seq 1 300 | sed ''s/$/,x/''' WITH (FORMAT csv)"
         )
-        try await waitUntil("all exist", every: .milliseconds(50)) {
+        try await waitUntil("all entities exist", every: .milliseconds(50)) {
             try await gateway.count("entities", of: follower.key.organization) == 300
         }
         await running.stop()
@@ -162,7 +162,7 @@ import Testing
         let database = try await FollowedDatabase()
         let follower = try await Follower(gateway, database)
         let first = follower.work { $0.tick = .seconds(600) }
-        try await waitUntil("it is claimed") { try await follower.row.activity == .running }
+        try await waitUntil("the source is claimed") { try await follower.row.activity == .running }
         try await database.run(
             "INSERT INTO contact (id, name) VALUES (1, 'a'), (2, 'b'); UPDATE contact SET name = 'c'"
         )
@@ -180,7 +180,7 @@ import Testing
         #expect(try await database.confirmed == unconfirmed)
         _ = try await gateway.store.sources.finish(claim, .released(nextRunAt: gateway.clock.now))
         let second = follower.work()
-        try await waitUntil("all is confirmed") { try await (database.confirmed ?? .zero) > unconfirmed }
+        try await waitUntil("the slot is confirmed") { try await (database.confirmed ?? .zero) > unconfirmed }
         #expect(try await follower.phone.pull().map { $0["version"]?.int64 } == before)
         try await database.run("DELETE FROM contact WHERE id = 1")
         try await follower.waitFor(["1": "gone", "2": expected["2"] ?? ""])
@@ -200,12 +200,12 @@ import Testing
             #expect(try await follower.row.lastError != nil)
             try await database.cluster.start()
             try await database.rerun("UPDATE contact SET name = '\(name)'")
-            try await waitUntil("phones have it", every: .milliseconds(20)) {
+            try await waitUntil("phones have the change", every: .milliseconds(20)) {
                 // the pause follows the test clock
                 gateway.clock.advance(seconds: 5)
                 return try await follower.entities == ["1": #"{"id":1,"name":"\#(name)",\#(Self.nulls)}"#]
             }
-            try await waitUntil("it has recovered") { try await follower.row.failureCount == 0 }
+            try await waitUntil("the source has recovered") { try await follower.row.failureCount == 0 }
         }
         await running.stop()
     }
@@ -216,7 +216,7 @@ import Testing
         let database = try await FollowedDatabase()
         let follower = try await Follower(gateway, database)
         let first = follower.work()
-        try await waitUntil("the first holds it") { first.worker.loop.places.count == 1 }
+        try await waitUntil("the first gateway has the source") { first.worker.loop.places.count == 1 }
         let second = follower.work(through: other)
         try await database.run("INSERT INTO contact (id, name) VALUES (1, 'a')")
         try await follower.waitFor(["1": #"{"id":1,"name":"a",\#(Self.nulls)}"#])
@@ -224,7 +224,7 @@ import Testing
         await first.stop()
         other.clock.advance(seconds: 1)
         gateway.clock.advance(seconds: 1)
-        try await waitUntil("the second holds it") { second.worker.loop.places.count == 1 }
+        try await waitUntil("the second gateway has the source") { second.worker.loop.places.count == 1 }
         try await database.run("UPDATE contact SET name = 'b'")
         try await follower.waitFor(["1": #"{"id":1,"name":"b",\#(Self.nulls)}"#])
         await second.stop()
@@ -293,7 +293,7 @@ import Testing
         let chosen = worker.loop.places.take(many + [SourceKey(organization: small, name: "s")]).taken
         #expect(chosen.count == 3)
         #expect(chosen.filter { $0.organization == large }.count == 2)
-        // those that have waited longest
+        // the sources that have waited longest
         #expect(Set(chosen.filter { $0.organization == large }) == Set(many.prefix(2)))
         #expect(worker.loop.places.take(many).taken.isEmpty)
     }
@@ -318,7 +318,7 @@ import Testing
         #expect(worker.loop.places.take(many).taken.count == 4)
         #expect(worker.loop.places.yielding.isEmpty)
         #expect(worker.loop.places.take([SourceKey(organization: UUID(), name: "s")]).taken.isEmpty)
-        #expect(worker.loop.places.yielding.count == 1, "as many as wait, and at most the excess of two")
+        #expect(worker.loop.places.yielding.count == 1, "one place for the one source that waits")
     }
 
     // MARK: - Echoes
@@ -399,7 +399,7 @@ import Testing
         try await again()
         try await database.run("INSERT INTO contact VALUES (1, 'a')")
         try await follower.waitFor(["1": #"{"id":1,"name":"a"}"#])
-        try await waitUntil("it has recovered") { try await follower.row.lastError == nil }
+        try await waitUntil("the source has recovered") { try await follower.row.lastError == nil }
         // a configured column disappears
         try await follower.put(
             database.settings(
@@ -412,7 +412,7 @@ import Testing
 
     // MARK: - Renamed columns
 
-    /// `renamed`: as in settings.
+    /// - Parameter renamed: the member `renamed` of the settings, JSON.
     private static func settings(_ database: FollowedDatabase, named column: String, renamed: String = "{}") -> String {
         let columns = #""columns":{"id":"id","\#(column)":"name"},"renamed":\#(renamed)"#
         return database.settings(#"{"table":"public.contact","entity_type":"contact","id":"id",\#(columns)}"#)
@@ -423,14 +423,14 @@ import Testing
         "ALTER TABLE contact RENAME \(old) TO \(new); \(sql)"
     }
 
-    /// The error if the log has no such column.
+    /// A part of the error about a column that the log does not have.
     private static func stop(at column: String) -> String {
         "has no column '\(column)', which the settings use as columns, at this position of the log"
     }
 
     private static func document(_ id: Int, _ name: String) -> String { #"{"id":\#(id),"name":"\#(name)"}"# }
 
-    /// A source that has read the first row of a table whose column it calls `name`.
+    /// A source whose settings name the column `name`, after it has read the table's first row.
     private static func reading() async throws -> (FollowedDatabase, Follower, Follower.Running) {
         let gateway = try await Gateway()
         let database = try await FollowedDatabase()
@@ -446,24 +446,24 @@ import Testing
         async throws
     {
         let (database, follower, running) = try await Self.reading()
-        // immediately: the column is missing from the catalog only for a moment
+        // the column is renamed back immediately, so the catalog lacks it only for a moment
         try await database.run(Self.rename("name", "label", and: "INSERT INTO contact (id, label) VALUES (2, 'b')"))
         try await database.run(Self.rename("label", "name", and: "INSERT INTO contact (id, name) VALUES (3, 'c')"))
         try await follower.waitForError(Self.stop(at: "name"))
         #expect(try await follower.row.lastError?.contains("'id', 'label', 'data', 'big'") == true)
         // no change is skipped, for any number of attempts
         let failures = try await follower.row.failureCount
-        try await waitUntil("it is retried", every: .milliseconds(20)) {
+        try await waitUntil("the source is retried", every: .milliseconds(20)) {
             follower.gateway.clock.advance(seconds: 5)
             return try await follower.row.failureCount > failures
         }
         #expect(try await follower.entities == ["1": Self.document(1, "a")])
         try await follower.put(Self.settings(database, named: "name", renamed: #"{"label":"name"}"#))
         try await follower.waitFor(["1": Self.document(1, "a"), "2": Self.document(2, "b"), "3": Self.document(3, "c")])
-        try await waitUntil("it has recovered") { try await follower.row.lastError == nil }
-        // and the entry in the settings is not needed any more
+        try await waitUntil("the source has recovered") { try await follower.row.lastError == nil }
+        // after that, the entry in the settings is not needed any more
         let end = try #require(LogPosition(try await database.value("SELECT pg_current_wal_lsn()::text") ?? ""))
-        try await waitUntil("all is confirmed") { try await (database.confirmed ?? .zero) >= end }
+        try await waitUntil("the slot is confirmed") { try await (database.confirmed ?? .zero) >= end }
         try await follower.put(Self.settings(database, named: "name"))
         try await database.run("UPDATE contact SET name = 'd' WHERE id = 3")
         try await follower.waitFor(["1": Self.document(1, "a"), "2": Self.document(2, "b"), "3": Self.document(3, "d")])
@@ -476,19 +476,19 @@ import Testing
         let follower = try await Follower(gateway, database)
         try await follower.put(Self.settings(database, named: "name"))
         var running = follower.work()
-        try await waitUntil("it is followed") { try await follower.state != nil }
+        try await waitUntil("the database is followed") { try await follower.state != nil }
         await running.stop()
         try await database.run("INSERT INTO contact (id, name) VALUES (1, 'a')")
         try await database.run(Self.rename("name", "label", and: "INSERT INTO contact (id, label) VALUES (2, 'b')"))
-        // the log is read although the catalog no longer has that name
+        // the log is read although the catalog no longer has the name `name`
         running = follower.work()
         try await follower.waitFor(["1": Self.document(1, "a")])
         try await follower.waitForError(Self.stop(at: "name"))
         try await follower.put(Self.settings(database, named: "label"))
         try await follower.waitFor(["1": Self.document(1, "a"), "2": Self.document(2, "b")])
-        try await waitUntil("it has recovered") { try await follower.row.lastError == nil }
+        try await waitUntil("the source has recovered") { try await follower.row.lastError == nil }
         await running.stop()
-        // again, and the settings change before it is read
+        // another rename, and this time the settings change before the log is read
         try await database.run("INSERT INTO contact (id, label) VALUES (3, 'c')")
         try await database.run(Self.rename("label", "title", and: "INSERT INTO contact (id, title) VALUES (4, 'd')"))
         try await follower.put(Self.settings(database, named: "title"))
@@ -507,7 +507,7 @@ import Testing
         async throws
     {
         let (database, follower, running) = try await Self.reading()
-        // a script is one transaction: it is read again from its beginning, where the column has its old name
+        // the script is one transaction, so it is read again from its beginning, where the column has its old name
         try await database.run(
             """
             INSERT INTO contact (id, name) VALUES (2, 'b');
@@ -523,14 +523,14 @@ import Testing
         try await follower.put(Self.settings(database, named: "label", renamed: #"{"name":"label"}"#))
         let expected = ["1": Self.document(1, "a"), "2": Self.document(2, "b"), "3": Self.document(3, "c")]
         try await follower.waitFor(expected)
-        // a rename that the settings already contain stops nothing
+        // a rename that the settings already contain does not stop the source
         try await follower.put(Self.settings(database, named: "label", renamed: #"{"name":"label","title":"label"}"#))
         try await database.run("ALTER TABLE contact RENAME label TO title; UPDATE contact SET title = 'd' WHERE id = 3")
         try await follower.waitFor(expected.merging(["3": Self.document(3, "d")]) { $1 })
-        try await waitUntil("it has recovered") { try await follower.row.lastError == nil }
+        try await waitUntil("the source has recovered") { try await follower.row.lastError == nil }
         // once the log is read to its end, a missing column is reported even if no change names it
         let end = try #require(LogPosition(try await database.value("SELECT pg_current_wal_lsn()::text") ?? ""))
-        try await waitUntil("all is confirmed") { try await (database.confirmed ?? .zero) >= end }
+        try await waitUntil("the slot is confirmed") { try await (database.confirmed ?? .zero) >= end }
         try await follower.put(Self.settings(database, named: "label"))
         try await follower.waitForError("has no column 'label', which the settings use as columns. Correct")
         await running.stop()
@@ -545,7 +545,7 @@ import Testing
             settings: database.settings().replacing(#""tables""#, with: #""create_slot":true,"tables""#)
         )
         var running = follower.work()
-        try await waitUntil("it is followed") { try await follower.state != nil }
+        try await waitUntil("the database is followed") { try await follower.state != nil }
         try await database.run("INSERT INTO contact (id, name) VALUES (1, 'a')")
         try await follower.waitFor(["1": #"{"id":1,"name":"a",\#(Self.nulls)}"#])
         await running.stop()
@@ -561,7 +561,7 @@ import Testing
         #expect(try await database.confirmed == nil)
         // the operator starts from the beginning
         _ = try await gateway.store.sourceAdministration.run(follower.key, from: .anew)
-        try await waitUntil("it is followed") { try await follower.state != nil }
+        try await waitUntil("the database is followed") { try await follower.state != nil }
         try await database.run("UPDATE contact SET name = 'b'")
         try await follower.waitFor(["1": #"{"id":1,"name":"b",\#(Self.nulls)}"#])
         await running.stop()
@@ -640,8 +640,8 @@ import Testing
         let running = follower.work()
         try await waitUntil("the lag is reported") { !running.worker.reports.isEmpty }
         #expect(running.worker.reports.allSatisfy { $0.walStatus == "reserved" })
-        try await waitUntil("it is in the source's row") { try await follower.state?.report != nil }
-        try await waitUntil("it catches up") { try await (follower.state?.report?.lagBytes ?? .max) < 100_000 }
+        try await waitUntil("the lag is in the source's row") { try await follower.state?.report != nil }
+        try await waitUntil("the source catches up") { try await (follower.state?.report?.lagBytes ?? .max) < 100_000 }
         await running.stop()
     }
 

@@ -37,7 +37,7 @@ import Testing
 
     // MARK: - Large documents
 
-    /// Each update is a patch of a large document, so the transaction takes four batches: one has 32 patches.
+    /// Each update is a patch of a large document. A batch has at most 32 patches, so the transaction takes four.
     @Test func `applies an update of many rows with unchanged large values, and confirms the slot`() async throws {
         let gateway = try await Gateway()
         let database = try await FollowedDatabase()
@@ -103,16 +103,16 @@ import Testing
         #expect(try await follower.row.failureCount > 0)
         #expect(try await follower.row.activity == .retrying)
         #expect(try await follower.entities.count == 12)
-        // a run without a success does not change this
+        // another run without a success does not reset the number of failures
         let failures = try await follower.row.failureCount
         _ = try await gateway.store.sourceAdministration.run(follower.key, from: .continuing)
         #expect(try await follower.row.failureCount >= failures)
-        try await waitUntil("it fails again") { try await follower.row.failureCount > failures }
+        try await waitUntil("the source fails again") { try await follower.row.failureCount > failures }
         try await connection.execute(script: "DROP TRIGGER refuse ON entities")
         connection.close()
         _ = try await gateway.store.sourceAdministration.run(follower.key, from: .continuing)
-        try await waitUntil("all are applied") { try await follower.entities.count == 20 }
-        try await waitUntil("it runs") { try await follower.row.failureCount == 0 }
+        try await waitUntil("all rows are applied") { try await follower.entities.count == 20 }
+        try await waitUntil("the source runs") { try await follower.row.failureCount == 0 }
         #expect(try await follower.row.lastError == nil)
         await running.stop()
     }
@@ -191,7 +191,7 @@ import Testing
         let database = try await FollowedDatabase()
         let follower = try await Follower(gateway, database)
         var running = follower.work()
-        try await waitUntil("it is followed") { try await follower.state != nil }
+        try await waitUntil("the database is followed") { try await follower.state != nil }
         try await database.run("CREATE TABLE filler (t text); INSERT INTO filler SELECT repeat('x', 9000)")
         try await Self.waitUntilConfirmed(database)
         let stored = try #require(try await follower.state.flatMap { LogPosition($0.confirmed) })
@@ -286,7 +286,7 @@ import Testing
         let follower = try await Follower(gateway, database)
         let running = follower.work()
         try await database.run("INSERT INTO contact SELECT g, 'x' FROM generate_series(1, 1300) g")
-        try await waitUntil("all exist", every: .milliseconds(100)) {
+        try await waitUntil("all entities exist", every: .milliseconds(100)) {
             try await gateway.count("entities", of: follower.key.organization) == 1_300
         }
         try await database.run("UPDATE contact SET id = id + 1; DELETE FROM contact WHERE id = 700")
@@ -500,15 +500,15 @@ import Testing
         for _ in 0..<2 {
             let failures = try await follower.row.failureCount
             _ = try await gateway.store.sourceAdministration.run(follower.key, from: .continuing)
-            try await waitUntil("it is tried again") { try await follower.row.failureCount > failures }
+            try await waitUntil("the source is retried") { try await follower.row.failureCount > failures }
         }
         #expect(try await follower.row.lastError?.contains("was changed while this source followed it") == true)
         #expect(try await follower.entities == ["1": Self.contact(1, "a")])
         _ = try await gateway.store.sourceAdministration.run(follower.key, from: .anew)
-        try await waitUntil("it is followed again") {
+        try await waitUntil("the database is followed again") {
             try await follower.entities["102"] == Self.contact(102, "b")
         }
-        try await waitUntil("it is well") { try await follower.row.lastError == nil }
+        try await waitUntil("the source has no error") { try await follower.row.lastError == nil }
         await running.stop()
     }
 
@@ -523,7 +523,8 @@ import Testing
         CREATE TABLE contact_1 (id int8 PRIMARY KEY, name text);
         CREATE PUBLICATION sluice FOR TABLE contact WITH (publish_via_partition_root = true);
         """
-    /// Tables, the followed one, a transaction that changes and restores something, and a part of the error.
+    /// SQL that makes tables, the followed table, a transaction that changes and restores something, and a part of the
+    /// error.
     private static let hiddenChanges = [
         (
             moved, "kept.contact",
@@ -578,7 +579,7 @@ import Testing
         await #expect(throws: SourceFailure.self) { try await inspector.inspect(found) }
         _ = try await gateway.store.sourceAdministration.run(follower.key, from: .anew)
         try await database.run("INSERT INTO \(change.name) VALUES (2, 'b')")
-        try await waitUntil("it is followed again") { try await follower.entities["2"] == Self.named(2, "b") }
+        try await waitUntil("the database is followed again") { try await follower.entities["2"] == Self.named(2, "b") }
         await running.stop()
     }
 
@@ -613,7 +614,7 @@ import Testing
         try await database.run("VACUUM FULL contact_0")
         let checked = try await follower.state?.report?.checkedAt
         gateway.clock.advance(seconds: 1)
-        try await waitUntil("it is checked") { try await follower.state?.report?.checkedAt != checked }
+        try await waitUntil("the scope is checked") { try await follower.state?.report?.checkedAt != checked }
         #expect(try await follower.state?.lastRewrite == last)
         #expect(try await follower.row.lastError == nil)
         await running.stop()
@@ -656,7 +657,7 @@ import Testing
         try await database.run("TRUNCATE contact")
         try await database.run("INSERT INTO contact VALUES (1, 1), (2, 8)")
         try await follower.waitFor(["1": #"{"id":1,"rev":7}"#, "2": #"{"id":2,"rev":8}"#])
-        try await waitUntil("it is counted") { try await follower.state?.staleInsertions == 1 }
+        try await waitUntil("the insertion is counted") { try await follower.state?.staleInsertions == 1 }
         await running.stop()
     }
 
@@ -700,7 +701,7 @@ import Testing
         try await database.run("ALTER TABLE contact RENAME TO person")
         let checked = try await follower.state?.report?.checkedAt
         follower.gateway.clock.advance(seconds: 1)
-        try await waitUntil("it is checked") { try await follower.state?.report?.checkedAt != checked }
+        try await waitUntil("the scope is checked") { try await follower.state?.report?.checkedAt != checked }
         try await database.run("INSERT INTO person VALUES (2, 'b', 'c', 'd')")
         let two = #"{"id":2,"name":"b","more":"c"}"#
         try await follower.waitFor(["1": Self.named(1, "a"), "2": two])
@@ -708,8 +709,8 @@ import Testing
             database.settings(#"{"table":"public.person","entity_type":"contact","id":"id"}"#)
         )
         try await database.run("INSERT INTO person VALUES (3, 'b', 'c', 'd')")
-        try await waitUntil("it continues under the new name") { try await follower.entities.count == 3 }
-        try await waitUntil("it is well") { try await follower.row.lastError == nil }
+        try await waitUntil("the source continues under the new name") { try await follower.entities.count == 3 }
+        try await waitUntil("the source has no error") { try await follower.row.lastError == nil }
         await running.stop()
     }
 
@@ -725,7 +726,7 @@ import Testing
         let running = follower.work()
         let id = "0192f0c1-5e7d-8abc-8def-0123456789ab"
         try await database.run("INSERT INTO contact VALUES ('\(id.uppercased())', 'a')")
-        try await waitUntil("it is there") { try await follower.entities[id] != nil }
+        try await waitUntil("the entity is there") { try await follower.entities[id] != nil }
         try await database.run("UPDATE contact SET id = lower(id), name = 'b'")
         try await follower.waitFor([id: #"{"id":"\#(id)","name":"b"}"#])
         // a transaction that changes the spelling several times is applied by its final state

@@ -112,11 +112,11 @@ import Testing
         let service = Self.service(gateway, pollInterval: 86_400)
         let group = ServiceGroup(services: [service], logger: logger)
         async let running: Void = group.run()
-        try await waitUntil("it has run") { service.state.finishedAt != nil }
+        try await waitUntil("retention has run") { service.state.finishedAt != nil }
         try await phone.push([phone.create()])
         gateway.clock.advance(seconds: 60)
         try await gateway.store.retention.ask()
-        try await waitUntil("it has run again") { service.state.finishedAt == gateway.clock.now }
+        try await waitUntil("retention has run again") { service.state.finishedAt == gateway.clock.now }
         await group.triggerGracefulShutdown()
         try await running
         #expect(try await gateway.store.retentionStatus().runningSince == nil)

@@ -104,12 +104,12 @@ import Testing
             try await fail(phone)
         }
         try await waitUntil("four requests hang") { receiver.deliveries.count == 4 }
-        try await waitUntil("they occupy no places") { running.dispatcher.loop.places.awaiting == 4 }
+        try await waitUntil("the requests occupy no places") { running.dispatcher.loop.places.awaiting == 4 }
         let other = try await phone(gateway)
         answered.value = other.organization.id
         let endpoint = try await endpoint(gateway, other.organization)
         try await fail(other)
-        try await waitUntil("it is delivered") {
+        try await waitUntil("the message is delivered") {
             let rows = try await rows(gateway, endpoint)
             return rows.count == 1 && rows.allSatisfy { $0.settledAt != nil }
         }
@@ -123,7 +123,7 @@ import Testing
         case delete, disable, change, suspend, erase
     }
 
-    /// A worker used to send all its claimed messages, however long that took.
+    /// In earlier versions, a worker sent all its claimed messages, however long that took.
     @Test(arguments: Act.allCases) private func `changes during deliveries apply to claimed messages`(_ act: Act)
         async throws
     {
@@ -137,7 +137,7 @@ import Testing
             return .status(200, retryAt: nil)
         }
         let running = dispatcher(gateway, receiver) { $0.recheckInterval = 0 }
-        try await waitUntil("four are in flight") { receiver.deliveries.count == 4 }
+        try await waitUntil("four messages are in flight") { receiver.deliveries.count == 4 }
         gateway.clock.advance(seconds: 1)
         let (webhooks, organization) = (gateway.store.webhookAdministration, phone.organization.id)
         switch act {
@@ -162,11 +162,11 @@ import Testing
         gate.open()
         if act == .change {
             // the messages go to the new address
-            try await waitUntil("all are delivered") {
+            try await waitUntil("all messages are delivered") {
                 try await rows(gateway, endpoint).allSatisfy { $0.settledAt != nil }
             }
         } else {
-            try await waitUntil("no worker holds it") { running.dispatcher.loop.places.count == 0 }
+            try await waitUntil("no worker holds the endpoint") { running.dispatcher.loop.places.count == 0 }
             #expect(receiver.deliveries.count == 4)
         }
         await running.group.triggerGracefulShutdown()
@@ -185,7 +185,7 @@ import Testing
         let receiver = Receiver()
         let running = dispatcher(gateway, receiver)
         try await fail(phone, 40)
-        try await waitUntil("all are delivered") {
+        try await waitUntil("all messages are delivered") {
             try await rows(gateway, endpoint).filter { $0.status == .delivered }.count == 40
         }
         #expect(receiver.deliveries.map(\.sequence).sorted() == Array(1...40))
@@ -207,7 +207,7 @@ import Testing
             }
             gateway.clock.advance(seconds: pause)
         }
-        try await waitUntil("it is delivered") { try await rows(gateway, endpoint).first?.status == .delivered }
+        try await waitUntil("a message arrived") { try await rows(gateway, endpoint).first?.status == .delivered }
         #expect(receiver.deliveries.count == 4 && Set(receiver.deliveries.map(\.id)).count == 1)
         #expect(Set(receiver.deliveries.map(\.sequence)) == [1])
         #expect(receiver.deliveries.map(\.attemptCount) == [0, 1, 2, 3])
@@ -225,7 +225,7 @@ import Testing
         let running = dispatcher(gateway, receiver)
         let administration = gateway.store.webhookAdministration
         try await fail(phone, 30)
-        try await waitUntil("it is paused") { try await administration.endpoint(endpoint)?.pausedUntil != nil }
+        try await waitUntil("there is a pause") { try await administration.endpoint(endpoint)?.pausedUntil != nil }
         let sent = receiver.deliveries.count
         #expect(sent >= 5 && sent <= 5 * 4, "five rounds of up to four: \(sent)")
         #expect(try await administration.endpoint(endpoint)?.failureCount == 5)
@@ -238,14 +238,14 @@ import Testing
         }
         isDown.store(false, ordering: .sequentiallyConsistent)
         gateway.clock.advance(seconds: 20_000)
-        try await waitUntil("all are delivered") {
+        try await waitUntil("all messages are delivered") {
             try await rows(gateway, endpoint).allSatisfy { $0.status == .delivered }
         }
         #expect(try await administration.endpoint(endpoint)?.failureCount == 0)
         running.run.cancel()
     }
 
-    /// Twelve messages of one push were eight failures and a pause of 43 s.
+    /// In earlier versions, twelve messages of one push counted as eight failures and caused a pause of 43 s.
     @Test func `parallel deliveries that fail together count as one failure`() async throws {
         let gateway = try await Gateway()
         let phone = try await phone(gateway)
@@ -257,7 +257,7 @@ import Testing
         }
         let running = dispatcher(gateway, receiver)
         try await fail(phone, 12)
-        try await waitUntil("four are under way") { receiver.deliveries.count == 4 }
+        try await waitUntil("four messages are in flight") { receiver.deliveries.count == 4 }
         gate.open()
         let administration = gateway.store.webhookAdministration
         try await waitUntil("the failures are written") {
@@ -266,12 +266,13 @@ import Testing
         let row = try #require(try await administration.endpoint(endpoint))
         #expect(row.failureCount <= 5, "the first four are one failure, and a pause ends the rest: \(row.failureCount)")
         let longest = gateway.clock.now.adding(seconds: 6)
-        #expect(row.pausedUntil.map { $0 <= longest } ?? true, "the first pause is of 5 seconds")
+        #expect(row.pausedUntil.map { $0 <= longest } ?? true, "the first pause lasts 5 seconds")
         await running.group.triggerGracefulShutdown()
         await running.run.value
     }
 
-    /// They were sent again whenever the lease expired, and the endpoint counted as one that works.
+    /// In earlier versions, such messages were sent again whenever the lease expired, and the endpoint counted as
+    /// healthy.
     @Test func `messages whose outcomes cannot be written are sent again after growing pauses`() async throws {
         let gateway = try await Gateway()
         let phone = try await phone(gateway)
@@ -296,16 +297,16 @@ import Testing
             gateway.clock.advance(seconds: WebhookStore.leaseSeconds + 1)
         }
         try await Task.sleep(for: .milliseconds(300))
-        #expect(receiver.deliveries.count == 3, "the third pause is of four minutes, longer than the lease")
+        #expect(receiver.deliveries.count == 3, "the third pause lasts four minutes, longer than the lease")
         #expect(try await administration.endpoint(endpoint)?.failingSince != nil)
         gateway.clock.advance(seconds: 60)
-        try await waitUntil("it is sent again") {
+        try await waitUntil("the message is sent again") {
             try await administration.endpoint(endpoint)?.failureCount == 4
         }
         try await connection.execute(script: "DROP TRIGGER refuse ON webhook_deliveries")
         connection.close()
         gateway.clock.advance(seconds: 500)
-        try await waitUntil("it is delivered") { try await rows(gateway, endpoint).first?.status == .delivered }
+        try await waitUntil("a message arrived") { try await rows(gateway, endpoint).first?.status == .delivered }
         #expect(try await administration.endpoint(endpoint)?.failureCount == 0)
         await running.group.triggerGracefulShutdown()
         await running.run.value
@@ -319,7 +320,7 @@ import Testing
         let entries = (0..<20).map { _ in phone.entry("update", server: #""\#(UUID().lowercased)""#) }
         try await phone.push(entries)
         let running = dispatcher(gateway, receiver)
-        try await waitUntil("all are delivered") { receiver.deliveries.count == 20 }
+        try await waitUntil("all messages are delivered") { receiver.deliveries.count == 20 }
         let reported = try receiver.deliveries.sorted { $0.sequence < $1.sequence }.map {
             try JSONTree(parsing: $0.data).root["mutation_id"]?.string
         }
@@ -339,13 +340,13 @@ import Testing
         let running = dispatcher(gateway, receiver)
         let administration = gateway.store.webhookAdministration
         try await fail(phone, 30)
-        try await waitUntil("it is paused") { try await administration.endpoint(endpoint)?.pausedUntil != nil }
+        try await waitUntil("there is a pause") { try await administration.endpoint(endpoint)?.pausedUntil != nil }
         gateway.clock.advance(seconds: 4 * 86_400)
-        try await waitUntil("all are dead") { try await rows(gateway, endpoint).allSatisfy { $0.status == .dead } }
+        try await waitUntil("all have expired") { try await rows(gateway, endpoint).allSatisfy { $0.status == .dead } }
         isDown.store(false, ordering: .sequentiallyConsistent)
         #expect(try await administration.retryAll(of: endpoint) == 30)
         gateway.clock.advance(seconds: 700)
-        try await waitUntil("all are delivered") {
+        try await waitUntil("all messages are delivered") {
             try await rows(gateway, endpoint).allSatisfy { $0.status == .delivered }
         }
         running.run.cancel()
@@ -371,13 +372,13 @@ import Testing
         try await fail(slow, 10)
         try await waitUntil("two requests hang") { running.dispatcher.loop.places.count == 2 }
         try await fail(other, 3)
-        try await waitUntil("the other's are delivered") {
+        try await waitUntil("the other endpoint's messages are delivered") {
             try await rows(gateway, good).filter { $0.status == .delivered }.count == 3
         }
         #expect(running.dispatcher.loop.places.count <= 3)
         gate.open()
         for endpoint in hanging {
-            try await waitUntil("all are delivered") {
+            try await waitUntil("all messages are delivered") {
                 try await rows(gateway, endpoint).filter { $0.status == .delivered }.count == 10
             }
         }
@@ -395,7 +396,7 @@ import Testing
         }
         let running = dispatcher(gateway, receiver) { $0.grace = 600 }
         try await fail(phone)
-        try await waitUntil("it is sent") { !receiver.deliveries.isEmpty }
+        try await waitUntil("the message is sent") { !receiver.deliveries.isEmpty }
         await running.group.triggerGracefulShutdown()
         gate.open()
         await running.run.value
@@ -434,7 +435,7 @@ import Testing
         }
         let running = dispatcher(gateway, receiver) { $0.grace = 0.05 }
         try await fail(phone)
-        try await waitUntil("it is sent") { !receiver.deliveries.isEmpty }
+        try await waitUntil("the message is sent") { !receiver.deliveries.isEmpty }
         await running.group.triggerGracefulShutdown()
         await running.run.value
         let row = try #require(try await rows(gateway, endpoint).first)
@@ -451,7 +452,7 @@ import Testing
         for isDown in [false, true, true, false, false] {
             running.dispatcher.record(upstream: organization.id, isDown: isDown, reason: isDown ? "unreachable" : nil)
         }
-        try await waitUntil("both are recorded") { try await rows(gateway, endpoint).count == 2 }
+        try await waitUntil("both changes are recorded") { try await rows(gateway, endpoint).count == 2 }
         #expect(Set(try await rows(gateway, endpoint).map(\.event)) == [.upstreamDown, .upstreamUp])
         running.run.cancel()
     }
@@ -475,7 +476,7 @@ import Testing
         #expect(chosen.count == 3 && chosen.filter { $0.organization == large }.count == 2)
         #expect(
             dispatcher.loop.places.take(many + few).taken.isEmpty,
-            "an organization at its share, and running deliveries, get no more"
+            "an organization that holds its share gets no further place, and a running endpoint no second one"
         )
         let others = (0..<5).map { _ in WebhookKey(organization: UUID(), id: UUID()) }
         #expect(dispatcher.loop.places.take(others).taken.count == 2, "all places are taken")

@@ -28,7 +28,7 @@ import Testing
         return (page?.deliveries ?? []).reversed()
     }
 
-    @Test func `announces an upstream's refusal with its outcome, and the following halt`() async throws {
+    @Test func `a refusal by the upstream is announced with its outcome, and then the halt`() async throws {
         let harness = try await DispatcherHarness(
             settings: #"{"on_failure":"halt"}"#,
             upstream: FakeUpstream { request, _ in request.text.contains("bad") ? .status(422) : nil }

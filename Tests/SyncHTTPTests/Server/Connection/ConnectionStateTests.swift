@@ -129,7 +129,7 @@ struct ConnectionStateTests {
     }
 
     @Test
-    func `only the last request can end the connection`() {
+    func `only the answer to the last request can end the connection`() {
         for (closes, arrives) in [(true, true), (false, false)] {
             var state = state()
             state.readHead(closes: false, at: start)

@@ -62,7 +62,7 @@ struct DirectStateTests {
     }
 
     @Test
-    func `a request in parts and those after it are passed on until answered`() {
+    func `a request in parts and all later ones are passed on until they are answered`() {
         #expect(connection.readHead() == "nothing")
         #expect(connection.readBody() == "nothing")
         #expect(connection.giveUp() == 2)
@@ -96,7 +96,7 @@ struct DirectStateTests {
     }
 
     @Test
-    func `events after a directly answered request wait`() {
+    func `events after a request wait until its direct answer is sent`() {
         #expect(connection.readWhole() == ["nothing", "nothing", "answer"])
         #expect(connection.readHead() == "nothing")
         #expect(connection.holds(.error(CancellationError())))

@@ -6,9 +6,9 @@ import Testing
 
 @testable import SyncHTTP
 
-@Suite("Room that one waits for", .timeLimit(.minutes(1)))
+@Suite("Waiting for admission", .timeLimit(.minutes(1)))
 struct AdmissionControllerTests {
-    /// Stays inside the gate until it is released.
+    /// A task that stays inside the gate until it is released.
     private final class Guest: Sendable {
         private let entered: AsyncStream<Void>
         private let leaving: AsyncStream<Void>.Continuation
@@ -31,7 +31,7 @@ struct AdmissionControllerTests {
         /// Whether it was admitted.
         func enters() async -> Bool { await entered.first { _ in true } != nil }
 
-        /// It leaves as soon as it is inside.
+        /// Makes the guest leave as soon as it is inside.
         func dismiss() { leaving.finish() }
 
         func release() async throws {
@@ -69,7 +69,7 @@ struct AdmissionControllerTests {
         #expect(await guest.enters())
         #expect(gate.waiting == 18)
         try await guest.release()
-        // the order of admission is not defined, so no guest may wait inside for another one's departure
+        // the order of admission is not defined, so no guest may stay inside until another one has left
         for guest in crowd { guest.dismiss() }
         for guest in crowd { try await guest.release() }
         #expect(gate.waiting == 0)
@@ -125,11 +125,11 @@ struct AdmissionControllerTests {
         try hold.assign(to: noisy)
         try await hold.acquire()
         try await hold.acquire()
-        #expect(gate.held == 2_000_000, "a quarter")
+        #expect(gate.held == 2_000_000, "a quarter of the room")
         #expect(pages.held == 1)
         #expect(hold.resize(to: 3_000_000))
         #expect(gate.held == 3_000_000)
-        #expect(pages.held == 0, "it is read")
+        #expect(pages.held == 0, "the page is read")
         hold.release()
         hold.release()
         #expect(gate.held == 0)
@@ -151,7 +151,7 @@ struct AdmissionControllerTests {
         #expect(gate.held == 500_000)
         #expect(hold.tryAcquire(1_500_000))
         #expect(gate.held == 1_500_000)
-        // a quarter is the user's share, half of it the organization's
+        // the organization's share is half of the room, and the user's share a quarter
         let other = ResponseMemoryLease(gate, pages: self.gate(4))
         try other.assign(to: noisy)
         #expect(other.tryAcquire(500_000))
@@ -166,7 +166,7 @@ struct AdmissionControllerTests {
     }
 
     @Test
-    func `a page without a turn in time reserves nothing, and a patient one gets its turn later`() async throws {
+    func `a page that gets no turn in time reserves no room, and a patient one gets its turn later`() async throws {
         let (gate, pages) = (gate(8_000_000), self.gate(1))
         let guest = Guest(pages, 1, of: noisy)
         #expect(await guest.enters())
@@ -182,7 +182,7 @@ struct AdmissionControllerTests {
         await waitUntil(pages, waits: 1)
         clock.advance(by: .seconds(6))
         pages.expire()
-        // it waits again
+        // the patient page waits again
         await waitUntil(pages, waits: 1)
         try await guest.release()
         try await patient.value

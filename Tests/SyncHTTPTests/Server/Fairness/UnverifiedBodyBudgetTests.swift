@@ -37,7 +37,7 @@ import Testing
             room.complete(genuine)
             room.end(genuine)
         }
-        #expect(room.held <= 25_000, "an address holds a quarter at one source")
+        #expect(room.held <= 25_000, "an address may hold at most a quarter of the room at one source")
     }
 
     @Test func `small bodies use no room`() {
@@ -57,7 +57,7 @@ import Testing
         #expect(room.take(24_000, for: large) == .taken(evicted: [small]))
         let later = room.begin(origin(), now: start)
         #expect(room.take(1_500, for: later) == .taken(evicted: []))
-        #expect(room.take(6_000, for: large) == .refused(evicted: []), "it is the oldest itself")
+        #expect(room.take(6_000, for: large) == .refused(evicted: []), "the large body is the oldest itself")
         #expect(room.take(1, for: large) == .refused(evicted: []))
         #expect(room.held == 500)
     }
@@ -68,7 +68,7 @@ import Testing
         let origins = (0..<sources).map { _ in origin("192.0.2.1", sources == 1 ? source : UUID()) }
         var now = start
         var open: [Int] = []
-        // 40 connections, each opened again as soon as it is cut off, while others send a little
+        // 40 connections, each opened again as soon as it is cut off, while the others send a little
         func attack(_ steps: Int) {
             for step in 0..<steps {
                 now += .milliseconds(1)
@@ -93,7 +93,7 @@ import Testing
         }
     }
 
-    @Test func `a source that needs most of the room takes it from the oldest body of all`() {
+    @Test func `if the source that needs room would have the largest part, the oldest bodies of all are evicted`() {
         var room = UnverifiedBodyBudget(Self.limits())
         var small: [Int] = []
         for number in 0..<50 {
@@ -140,7 +140,7 @@ import Testing
         #expect(room.take(20_000, for: other) == .taken(evicted: []))
     }
 
-    @Test func `the largest source is evicted if all room is used`() {
+    @Test func `if all room is used, bodies of the source with the largest part are evicted`() {
         var room = UnverifiedBodyBudget(Self.limits())
         var taken: [Int] = []
         for number in 0..<12 {
@@ -153,7 +153,7 @@ import Testing
         #expect(room.held <= 100_000)
         let genuine = room.begin(origin(), now: start)
         guard case .taken(let evicted) = room.take(7_000, for: genuine) else {
-            Issue.record("a source without a part is refused")
+            Issue.record("a source that holds no room yet is refused")
             return
         }
         #expect(evicted.allSatisfy { taken.contains($0) })

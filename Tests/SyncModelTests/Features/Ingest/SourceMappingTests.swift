@@ -37,7 +37,7 @@ import Testing
            "version": "/data/revision", "document": "/data"}]}
         """
 
-    /// With a version that is no number, each event is written, read and refused.
+    /// With a version that is not a number, each event is written, read and refused.
     @Test(arguments: [(15, true), (18, false)], ["1", #""x""#])
     func `rejects messages whose events repeat more than 4 MiB of them`(
         _ count: (Int, Bool),
@@ -83,7 +83,7 @@ import Testing
         #expect(events.entries.isEmpty && events.ignored == 1)
     }
 
-    @Test func `an array becomes one event per item, named by the message and its place`() throws {
+    @Test func `an array becomes one event per item, whose id names the message and the item's place`() throws {
         let mapping = """
             {"events": "/data/changes", "rules": [
               {"when": {"/skip": null}, "entity_type": "note", "operation": {"at": "/op", "values":
@@ -262,7 +262,7 @@ import Testing
 
     // MARK: - Any mapping, any body
 
-    /// For any input: an event, a reason whose pointer refers to the body or to a missing member, or nothing.
+    /// The pointer of a reason refers to the body or to a missing member.
     @Test(arguments: 0..<40)
     func `any mapping turns any body into an event, a reason or nothing, repeatably`(seed: Int) throws {
         var random = SeededRandom(UInt64(seed))

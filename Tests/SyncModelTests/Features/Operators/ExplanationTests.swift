@@ -143,7 +143,7 @@ import Testing
             both(&snapshot)
             snapshot.backlog.blocker = LaneBlocker(.failure, mutationIDs: [Sample.id])
         }
-        #expect(Self.codes(halted) == [.laneHalted], "it is not reported twice")
+        #expect(Self.codes(halted) == [.laneHalted], "the halt is not reported twice")
     }
 
     // MARK: - A requested mutation

@@ -83,7 +83,7 @@ import WebhooksFeature
         #expect(answer == .none("the connection was closed before a response"))
     }
 
-    /// The server exists and would answer; no connection arrives.
+    /// The server exists and would answer, but no connection arrives.
     @Test func `does not connect to an address that is not allowed`() async throws {
         let connections = Atomic(0)
         let channel = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
@@ -107,7 +107,7 @@ import WebhooksFeature
         try await channel.close()
     }
 
-    @Test func `one forbidden address of a name refuses all`() async throws {
+    @Test func `a name with one forbidden address is refused`() async throws {
         let server = try await ScriptedServer.start(answering: "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
         let port = server.baseURL.split(separator: ":").last ?? ""
         let (own, other) = (try #require(IPAddress("127.0.0.1")), try #require(IPAddress("10.0.0.1")))
@@ -121,7 +121,7 @@ import WebhooksFeature
         }
     }
 
-    /// It connects to the checked address: the name is looked up once.
+    /// The name is looked up once, and the sender connects to the address that was checked.
     @Test func `a later change of a name's address has no effect`() async throws {
         let server = try await ScriptedServer.start(answering: "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
         let port = server.baseURL.split(separator: ":").last ?? ""

@@ -27,7 +27,7 @@ import Testing
         let state = try #require(try planner.step(PollSamples.answer(items), PollState()).done)
         let since = later(-160).rfc3339.replacing(":", with: "%3A")
         #expect(planner.request(state).path == "/contacts?since=" + since)
-        // older items do not move it back
+        // older items do not move the position back
         let older = list(PollSamples.item(1, at: later(-9_000)))
         #expect(try planner.step(PollSamples.answer(older), state).done?.since == state.since)
         #expect(try planner.step(PollSamples.answer("[]"), state).done?.since == state.since)
@@ -77,7 +77,7 @@ import Testing
         #expect(planner.request(try #require(numbers)).path == "/contacts?s=10")
         let texts = try planner.step(PollSamples.answer(#"[{"n":"a&b"},{"n":"a"}]"#), PollState()).done
         #expect(planner.request(try #require(texts)).path == "/contacts?s=a%26b")
-        // a token of the page: the last one, not the greatest
+        // if the text is a token of the page, the last token is sent, not the greatest
         let tokens = try PollSamples.planner(
             #""updated_since": {"parameter": "s", "form": "text", "from": "^/t"}, "items": "/d""#
         )
@@ -113,7 +113,7 @@ import Testing
         #expect(request.etag == #""a""# && request.lastModified == response.lastModified)
         guard case .unchanged(state) = planner.reading(PollSamples.answer("", status: 304), to: request, in: state)
         else {
-            Issue.record("304 means no change")
+            Issue.record("304 was not taken as no change")
             return
         }
         let stored = planner.stored(state)
@@ -127,7 +127,7 @@ import Testing
         #expect(throws: Unexpected.self) { try planner.step(PollSamples.answer("", status: 304), PollState()) }
     }
 
-    @Test func `reads a list of several pages, and one with refused items, unconditionally`() throws {
+    @Test func `requests a list of several pages, and a list with refused items, unconditionally`() throws {
         let planner = try PollSamples.planner(#""paging": {"link": true}"#)
         let first = PollSamples.answer(
             list(PollSamples.item(1)),
@@ -173,7 +173,7 @@ import Testing
             let next = try planner.step(page(cursor, PollSamples.item(2)), first).more
             #expect(try planner.request(#require(next)).path == "/contacts?n=2&c=\(cursor)")
         }
-        #expect(second.since == nil, "only the end of a pass advances it")
+        #expect(second.since == nil, "only the end of a pass advances the position")
         for end in ["null", "false", #""""#] {
             #expect(try planner.step(page(end), second).done?.since == .time(later(-5)))
         }
@@ -214,7 +214,7 @@ import Testing
         let lead = length % 7
         for number in 0..<1_000 {
             let cursor = number < lead ? number : lead + (number - lead) % length
-            // other items each time: only the cursor repeats
+            // the items differ each time, and only the cursor repeats
             let body = #"{"d":[\#(PollSamples.item(number))],"next":"c\#(cursor)"}"#
             switch try planner.step(PollSamples.answer(body), planner.state(stored: planner.stored(state))) {
             case .more(let next): state = next

@@ -25,7 +25,9 @@ import Testing
             revision += 1
         }
 
-        /// The oldest first, or with numbered pages the newest: an item that moves must not skip unread ones.
+        /// Lists the oldest items first, but the newest first with numbered pages.
+        ///
+        /// Otherwise an item that moves in the list could make the poller skip unread items.
         func answer(_ request: UpstreamFetch) -> FetchedResponse {
             let etag = "\"\(revision)\""
             if request.etag == etag { return FetchedResponse(status: 304) }

@@ -20,7 +20,7 @@ import Testing
         }
         let plain = try DatabaseURI("postgresql://u@[2001:4860::1]/d")
         #expect(plain.host == "2001:4860::1" && plain.port == 5_432 && plain.security == .prefer)
-        // an empty password is a password: the environment's is not used
+        // an empty password counts as a password, so that of the environment is not used
         #expect(plain.keywords(address: address, authorities: "").contains("password=''"))
     }
 

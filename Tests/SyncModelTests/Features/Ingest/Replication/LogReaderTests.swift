@@ -104,7 +104,7 @@ import Testing
                 let entries = reader.change(of: 5, old: nil, new: row, at: UInt64(byte))
                 #expect(entries.count == 1)
                 guard case .failure(let problem) = try #require(entries.first).event else {
-                    Issue.record("the row is taken")
+                    Issue.record("the row was accepted")
                     continue
                 }
                 #expect(problem.detail.contains("cannot be read"), "\(problem.detail)")
@@ -165,7 +165,7 @@ import Testing
             reader.change(of: 5, old: nil, new: Self.row(id, "K", "5", "2026-11-24 04:30:00+00", user, "s"), at: 2)
         )[0]
         #expect(gone.operation == .delete && gone.mark.version == 5)
-        // the deleted row's version was reported before: it would make the deletion look old
+        // the deleted row's version was reported before, so with it the deletion would look old
         let deletion = try Self.events(
             reader.change(of: 5, old: Self.row(id, nil, "5", nil, nil, nil), new: nil, at: 3)
         )[0]
@@ -241,7 +241,7 @@ import Testing
         }
         #expect(try document(["id", "name"], "7", "a") == #"{"id":7,"name":"a"}"#)
         #expect(try document(["nr", "label"], "7", "b") == #"{"id":7,"name":"b"}"#)
-        // only if the configured name is absent, and the first of two
+        // only if the configured name is absent, and only the first renamed column that the settings list
         #expect(try document(["id", "label", "name"], "7", "b", "a") == #"{"id":7,"label":"b","name":"a"}"#)
         #expect(try document(["id", "title", "label"], "7", "c", "b") == #"{"id":7,"title":"c","name":"b"}"#)
     }

@@ -26,7 +26,7 @@ import Testing
             fold.add(LoggedEvent(entry, table: table, step: step, hasVersions: true))
         }
 
-        /// A row with a content gets another id.
+        /// The row with this content gets another id.
         mutating func move(_ content: UInt64, from: Int64, to: Int64) {
             add(.delete, from, .departure(content * 100 + UInt64(from)))
             add(.upsert, to, .arrival(content * 100 + UInt64(to)))
@@ -51,25 +51,25 @@ import Testing
         }
     }
 
-    @Test func `ids that grow by one keep the last contents`() {
+    @Test func `if all ids grow by one, each id has its last content`() {
         var log = Log()
         for id in 1...3 { log.move(UInt64(id), from: Int64(id), to: Int64(id) + 1) }
         #expect(log.take() == ["-1#1", "+2#2", "+3#4", "+4#6"])
-        // equal rows: the feed's content decides
+        // if the rows are equal, the result depends on which entities the feed has
         var equal = Log()
         for id in 1...3 { equal.move(7, from: Int64(id), to: Int64(id) + 1) }
         #expect(equal.fold.unknown(isFinal: true).map(\.id).sorted() == ["2", "3"])
         #expect(equal.take(living: [1, 2, 3]) == ["-1#1", "+4#6"])
     }
 
-    @Test func `a swap keeps both`() {
+    @Test func `two rows that swap their ids both remain`() {
         var log = Log()
         log.move(1, from: 1, to: 2)
         log.move(2, from: 2, to: 1)
         #expect(log.take() == ["-1#1", "+2#2", "+1#4"])
     }
 
-    @Test func `a row inserted and deleted in a transaction is absent, or leaves the earlier row`() {
+    @Test func `an id at which a row came and went in a transaction is absent, or keeps its earlier row`() {
         var log = Log()
         log.insert(1, 5)
         log.delete(1, 5)
@@ -101,7 +101,7 @@ import Testing
     @Test(arguments: 0..<200)
     func `random moves under a deferrable constraint end in the state of the table`(round: Int) throws {
         var generator = SystemRandomNumberGenerator()
-        // rows by content; contents are unique
+        // the ids of rows by their contents, which are unique
         var rows: [UInt64: Int64] = [1: 1, 2: 2, 3: 3]
         let before = rows
         var log = Log()
