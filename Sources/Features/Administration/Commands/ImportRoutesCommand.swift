@@ -15,8 +15,10 @@ struct ImportRoutesCommand: AsyncParsableCommand {
               sluice upstream import 0192f0c1-2345-7abc-8def-0123456789ab openapi.json --type contact
               curl -sS https://api.example.com/openapi.json \\
                 | sluice upstream import 0192f0c1-2345-7abc-8def-0123456789ab - --dry-run
+              yq -o=json openapi.yaml \\
+                | sluice upstream import 0192f0c1-2345-7abc-8def-0123456789ab - --dry-run
 
-            The document is OpenAPI 3.0 or 3.1 in JSON. Each collection, such as /contacts with /contacts/{id}, \
+            The document is OpenAPI 3.0 or 3.1 in JSON; convert YAML first. Each collection, such as /contacts with /contacts/{id}, \
             becomes an entity type with routes. Types that exist keep their other settings. Check the proposal with \
             --dry-run first, and the requests of a push with a preview.
             """
