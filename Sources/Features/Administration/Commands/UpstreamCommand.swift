@@ -231,7 +231,10 @@ extension AdministrationOptions {
         let act = CommandAct("putUpstream", of: id, ["members": isPaused ? "status,paused_until" : "status"])
         let row = try await run(act, orElse: .noUpstream(id)) { administration throws(Problem) -> UpstreamRow? in
             guard try await administration.upstream(of: id) != nil else { return nil }
-            return try await administration.putUpstream(of: id, update)?.value
+            guard let row = try await administration.putUpstream(of: id, update)?.value else { return nil }
+            // the change is stored: if this fails, a gateway ends the back-offs within a minute
+            if !isPaused { try? await administration.endBackOffs(of: id, changedAt: row.settings.changedAt) }
+            return row
         }
         output(row.json(), row.settings.pause == nil ? "active" : "paused")
     }
