@@ -6,7 +6,8 @@ import json
 import threading
 import time
 import uuid
-from dataclasses import asdict, dataclass
+from collections import Counter
+from dataclasses import asdict, dataclass, replace
 
 from .children import Failure
 from .deep_lane import Phone
@@ -17,6 +18,8 @@ DATABASE = "drain"
 EDITS = (100, 1_000)
 DELAYS_MS = (50, 200, 1_000)
 ROUTES = 10
+# Runs of the order of the lane that take longer are computed from the time of the smaller outbox.
+_LONGEST_SECONDS = 300
 # The route that answers 503 in runs with a failing route.
 _FAILING = "/route-0/"
 _PUSH = 500
@@ -33,7 +36,10 @@ MODES: dict[str, tuple[dict, dict]] = {
 @dataclass
 class Drain:
     """The seconds from the first answer of the upstream to the last outcome; None if a failing route held the other
-    mutations."""
+    mutations.
+
+    A computed run was not made: one request follows another, so its time is proportional to that of a smaller outbox.
+    """
 
     mode: str
     edits: int
@@ -41,16 +47,31 @@ class Drain:
     fails: bool
     seconds: float | None
     requests: int
+    computed: bool = False
 
     def as_json(self) -> dict:
         return asdict(self)
+
+    @property
+    def text(self) -> str:
+        if self.seconds is None:
+            return "held"
+        requests = f"{self.requests:,} request" + ("s" if self.requests != 1 else "")
+        return f"{self.seconds:,.1f} s" + (" (computed)" if self.computed else f", {requests}")
+
+    def scaled(self, edits: int) -> "Drain":
+        factor = edits / self.edits
+        seconds, requests = self.seconds * factor, round(self.requests * factor)
+        return replace(self, edits=edits, seconds=seconds, requests=requests, computed=True)
 
 
 class Upstream:
     """An API that answers after a delay, alone or in batches."""
 
     def __init__(self) -> None:
-        self.delay_ms, self.fails, self.requests = 0, False, 0
+        self.delay_ms, self.fails = 0, False
+        # by organization: mutations that are left from earlier runs are sent again
+        self.requests: Counter[str] = Counter()
         self.released = threading.Event()
         self._lock = threading.Lock()
         self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
@@ -65,10 +86,10 @@ class Upstream:
         self.released.set()
         self._server.shutdown()
 
-    def answer(self, path: str, body: bytes) -> tuple[int, dict]:
+    def answer(self, organization: str, path: str, body: bytes) -> tuple[int, dict]:
         self.released.wait()
         with self._lock:
-            self.requests += 1
+            self.requests[organization] += 1
         time.sleep(self.delay_ms / 1_000)
         if path != "/$batch":
             return self._part(path)
@@ -92,7 +113,8 @@ class Upstream:
             disable_nagle_algorithm = True
 
             def do_POST(self) -> None:
-                status, document = upstream.answer(self.path, self.rfile.read(int(self.headers["Content-Length"])))
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                status, document = upstream.answer(self.headers["X-Sluice-Organization"], self.path, body)
                 text = json.dumps(document).encode()
                 self.send_response(status)
                 self.send_header("Content-Type", "application/json")
@@ -109,14 +131,17 @@ class Upstream:
 class Drains:
     """All runs of one gateway."""
 
-    def __init__(self, gateway: Gateway, upstream: Upstream) -> None:
+    def __init__(self, gateway: Gateway, upstream: Upstream, runs: list[tuple[str, int, int, bool]]) -> None:
         self._gateway, self._upstream = gateway, upstream
+        # the mutations that a failing route leaves, and the circuit that they open, are in the way of no other run
+        self._organizations = {run: organization(number) for number, run in enumerate(runs, 1)}
         self._connection = http.client.HTTPConnection("127.0.0.1", gateway.port, timeout=60)
 
     def set_up(self) -> None:
-        self._gateway.create_organizations(2 * len(MODES))
-        for number, (settings, upstream) in enumerate(list(MODES.values()) * 2, 1):
-            where = f"/organizations/{organization(number)}"
+        self._gateway.create_organizations(len(self._organizations))
+        for (mode, *_), name in self._organizations.items():
+            settings, upstream = MODES[mode]
+            where = f"/organizations/{name}"
             self._gateway.administer([
                 ("PUT", where, {"settings": settings}),
                 ("PUT", f"{where}/upstream", {"base_url": self._upstream.url, "max_concurrency": 64, **upstream}),
@@ -124,14 +149,14 @@ class Drains:
 
     def run(self, mode: str, edits: int, delay_ms: int, fails: bool = False) -> Drain:
         """Pushes the outbox while the upstream answers nothing, and measures from its first answer on."""
-        upstream = self._upstream
+        upstream, where = self._upstream, self._organizations[mode, edits, delay_ms, fails]
         upstream.released.clear()
-        upstream.delay_ms, upstream.fails, upstream.requests = delay_ms, fails, 0
-        # runs with a failing route have other organizations, so that their pending mutations do not delay later runs
-        phone = Phone(self._gateway, organization(1 + list(MODES).index(mode) + (len(MODES) if fails else 0)))
+        upstream.delay_ms, upstream.fails = delay_ms, fails
+        phone = Phone(self._gateway, where)
         for start in range(0, edits, _PUSH):
             entries = [
-                phone.create(endpoint=f"/route-{index % ROUTES}/notes") for index in range(start, min(edits, start + _PUSH))
+                phone.create(endpoint=f"/route-{index % ROUTES}/notes")
+                for index in range(start, min(edits, start + _PUSH))
             ]
             phone.push(self._connection, entries)
         expected = self._completed() + edits - (edits // ROUTES if fails else 0)
@@ -143,20 +168,38 @@ class Drains:
             self._gateway.check()
             if time.monotonic() - started > patience:
                 if fails:
-                    return Drain(mode, edits, delay_ms, fails, None, upstream.requests)
+                    return Drain(mode, edits, delay_ms, fails, None, upstream.requests[where])
                 raise Failure(f"drain {mode}: {expected - self._completed():,} mutations are not final")
             time.sleep(0.02)
-        return Drain(mode, edits, delay_ms, fails, time.monotonic() - started, upstream.requests)
+        return Drain(mode, edits, delay_ms, fails, time.monotonic() - started, upstream.requests[where])
 
     def _completed(self) -> int:
         return int(self._gateway.metrics().get(_COMPLETED, 0))
 
 
 def plan(quick: bool) -> list[tuple[str, int, int, bool]]:
-    """The runs: mode, edits, delay, whether a route fails. The failing route comes last, because it stays pending."""
+    """The runs: mode, edits, delay, whether a route fails. Those with a failing route come last: they leave mutations.
+
+    In the order of the lane a failing route holds any outbox, so there is one such run.
+    """
     edits, delays = ((100,), (50,)) if quick else (EDITS, DELAYS_MS)
-    usual = [(mode, count, delay, False) for count in edits for delay in delays for mode in MODES]
-    return usual + [(mode, edits[0], delays[0], True) for mode in MODES]
+    cells = [(count, delay) for count in edits for delay in delays]
+    usual = [(mode, *cell, False) for cell in cells for mode in MODES if not is_computed(mode, *cell)]
+    failing = [(mode, *cell, True) for cell in cells for mode in MODES if mode != "lane" or cell == cells[0]]
+    return usual + failing
+
+
+def is_computed(mode: str, edits: int, delay_ms: int) -> bool:
+    return mode == "lane" and edits * delay_ms / 1_000 > _LONGEST_SECONDS
+
+
+def with_computed(runs: list[Drain]) -> list[Drain]:
+    """The runs, and those that are computed from the run of the smallest outbox at the same delay."""
+    found = list(runs)
+    for run in runs:
+        if run.edits == EDITS[0] and not run.fails:
+            found += [run.scaled(edits) for edits in EDITS[1:] if is_computed(run.mode, edits, run.delay_ms)]
+    return found
 
 
 def table(runs: list[Drain]) -> str:
@@ -164,13 +207,9 @@ def table(runs: list[Drain]) -> str:
     lines = ["| edits | upstream | " + " | ".join(MODES) + " |", "|---|---|" + "---|" * len(MODES)]
     rows: dict[tuple, dict[str, Drain]] = {}
     for run in runs:
-        rows.setdefault((run.edits, run.delay_ms, run.fails), {})[run.mode] = run
-    for (edits, delay, fails), modes in rows.items():
-        cells = []
-        for mode in MODES:
-            run = modes.get(mode)
-            cells.append("" if run is None else "held" if run.seconds is None
-                         else f"{run.seconds:.1f} s, {run.requests:,} requests")
-        name = f"{delay:,} ms" + (", one route of ten answers 503" if fails else "")
+        rows.setdefault((run.fails, run.edits, run.delay_ms), {})[run.mode] = run
+    for (fails, edits, delay), modes in sorted(rows.items()):
+        cells = [modes[mode].text if mode in modes else "held" if fails and mode == "lane" else "" for mode in MODES]
+        name = f"{delay:,} ms" + (f", one route of {ROUTES} answers 503" if fails else "")
         lines.append(f"| {edits:,} | {name} | " + " | ".join(cells) + " |")
     return "\n".join(lines)

@@ -53,9 +53,8 @@ def forward_line(run: Forward) -> str:
 
 
 def drain_line(run: Drain) -> str:
-    seconds = "held" if run.seconds is None else f"{run.seconds:,.1f} s"
     fails = ", one route fails" if run.fails else ""
-    return f"  drain {run.mode:<13}{run.edits:>6,} edits, {run.delay_ms:,} ms{fails}: {seconds}, {run.requests:,} requests"
+    return f"  drain {run.mode:<13}{run.edits:>6,} edits, {run.delay_ms:,} ms{fails}: {run.text}"
 
 
 def overload_line(run: Overload) -> str:

@@ -54,7 +54,8 @@ export function settle(kind, { base, story, again }) {
 		[['discard', 'also discard them'], ['keep', 'keep them: they run, or fail if they need the entity of this mutation']])
 	return ask({
 		title: `${VERBS[kind]} this mutation`, submit: VERBS[kind], danger: kind === 'discard', reason: 'optional', children: [dependents],
-		text: kind === 'retry' ? 'It is sent again unchanged, starting with its first attempt.' : 'It is discarded, and the phone is notified. This cannot be undone.',
+		text: story.mutation.status === 'pending' && kind === 'retry' ? 'It is sent again now, although its upstream may have asked for more time.'
+			: kind === 'retry' ? 'It is sent again unchanged, starting with its first attempt.' : 'It is discarded, and the phone is notified. This cannot be undone.',
 		does: () => ['POST', `${base}/${kind}`, dependents ? { dependents: dependents.value } : {}],
 		then: again, message: kind === 'retry' ? 'Returned to its lane.' : 'Discarded.',
 	})

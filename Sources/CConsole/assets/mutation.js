@@ -19,6 +19,7 @@ export async function mutation(view) {
 	})
 	const reveal = () => { isShown = true; return again() }
 	const is = (...statuses) => may('settle') && statuses.includes(story?.mutation.status)
+	const waits = () => is('pending') && Boolean(story.mutation.next_retry_at)
 	// an edit and a comparison need the content, so it is revealed first, and the audit log records that
 	const revealed = async act => {
 		if (!isShown) await reveal()
@@ -26,7 +27,7 @@ export async function mutation(view) {
 	}
 	const settled = kind => settle(kind, { base, story, again })
 	const acts = {
-		retry: () => is('failed', 'conflict') && settled('retry'),
+		retry: () => (is('failed', 'conflict') || waits()) && settled('retry'),
 		edit: () => is('failed', 'conflict') && revealed(() => edit({ base, story, again })),
 		discard: () => is(...OPEN) && settled('discard'),
 		resolve: () => is('conflict') && revealed(() => resolve({ base, again }, sides())),
@@ -58,6 +59,7 @@ export async function mutation(view) {
 			h('div.actions',
 				is('conflict') && button('Resolve…', acts.resolve, 'primary'),
 				is('failed', 'conflict') && [button('Retry…', acts.retry, is('failed') ? 'primary' : ''), button('Retry with an edit…', acts.edit)],
+				waits() && button('Send now…', acts.retry),
 				is(...OPEN) && button('Discard…', acts.discard, 'danger'),
 				hides && may('settle') && button('Show what was written', reveal), story.curl && copyButton(story.curl, 'Copy as curl', ''),
 				it.status !== 'succeeded' && link(query(userPath(organization, user), { mutation: it.id }), 'Why it has not arrived')),

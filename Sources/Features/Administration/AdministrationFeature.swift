@@ -1,6 +1,7 @@
 package import ArgumentParser
 package import CommandSupport
 import HTTPTypes
+package import ServiceLifecycle
 package import SyncHTTP
 package import SyncModel
 package import SyncStore
@@ -47,6 +48,8 @@ package struct AdministrationFeature: GatewayFeature {
         let probe = UpstreamProbeEndpoint(catalog: store.catalog, probes: http.probes, bodies: context.bodies)
         routes.write("testUpstream", .post, upstream + "/test", probe.send)
     }
+
+    package var services: [any Service] { [BackOffEnder(gateway.store.administration, logger: gateway.logger)] }
 
     package static func removeDemo(
         _ tenant: DemoTenant,

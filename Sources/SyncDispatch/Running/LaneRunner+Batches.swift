@@ -7,11 +7,11 @@ import Synchronization
 extension LaneRunner {
     /// Sends mutations in as few requests as possible.
     ///
-    /// - Parameter finish: called with each mutation and the step that writes its outcome.
+    /// - Parameter finish: called with the steps that write the outcomes of a request; the worker makes them together.
     func run(
         _ dispatches: [Dispatch],
         by batch: UpstreamBatch,
-        _ finish: @escaping @Sendable (Dispatch, LaneStep) -> Void
+        _ finish: @escaping @Sendable ([LaneStep]) -> Void
     ) async {
         let groups = BatchRequest.groups(dispatches, by: batch)
         let limit = dispatches.first?.organization.settings.maxInFlightPerUser ?? 1
@@ -29,12 +29,12 @@ extension LaneRunner {
     private func send(
         _ dispatches: [Dispatch],
         in batch: UpstreamBatch,
-        _ finish: @escaping @Sendable (Dispatch, LaneStep) -> Void
+        _ finish: @escaping @Sendable ([LaneStep]) -> Void
     ) async {
         guard dispatches.count > 1, let first = dispatches.first,
             case .upstream(let like, let settings) = first.destination
         else {
-            for dispatch in dispatches { finish(dispatch, await run(dispatch)) }
+            for dispatch in dispatches { finish([await run(dispatch)]) }
             return
         }
         // all mutations of the batch have the same lease
@@ -47,13 +47,13 @@ extension LaneRunner {
         let answer = await send(whole.request(to: batch, like: like), to: settings, of: first.lane)
         switch BatchAnswer(answer, to: whole, now: configuration.now()) {
         case .parts(let answers):
-            var (successes, settled) = (0, 0)
+            var (steps, successes, settled) = ([LaneStep](), 0, 0)
             if answer.mayNeedOperator {
                 // a single request shows whether the upstream refuses only batches
                 let step = await run(first)
-                finish(first, step)
+                finish([step])
                 settled = 1
-                if case .settle(_, let outcome) = step, outcome.kind.isResponsive {
+                if case .settle(let results) = step, results.allSatisfy(\.outcome.kind.isResponsive) {
                     let reason = "the upstream refused the batch, but not a single request"
                     return refuse(dispatches, from: settled, settings, reason, finish)
                 }
@@ -65,8 +65,9 @@ extension LaneRunner {
                 let isShared = index > settled && !answer.isBatch
                 record(outcome, of: dispatch, took: ContinuousClock.now - started, isShared: isShared)
                 if outcome.status == .succeeded { successes += 1 }
-                finish(dispatch, .settle(dispatch, outcome))
+                steps.append(.settle(dispatch, outcome))
             }
+            finish(steps)
             metrics.batch(of: dispatches.count, successes: successes)
         case .split:
             metrics.batch(of: dispatches.count, .split)
@@ -85,7 +86,7 @@ extension LaneRunner {
         from settled: Int,
         _ settings: UpstreamSettings,
         _ reason: String,
-        _ finish: (Dispatch, LaneStep) -> Void
+        _ finish: ([LaneStep]) -> Void
     ) {
         metrics.batch(of: dispatches.count, .refused)
         let lane = dispatches[0].lane
@@ -98,8 +99,8 @@ extension LaneRunner {
     }
 
     /// Returns unsent mutations to their lane, which runs them again later.
-    private func finishUnsent(_ dispatches: [Dispatch], _ finish: (Dispatch, LaneStep) -> Void) {
-        for dispatch in dispatches { finish(dispatch, .settle(dispatch, Outcome(ofUnsent: dispatch))) }
+    private func finishUnsent(_ dispatches: [Dispatch], _ finish: ([LaneStep]) -> Void) {
+        finish(dispatches.map { .settle($0, Outcome(ofUnsent: $0)) })
     }
 }
 

@@ -56,13 +56,12 @@ extension LaneRunner {
                     let rest = short ?? Self.interval
                     let timer = events.wake(after: min(rest, pause ?? rest))
                     defer { timer.cancel() }
-                    switch await iterator.next() {
-                    case .finished(let id, let settling):
-                        flights[id] = nil
-                        step = settling
-                    case .due: events.beginStep()
+                    switch await events.next(&iterator) {
+                    case .finished(let settling): step = settling
+                    case .due: break
                     case nil: return ConcurrentEnd(progress: progress)
                     }
+                    for dispatch in step.dispatches { flights[dispatch.mutation.id] = nil }
                 }
                 progress.flights = flights.values.sorted { $0.position < $1.position }
                 (progress.lanes, progress.room) = surroundings.shares.share(of: lane.organization)
@@ -91,11 +90,11 @@ extension LaneRunner {
         in group: inout DiscardingTaskGroup
     ) {
         if let batch {
-            group.addTask { await run(dispatches, by: batch) { events.finish($0.mutation.id, $1) } }
+            group.addTask { await run(dispatches, by: batch, events.finish) }
             return
         }
         for dispatch in dispatches {
-            group.addTask { events.finish(dispatch.mutation.id, await run(dispatch)) }
+            group.addTask { events.finish([await run(dispatch)]) }
         }
     }
 
@@ -117,31 +116,42 @@ extension LaneRunner {
 /// The events for which the worker of a lane with several requests in flight waits.
 final class LaneEvents: Sendable {
     enum Event: Sendable {
-        /// A request has an outcome, which this step writes.
-        case finished(UUID, LaneStep)
+        /// Requests have outcomes, which the step writes.
+        case finished(LaneStep)
         /// It is time for another step.
         case due
     }
 
-    let stream: AsyncStream<Event>
-    private let inlet: AsyncStream<Event>.Continuation
-    private let isDue = Mutex(false)
+    private struct State {
+        var finished: [LaneStep] = []
+        var isDue = false
+
+        mutating func next() -> Event? {
+            if let step = LaneStep.removeNext(from: &finished) { return .finished(step) }
+            defer { isDue = false }
+            return isDue ? .due : nil
+        }
+    }
+
+    /// Signals that there is an event; several signals before the worker wakes are one.
+    let stream: AsyncStream<Void>
+    private let inlet: AsyncStream<Void>.Continuation
+    private let state = Mutex(State())
 
     init() {
-        (stream, inlet) = AsyncStream<Event>.makeStream()
+        (stream, inlet) = AsyncStream<Void>.makeStream(bufferingPolicy: .bufferingNewest(1))
     }
 
-    func finish(_ mutation: UUID, _ step: LaneStep) {
-        inlet.yield(.finished(mutation, step))
+    /// Hands over the steps that write the outcomes of a request.
+    func finish(_ steps: [LaneStep]) {
+        state.withLock { $0.finished += steps }
+        inlet.yield()
     }
 
-    /// Wakes the worker. Calls coalesce until it wakes.
+    /// Wakes the worker.
     func wake() {
-        let isNew = isDue.withLock { isDue in
-            defer { isDue = true }
-            return !isDue
-        }
-        if isNew { inlet.yield(.due) }
+        state.withLock { $0.isDue = true }
+        inlet.yield()
     }
 
     func wake(after seconds: Double) -> Task<Void, Never> {
@@ -151,8 +161,15 @@ final class LaneEvents: Sendable {
         }
     }
 
-    /// Records that the worker has taken a ``Event/due``.
-    func beginStep() { isDue.withLock { $0 = false } }
+    /// Waits for the next event. Outcomes that wait together are one event.
+    ///
+    /// - Returns: nil if the task is cancelled.
+    func next(_ signals: inout AsyncStream<Void>.Iterator) async -> Event? {
+        repeat {
+            if let event = state.withLock({ $0.next() }) { return event }
+        } while await signals.next() != nil
+        return nil
+    }
 }
 
 /// Wakes the workers of lanes with several requests in flight if their lanes change.

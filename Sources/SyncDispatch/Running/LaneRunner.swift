@@ -286,11 +286,14 @@ struct LaneRunner: Sendable {
         logger.log(level: level, isFailure ? "Attempt failed" : "Attempt succeeded", metadata: metadata)
     }
 
-    /// Records in the metrics that a mutation became final and its outcome was committed.
+    /// Records in the metrics that mutations became final: their outcomes are committed.
     func complete(_ step: LaneStep, _ turn: LaneAction) {
         if case .lost = turn { return }
-        guard case .settle(let dispatch, let outcome) = step, outcome.status.isFinal else { return }
-        metrics.completed(after: configuration.now().microseconds - dispatch.mutation.acceptedAt.microseconds)
+        guard case .settle(let results) = step else { return }
+        for result in results where result.outcome.status.isFinal {
+            let acceptedAt = result.dispatch.mutation.acceptedAt
+            metrics.completed(after: configuration.now().microseconds - acceptedAt.microseconds)
+        }
     }
 
     func logUnwritten(_ step: LaneStep, _ lane: LaneKey, _ problem: Problem) {
@@ -305,7 +308,7 @@ struct LaneRunner: Sendable {
         if case .claim = step { return }
         metrics.leaseLost()
         logger.warning(
-            "Lease was lost: the outcome of the last request is discarded",
+            "Lease was lost: the outcomes of the last requests are discarded",
             metadata: metadata(lane, step.mutation)
         )
     }
@@ -328,9 +331,9 @@ struct LaneRunner: Sendable {
 }
 
 extension LaneStep {
-    /// The mutation whose outcome is written.
+    /// The mutation whose outcome is written; the first one of several.
     fileprivate var mutation: QueuedMutation? {
-        if case .settle(let dispatch, _) = self { dispatch.mutation } else { nil }
+        if case .settle(let results) = self { results.first?.dispatch.mutation } else { nil }
     }
 }
 

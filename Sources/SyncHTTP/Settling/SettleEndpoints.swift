@@ -22,7 +22,7 @@ package struct SettleEndpoints: Sendable {
 
     package func retry(_ exchange: Exchange, _ caller: Caller) async throws -> Answer {
         _ = try URLQuery(of: exchange)
-        return try await retry(exchange, of: Owner(caller), exchange.uuid(at: 0))
+        return try await retry(exchange, of: Owner(caller), exchange.uuid(at: 0), endsBackOff: false)
     }
 
     package func discard(_ exchange: Exchange, _ caller: Caller) async throws -> Answer {
@@ -52,10 +52,22 @@ package struct SettleEndpoints: Sendable {
         }
     }
 
-    package func retry(_ exchange: Exchange, of owner: Owner, _ id: UUID) async throws -> Answer {
+    /// - Parameter endsBackOff: whether a mutation that waits for its next attempt becomes due. Users cannot send earlier
+    ///   than the upstream allows.
+    package func retry(
+        _ exchange: Exchange,
+        of owner: Owner,
+        _ id: UUID,
+        endsBackOff: Bool = true
+    ) async throws -> Answer {
         try await settle(exchange, metrics.retried, RetryRequest.init) { request in
-            try await store.settling.retry(id, request, organization: owner.organization, user: owner.user)
-                .map { ($0.json(), 1) }
+            try await store.settling.retry(
+                id,
+                request,
+                organization: owner.organization,
+                user: owner.user,
+                endsBackOff: endsBackOff
+            ).map { ($0.json(), 1) }
         }
     }
 

@@ -28,6 +28,7 @@ public struct GroupLimits: Sendable {
     public static var lanes: GroupLimits {
         var limits = GroupLimits()
         limits.jobs = 256
+        limits.weight = LaneStep.mostOutcomes
         limits.bytes = 4_194_304
         return limits
     }

@@ -44,14 +44,14 @@ public final class LanePlan {
     public private(set) var lane: LaneState
     /// Outcomes since the last write.
     public private(set) var outcomes: [LaneOutcome] = []
-    /// The mutation whose waiters this step releases.
+    /// The mutations whose waiters this step releases.
     ///
-    /// A step releases the waiters of one mutation at a time, to bound the work of a statement.
-    public private(set) var unblocking: UUID?
+    /// There are at most as many as the step's weight, to bound the work of a statement.
+    public private(set) var unblocking: [UUID] = []
     /// Other finished mutations whose waiters must be released.
     private var unfinished: [UUID] = []
-    /// Whether more mutations wait for ``unblocking``.
-    public var leavesWaiters = false
+    /// Those of ``unblocking`` for which more mutations wait than the step releases.
+    public var unreleased: Set<UUID> = []
     private var lowestReleased: Int64?
     /// The position from which the step searches for pending mutations.
     private var searchedFrom: Int64 = 0
@@ -87,7 +87,7 @@ public final class LanePlan {
                 recovery = lane.lease.step == progress.step ? nil : .repetition
                 self.lane.countStep(after: progress.step)
             } else {
-                recovery = lane.inFlight == request.step.dispatch?.mutation.id ? nil : .repetition
+                recovery = lane.inFlight == request.step.dispatches.first?.mutation.id ? nil : .repetition
             }
         } else {
             // a process runs a lane only once; so if it holds the lease already, it has released the lane, or has not
@@ -118,7 +118,7 @@ public final class LanePlan {
 
     // MARK: - The outcome of the request
 
-    /// Computes the outcome of the mutation in flight, with its effects on the entity and the lane.
+    /// Computes the outcomes of the step's mutations in flight, and their effects on entities and the lane.
     ///
     /// - Parameters:
     ///   - entities: the entities by organization, read under their locks. The outcome changes them.
@@ -130,9 +130,12 @@ public final class LanePlan {
         case .proceed(_, let blockers): unfinished += blockers
         // a repeated step does nothing, because its outcome was already written
         case .settle where recovery != nil, .apply where recovery != nil: break
-        case .settle(let dispatch, var outcome):
-            let version = outcome.enterFeed(of: dispatch, &entities[organization, default: EntityTable()])
-            clearInFlight(dispatch, outcome, version)
+        case .settle(let results):
+            for result in results {
+                var outcome = result.outcome
+                let version = outcome.enterFeed(of: result.dispatch, &entities[organization, default: EntityTable()])
+                clearInFlight(result.dispatch, outcome, version)
+            }
         case .apply(let dispatch):
             guard case .builtIn(let payload) = dispatch.destination else { break }
             let (outcome, version) = dispatch.applied(
@@ -145,7 +148,8 @@ public final class LanePlan {
         lane.change()
         if recovery != nil { lane.clearInFlight() }
         for outcome in outcomes { finish(outcome) }
-        if !unfinished.isEmpty { unblocking = unfinished.removeFirst() }
+        unblocking = Array(unfinished.prefix(request.step.weight))
+        unfinished.removeFirst(unblocking.count)
         searchedFrom = lane.queue.head
     }
 
@@ -209,6 +213,9 @@ public final class LanePlan {
         organization?.settings.order == .dependencies && !request.releases && lane.haltedBy == nil && pauseOfLane == nil
     }
 
+    /// The mutations whose waiters the next steps release.
+    private var blockers: [UUID] { unfinished + unblocking.filter(unreleased.contains) }
+
     private func place() {
         let lowest = lowestReleased ?? .max
         switch head {
@@ -229,7 +236,7 @@ public final class LanePlan {
         _ waiting: Set<EntityKey>,
         _ now: Timestamp
     ) -> LaneAction {
-        let blockers = leavesWaiters ? unfinished + [unblocking].compactMap { $0 } : unfinished
+        let blockers = blockers
         if !blockers.isEmpty || lane.isSearched { return proceed(unblocking: blockers) }
         if lane.haltedBy != nil { return release(at: nil) }
         switch head {
@@ -294,7 +301,7 @@ public final class LanePlan {
     ) -> LaneAction {
         let isPassed = lowestReleased.map { $0 < searchedFrom } ?? false
         place(window)
-        let blockers = leavesWaiters ? unfinished + [unblocking].compactMap(\.self) : unfinished
+        let blockers = blockers
         if !blockers.isEmpty || isPassed || lane.isSearched {
             lane.markInFlight(flights.first?.id)
             return start([], unblocking: blockers, isIncomplete: true, due: nil)

@@ -4,8 +4,8 @@ public import FoundationEssentials
 public enum LaneStep: Sendable {
     /// Claim the lane, if it is ready and no other worker holds it.
     case claim
-    /// Write the outcome of a request to the upstream.
-    case settle(Dispatch, Outcome)
+    /// Write the outcomes of requests to the upstream, in one transaction.
+    case settle([RequestResult])
     /// Apply a mutation to the built-in store.
     case apply(Dispatch)
     /// Continue under a lease. First release more of the mutations that wait for the given mutations.
@@ -15,26 +15,97 @@ public enum LaneStep: Sendable {
     public var token: Int64? {
         switch self {
         case .claim: nil
-        case .settle(let dispatch, _), .apply(let dispatch): dispatch.token
+        case .settle(let results): results.first?.dispatch.token
+        case .apply(let dispatch): dispatch.token
         case .proceed(let token, _): token
         }
     }
 
-    /// The mutation in flight when the step is made.
-    public var dispatch: Dispatch? {
+    /// The step's mutations, which are in flight until it is made.
+    public var dispatches: [Dispatch] {
         switch self {
-        case .settle(let dispatch, _), .apply(let dispatch): dispatch
-        case .claim, .proceed: nil
+        case .settle(let results): results.map(\.dispatch)
+        case .apply(let dispatch): [dispatch]
+        case .claim, .proceed: []
         }
     }
 
-    /// The entity that the step may change; nil if it does not exist yet.
-    public var entityKey: EntityKey? {
+    /// The entities that the step may change, without those that do not exist yet.
+    public var entityKeys: [EntityKey] {
         switch self {
-        case .claim, .proceed: nil
-        case .settle(let dispatch, let outcome): outcome.entityKey(of: dispatch)
-        case .apply(let dispatch): dispatch.serverID.map { EntityKey(type: dispatch.type.name, id: $0.text) }
+        case .claim, .proceed: []
+        case .settle(let results): results.compactMap { $0.outcome.entityKey(of: $0.dispatch) }
+        case .apply(let dispatch):
+            dispatch.serverID.map { [EntityKey(type: dispatch.type.name, id: $0.text)] } ?? []
         }
+    }
+}
+
+// MARK: - Several outcomes
+
+/// The outcome of a request of a mutation in flight.
+public struct RequestResult: Sendable {
+    public let dispatch: Dispatch
+    public let outcome: Outcome
+
+    public init(_ dispatch: Dispatch, _ outcome: Outcome) {
+        (self.dispatch, self.outcome) = (dispatch, outcome)
+    }
+}
+
+extension LaneStep {
+    /// The maximum number of outcomes of a step.
+    ///
+    /// A group of steps has at most as many, so that it locks no more documents than with one outcome in each step.
+    public static let mostOutcomes = 256
+    /// The bytes of responses above which a step takes no further outcome.
+    static let mostBytes = 1_048_576
+
+    /// The number of outcomes that the step writes, or of mutations whose waiters it releases; at least one.
+    public var weight: Int {
+        switch self {
+        case .claim, .apply: 1
+        case .settle(let results): max(1, results.count)
+        case .proceed(_, let blockers): max(1, min(blockers.count, Self.mostOutcomes))
+        }
+    }
+
+    /// Write the outcome of one request to the upstream.
+    public static func settle(_ dispatch: Dispatch, _ outcome: Outcome) -> LaneStep {
+        .settle([RequestResult(dispatch, outcome)])
+    }
+
+    /// Removes the next step from the steps that wait to be made; nil if none waits.
+    ///
+    /// The outcomes of several requests become one step, as far as the limits allow. Two creates that got the same
+    /// server id are written by separate steps: the second has to find the device's id that the first one has stored.
+    public static func removeNext(from waiting: inout [LaneStep]) -> LaneStep? {
+        guard case .settle(var results)? = waiting.first else { return waiting.isEmpty ? nil : waiting.removeFirst() }
+        var (count, bytes) = (1, results.reduce(0) { $0 + $1.bytes })
+        var created = Set(results.compactMap(\.created))
+        while count < waiting.count, case .settle(let more) = waiting[count] {
+            bytes += more.reduce(0) { $0 + $1.bytes }
+            let ids = more.compactMap(\.created)
+            guard results.count + more.count <= mostOutcomes, bytes <= mostBytes, created.isDisjoint(with: ids) else {
+                break
+            }
+            results += more
+            created.formUnion(ids)
+            count += 1
+        }
+        waiting.removeFirst(count)
+        return .settle(results)
+    }
+}
+
+extension RequestResult {
+    /// The bytes from the upstream that are stored.
+    public var bytes: Int { outcome.responseBody?.count ?? 0 }
+
+    /// The entity that a create made.
+    fileprivate var created: EntityKey? {
+        guard dispatch.mutation.operation == .create else { return nil }
+        return outcome.serverID.map { EntityKey(type: dispatch.mutation.entity.type, id: $0.text) }
     }
 }
 

@@ -62,6 +62,27 @@ public struct RestartPlanner {
         )
     }
 
+    /// Whether a retry ends a back-off (product rule 11), and does not start a new revision.
+    ///
+    /// Only an operator may send earlier than the upstream allows. The attempts and the key stay as they are.
+    ///
+    /// - Throws: `status_transition_must_be_valid` for an edit, which could take effect in addition to the last attempt.
+    public static func endsBackOff(
+        _ subject: SettleSubject,
+        _ request: RetryRequest,
+        now: Timestamp
+    ) throws(Problem) -> Bool {
+        let record = subject.record
+        guard record.status == .pending, let due = record.nextRetryAt, due > now else { return false }
+        guard request.edit.isEmpty else {
+            throw Problem(
+                .statusTransitionMustBeValid,
+                "the mutation waits for its next attempt, so it can only be retried unchanged; edit it once it is failed"
+            )
+        }
+        return true
+    }
+
     /// `client_wins` in a conflict (product rule 12): a new revision in any case.
     ///
     /// - Parameter idPointer: the JSON Pointer to the entity's id in an upstream's answer.

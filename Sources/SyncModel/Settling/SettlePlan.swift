@@ -11,6 +11,8 @@ public struct SettlePlan: Sendable {
     /// Mutations with changed dependencies. Some become runnable, and some fail because a dependency is lost.
     public private(set) var releases: [MutationRelease] = []
     public private(set) var mappings: [MappingChange] = []
+    /// Mutations whose back-off ends.
+    public private(set) var due: [UUID] = []
     /// Whether the plan covers the whole request.
     ///
     /// If not, the caller plans again after this part is written. Dependants are settled first, so that the lane is
@@ -22,7 +24,7 @@ public struct SettlePlan: Sendable {
         self.lane.change()
     }
 
-    public var isEmpty: Bool { restarts.isEmpty && discards.isEmpty && releases.isEmpty }
+    public var isEmpty: Bool { restarts.isEmpty && discards.isEmpty && releases.isEmpty && due.isEmpty }
 
     /// Wakes a worker for the lane. Called after all changes are planned.
     public mutating func finish(now: Timestamp) {
@@ -35,6 +37,9 @@ public struct SettlePlan: Sendable {
         restarts.append(restart)
         if let change = MappingChange(restart.record, restart.record.id, .pending) { mappings.append(change) }
     }
+
+    /// Ends the back-off of a pending mutation.
+    public mutating func endBackOff(of mutation: UUID) { due.append(mutation) }
 
     /// Adds a mutation to discard. A create's mapping fails, unless the server's entity is adopted in its place.
     mutating func add(_ discard: MutationDiscard) {

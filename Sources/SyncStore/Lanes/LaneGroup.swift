@@ -73,7 +73,7 @@ struct LaneGroup {
     // MARK: - 1: lock
 
     var lockQueries: [Query] {
-        let keys = group.compactMap { job in job.request.step.entityKey.map { (job.lane.organization, $0) } }
+        let keys = group.flatMap { job in job.request.step.entityKeys.map { (job.lane.organization, $0) } }
         let targets = targets
         let lock = targets.isEmpty ? EntityRows.lock(keys) : EntityRows.lock(keys, referringTo: targets)
         return [.begin, LaneRows.lock(group.map(\.lane))] + (keys.isEmpty && targets.isEmpty ? [] : [lock])
@@ -127,10 +127,13 @@ struct LaneGroup {
             let key = step.entityKey.flatMap { key in
                 step.isDeletion || deleting.contains(job.lane.organization) && relations.link(key.type) ? key : nil
             }
+            // a deletion deletes what came to refer to its entity in the same group, too
             return ReferrerReader.Deletions(
                 organization: job.lane.organization,
                 relations: relations,
-                entities: [key].compactMap(\.self)
+                entities: step.entityKeys.filter { key in
+                    step.isDeletion || deleting.contains(job.lane.organization) && relations.link(key.type)
+                }
             )
         }
         let reader = ReferrerReader(deletions, .locking, documentSeals, documentBytes: WorkBounds.groupDocuments)
@@ -255,7 +258,8 @@ struct LaneGroup {
             let position: Int64 = try row.read("position")
             let acceptedAt: Timestamp = try row.read("accepted_at")
             let status: MutationStatus = try row.choice("status")
-            if try row.read("more") { plan.leavesWaiters = true }
+            let blocker: UUID = try row.read("blocker")
+            if try row.read("more") { plan.unreleased.insert(blocker) }
             if status == .pending { plan.release(position: position, acceptedAt: acceptedAt) }
         }
     }

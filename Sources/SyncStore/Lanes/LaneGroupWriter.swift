@@ -22,8 +22,8 @@ struct LaneGroupWriter {
         for (index, plan) in plans.enumerated() {
             guard let plan else { continue }
             let (job, lane, state) = (Int32(index), plan.request.lane, plan.lane)
-            if let id = plan.unblocking {
-                released.append(BlockerRow(job: job, lane: lane, blocker: id, changePosition: state.changePosition))
+            released += plan.unblocking.map {
+                BlockerRow(job: job, lane: lane, blocker: $0, changePosition: state.changePosition)
             }
             if plan.isConcurrent {
                 let room = Int32(plan.room)

@@ -235,7 +235,7 @@ enum LaneStatements {
             changed_at = :now
         FROM w
         WHERE m.organization_id = w.organization_id AND m.user_id = w.user_id AND m.id = w.id
-        RETURNING w.job, m.position, m.accepted_at, m.status, w.more
+        RETURNING w.job, w.blocker, m.position, m.accepted_at, m.status, w.more
         """
     )
 

@@ -60,7 +60,7 @@ package final class LaneStore: Service {
         let span = LaneSpan(step)
         do throws(Problem) {
             let action = try await committers.submit(at: catalog.entry(lane.organization).place) { reply in
-                LaneJob(request: request, span: span.settling, reply: reply)
+                LaneJob(request: request, span: span.settling.first, reply: reply)
             }
             span.end(action)
             return action

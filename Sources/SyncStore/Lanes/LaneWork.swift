@@ -143,9 +143,11 @@ struct LaneJob: GroupJob {
     let reply: JobCompletion<LaneAction>
 
     var lane: LaneKey { request.lane }
-    var weight: Int { 1 }
+    var weight: Int { request.step.weight }
     /// The bytes from the upstream that the step writes.
-    var bytes: Int { if case .settle(_, let outcome) = request.step { outcome.responseBody?.count ?? 0 } else { 0 } }
+    var bytes: Int {
+        if case .settle(let results) = request.step { results.reduce(0) { $0 + $1.bytes } } else { 0 }
+    }
     var isAnswered: Bool { reply.isSent }
 
     func refuse(_ problem: Problem) {
@@ -153,30 +155,39 @@ struct LaneJob: GroupJob {
     }
 }
 
-/// The spans of a lane's step: one for the mutation whose outcome it writes, and one for each mutation that it starts.
+/// The spans of a lane's step: one for each mutation whose outcome it writes, and one for each that it starts.
 ///
 /// They are children of the mutations' pushes, which may have been recorded by another gateway, long ago.
 struct LaneSpan {
-    /// The span of the mutation whose outcome is written; nil if it is not recorded.
-    let settling: GatewaySpan?
+    /// The recorded spans of the mutations whose outcomes are written.
+    let settling: [GatewaySpan]
     private let start = Spans.Moment.now
 
     init(_ step: LaneStep) {
-        settling = Spans.child("lane step", of: step.dispatch?.mutation.trace)
-        guard let settling, let dispatch = step.dispatch else { return }
-        Self.describe(settling, dispatch)
-        if case .settle(_, let outcome) = step {
-            settling.set(.step, "settle")
-            settling.set(.outcome, outcome.kind.rawValue)
-            settling.set(.mutationStatus, outcome.status.rawValue)
-        } else {
-            settling.set(.step, "apply")
+        switch step {
+        case .claim, .proceed: settling = []
+        case .apply(let dispatch):
+            settling = [Self.begin(dispatch, "apply")].compactMap(\.self)
+        case .settle(let results):
+            settling = results.compactMap { result in
+                let span = Self.begin(result.dispatch, "settle")
+                span?.set(.outcome, result.outcome.kind.rawValue)
+                span?.set(.mutationStatus, result.outcome.status.rawValue)
+                return span
+            }
         }
+    }
+
+    private static func begin(_ dispatch: Dispatch, _ step: String) -> GatewaySpan? {
+        let span = Spans.child("lane step", of: dispatch.mutation.trace)
+        if let span { describe(span, dispatch) }
+        span?.set(.step, step)
+        return span
     }
 
     /// Ends the spans with the step's result.
     func end(_ action: LaneAction) {
-        settling?.end()
+        for span in settling { span.end() }
         guard let start else { return }
         for dispatch in action.dispatches {
             let span = Spans.child("lane step", of: dispatch.mutation.trace, since: start)
@@ -189,8 +200,10 @@ struct LaneSpan {
 
     /// Ends the spans of a step that was not written.
     func fail(_ problem: Problem) {
-        settling?.fail(problem)
-        settling?.end()
+        for span in settling {
+            span.fail(problem)
+            span.end()
+        }
     }
 
     private static func describe(_ span: GatewaySpan, _ dispatch: Dispatch) {

@@ -1,3 +1,4 @@
+import FoundationEssentials
 import Postgres
 import SyncModel
 
@@ -56,6 +57,24 @@ extension SettleStatements {
             hold_count = 0, held_since = NULL, stuck_at = NULL, error_code = NULL, error_status = NULL,
             last_error = NULL, last_error_code = NULL, response_status = NULL, response_body = NULL,
             change_position = excluded.change_position, changed_at = excluded.changed_at
+        """
+    )
+
+    static let ended = Columns<(lane: LaneKey, id: UUID, changePosition: Int64)>(
+        .lane { $0.lane },
+        .value("id") { $0.id },
+        .value("change_position") { $0.changePosition }
+    )
+
+    /// Makes mutations due that wait for a retry.
+    static let endBackOff = Statement(
+        "settle_end_back_off",
+        ended.inputs + ["now"],
+        """
+        UPDATE mutations AS m
+        SET next_retry_at = NULL, change_position = k.change_position, changed_at = :now
+        FROM \(ended.unnested(as: "k"))
+        WHERE m.organization_id = k.organization_id AND m.user_id = k.user_id AND m.id = k.id AND m.status = 'pending'
         """
     )
 
@@ -169,5 +188,5 @@ extension SettleStatements {
         """
     )
 
-    static let writing = [restart, discard, release, mappings, pinLocalIDs, freeLocalIDs]
+    static let writing = [restart, endBackOff, discard, release, mappings, pinLocalIDs, freeLocalIDs]
 }

@@ -16,6 +16,10 @@ struct SettleWriter {
         for rows in chunks(plan.restarts) { queries.append(try restart(rows, plan.lane.changePosition)) }
         for rows in chunks(plan.discards) { queries.append(try discard(rows, plan.lane.changePosition)) }
         for rows in chunks(plan.releases) { queries.append(try release(rows, plan.lane.changePosition)) }
+        if !plan.due.isEmpty {
+            let rows = plan.due.map { (lane: lane, id: $0, changePosition: plan.lane.changePosition) }
+            queries.append(SettleStatements.ended.query(SettleStatements.endBackOff, rows, at: now))
+        }
         queries += chunks(plan.mappings.filter { !$0.isLocal }).map { mappings($0, plan.lane.changePosition) }
         return queries + localIDs(plan) + knownIDs(plan)
     }

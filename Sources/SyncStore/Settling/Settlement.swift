@@ -29,24 +29,38 @@ package struct Settlement: Sendable {
     ///
     /// It becomes blocked if it has to wait for another mutation.
     ///
+    /// - Parameter endsBackOff: whether a mutation that waits for its next attempt becomes due: on an operator's behalf.
     /// - Returns: the mutation afterwards; nil if the user has no mutation with that id.
     /// - Throws: `status_transition_must_be_valid`, `validation_failed`.
     package func retry(
         _ id: UUID,
         _ request: RetryRequest,
         organization: Organization,
-        user: UUID
+        user: UUID,
+        endsBackOff: Bool = false
     ) async throws(Problem) -> MutationDetail? {
         try await settle(id, organization, user, "retry a mutation") { reader, subject, plan in
-            let knowledge = try await knowledge(about: subject, request.edit, reader)
-            let planner = try RestartPlanner.retry(subject, request, knowledge)
-            var graph: DependencyGraph?
-            try await add(planner, reader, &graph, to: &plan)
+            try await retry(subject, request, endsBackOff: endsBackOff, reader, &plan)
             return []
         }
     }
 
-    /// Checks whether a retry would be accepted in the present state. Changes nothing.
+    private func retry(
+        _ subject: SettleSubject,
+        _ request: RetryRequest,
+        endsBackOff: Bool,
+        _ reader: SettleReader,
+        _ plan: inout SettlePlan
+    ) async throws {
+        if endsBackOff, try RestartPlanner.endsBackOff(subject, request, now: now()) {
+            return plan.endBackOff(of: subject.record.id)
+        }
+        let knowledge = try await knowledge(about: subject, request.edit, reader)
+        var graph: DependencyGraph?
+        try await add(try RestartPlanner.retry(subject, request, knowledge), reader, &graph, to: &plan)
+    }
+
+    /// Returns whether an operator's retry would be accepted in the present state. Changes nothing.
     ///
     /// - Returns: false if the user has no mutation with that id.
     /// - Throws: the errors of the retry.
@@ -65,10 +79,8 @@ package struct Settlement: Sendable {
                     guard let (state, subjects) = try await reader.begin([id], nil, type: entry.type),
                         let subject = subjects.first
                     else { return false }
-                    let knowledge = try await knowledge(about: subject, request.edit, reader)
                     var plan = SettlePlan(state)
-                    var graph: DependencyGraph?
-                    try await add(try RestartPlanner.retry(subject, request, knowledge), reader, &graph, to: &plan)
+                    try await retry(subject, request, endsBackOff: true, reader, &plan)
                     return true
                 }
             }

@@ -168,6 +168,30 @@ import Testing
         #expect(Self.counts(backlog) == #"{"pending":2,"blocked":0,"in_flight":0,"conflict":0,"failed":0}"#)
     }
 
+    /// Only an operator may send earlier than the upstream allows (product rule 11).
+    @Test func `an operator's retry ends a back-off, and a user's does not`() async throws {
+        let fixture = try await Self.httpbin()
+        let draft = Self.contact(fixture.ada, at: "/status/503")
+        #expect(try await fixture.ada.push([draft]).status == 202)
+        _ = try await Self.settled(fixture.ada, "back_off")
+        let own = try await fixture.ada.post("/v1/mutations/\(draft.id)/retry", "{}")
+        expectProblem(own, .statusTransitionMustBeValid)
+        let mutations = fixture.admin + "/users/\(fixture.ada.user.lowercased)/mutations/"
+        let retry = mutations + "\(draft.id)/retry"
+        expectProblem(
+            try await fixture.operate(.POST, retry, #"{"payload":{"ref":"c-18"}}"#),
+            .statusTransitionMustBeValid
+        )
+        expectProblem(try await fixture.operate(.POST, mutations + "\(UUID().lowercased)/retry"), .notFound)
+        #expect(try await fixture.operate(.POST, retry + "?validate=true").text == #"{"valid":true}"#)
+        let retried = try await fixture.operate(.POST, retry)
+        #expect(retried.status == 200 && retried.json?["next_retry_at"]?.isNull == true, "\(retried.text)")
+        #expect(retried.json?["attempt_count"]?.int64 == 1 && retried.json?["revision"]?.int64 == 1)
+        try await waitUntil("it is sent again") {
+            try await fixture.ada.get("/v1/mutations/\(draft.id)").json?["attempt_count"]?.int64 == 2
+        }
+    }
+
     @Test func `repeated upstream failures hold all lanes of the organization`() async throws {
         let fixture = try await Self.httpbin()
         let carol = try await SyncWorker(fixture.gateway, organization: fixture.ada.organization)

@@ -77,8 +77,18 @@ extension RuleHistory {
                         (flights.map { $0.mutation.entry.id }, world.now.adding(seconds: 120))
                     return
                 }
-                let ended = flights.remove(at: Int.random(in: 0..<flights.count, using: &generator))
-                step = try await answer(ended.dispatch, ended.mutation, tenant, person)
+                let next = flights.remove(at: Int.random(in: 0..<flights.count, using: &generator))
+                step = try await answer(next.dispatch, next.mutation, tenant, person)
+                // outcomes of several requests may be written by one step
+                while case .settle(let results) = step, generator.oneIn(3),
+                    let place = flights.firstIndex(where: {
+                        $0.dispatch.request != nil && $0.dispatch.mutation.hold == nil
+                    })
+                {
+                    let other = flights.remove(at: place)
+                    let more = try await answer(other.dispatch, other.mutation, tenant, person)
+                    if case .settle(let others) = more { step = .settle(results + others) }
+                }
             }
         }
     }

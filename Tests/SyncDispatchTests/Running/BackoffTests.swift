@@ -1,12 +1,13 @@
-import AdministrationFeature
 import Foundation
 import JSONText
+import Logging
 import StoreSupport
 import SyncModel
 import Synchronization
 import TestSupport
 import Testing
 
+@testable import AdministrationFeature
 @testable import SyncDispatch
 @testable import SyncStore
 
@@ -107,8 +108,56 @@ import Testing
         #expect(harness.upstream.requests.count == 1)
         update.isPaused = .set(false)
         _ = try await administration.putUpstream(of: harness.organization.id, update)
+        await BackOffEnder(administration, logger: Logger(label: "test")).makePasses()
         harness.gateway.clock.advance(seconds: 7)
         try await harness.mutation(entry.id, is: .succeeded)
+    }
+
+    @Test(arguments: ["lane", "dependencies"])
+    func `an operator's retry ends the back-off of one mutation, and keeps its key`(_ order: String) async throws {
+        let isDown = Mutex(true)
+        let upstream = FakeUpstream { _, _ in
+            guard isDown.withLock({ $0 }) else { return nil }
+            let retryAt = Timestamp(microseconds: 4_000_000_000_000_000)
+            return .response(UpstreamResponse(status: 503, retryAt: retryAt))
+        }
+        let harness = try await DispatcherHarness(settings: #"{"order":"\#(order)"}"#, upstream: upstream)
+        let colleague = harness.newPhone()
+        let (entry, other) = (Self.create(harness.phone), Self.create(colleague))
+        try await harness.phone.push([entry])
+        try await colleague.push([other])
+        try await harness.mutation(entry.id, becomes: "waiting") { $0.nextRetryAt != nil }
+        try await harness.mutation(other.id, of: colleague, becomes: "waiting") { $0.nextRetryAt != nil }
+        isDown.withLock { $0 = false }
+        func retry(_ body: String = "{}", of user: UUID, isOperator: Bool) async throws -> MutationDetail? {
+            let request = try RetryRequest(body: Array(body.utf8), limits: IntakeLimits())
+            return try await harness.gateway.store.settling.retry(
+                entry.id,
+                request,
+                organization: harness.organization,
+                user: user,
+                endsBackOff: isOperator
+            )
+        }
+        // a user may not send earlier than the upstream allows, and an edit could take effect in addition
+        for (body, isOperator) in [("{}", false), (#"{"payload":{}}"#, true), (#"{"payload":{},"force":true}"#, true)] {
+            let problem = await #expect(throws: Problem.self) {
+                try await retry(body, of: harness.phone.user, isOperator: isOperator)
+            }
+            #expect(problem?.code == .statusTransitionMustBeValid)
+        }
+        #expect(try await retry(of: colleague.user, isOperator: true) == nil, "it is another user's")
+        #expect(upstream.requests.count == 2)
+        // at the time of a probe, if the failures opened the circuit
+        harness.gateway.clock.advance(seconds: 60)
+        let retried = try await retry(of: harness.phone.user, isOperator: true)
+        #expect(retried?.record.status == .pending && retried?.record.nextRetryAt == nil)
+        #expect(retried?.record.revision == 1 && retried?.record.attemptCount == 1)
+        let done = try await harness.mutation(entry.id, is: .succeeded)
+        #expect(done.attempts == 2)
+        let keys = upstream.requests.filter { $0.user == harness.phone.user }.map(\.idempotencyKey)
+        #expect(keys.count == 2 && Set(keys).count == 1)
+        #expect(try await harness.mutation(other.id, of: colleague).nextRetryAt != nil)
     }
 
     /// Requests in flight at the first answer may have succeeded before a configuration error began.

@@ -84,6 +84,43 @@ import Testing
         #expect(lane.queue.count == 0 && lane.openCount == 0)
     }
 
+    @Test func `all parts of an answer are settled in one transaction`() async throws {
+        let batches = Batches { part in
+            part.value(at: "/body/name")?.stringEquals("bad") == true ? #""status":422,"body":{"error":"no"}"# : nil
+        }
+        let singles = Mutex(0)
+        let harness = try await Self.harness { request in
+            let answer = batches.answer(request)
+            if answer == nil { singles.withLock { $0 += 1 } }
+            return answer
+        }
+        let entries = (0..<60).map { harness.create(payload: $0 % 7 == 0 ? #"{"name":"bad"}"# : #"{"name":"good"}"#) }
+        try await harness.phone.push(entries)
+        for (index, entry) in entries.enumerated() {
+            try await harness.mutation(entry.id, is: index % 7 == 0 ? .failed : .succeeded)
+        }
+        // one transaction has one change position
+        let rows = try await harness.read(
+            "SELECT count(DISTINCT change_position) FROM mutations WHERE organization_id = '\(harness.organization.id)'"
+        )
+        let requests = batches.sizes.count + singles.withLock { $0 }
+        #expect(try rows.read(0, 0, as: Int64.self) <= Int64(requests))
+        #expect(requests < 10)
+    }
+
+    @Test func `dependants of all parts are released with them`() async throws {
+        let batches = Batches()
+        let harness = try await Self.harness(batches.answer)
+        let contacts = (0..<30).map { _ in UUID() }
+        let creates = contacts.map { harness.create(local: $0) }
+        let notes = contacts.map { harness.create("note", payload: #"{"of":"\#($0.lowercased)"}"#) }
+        try await harness.phone.push(creates + notes)
+        for entry in creates + notes { try await harness.mutation(entry.id, is: .succeeded) }
+        #expect(try await harness.count("status = 'blocked' OR blocked_on IS NOT NULL") == 0)
+        let lane = try await harness.restingLane()
+        #expect(lane.queue.count == 0 && lane.openCount == 0)
+    }
+
     @Test func `a part that fails does not affect the others`() async throws {
         let batches = Batches { part in
             part.value(at: "/body/name")?.stringEquals("bad") == true ? #""status":422,"body":{"error":"no"}"# : nil

@@ -221,6 +221,56 @@ import Testing
         #expect(try await harness.count("status = 'succeeded'") == 1)
     }
 
+    /// Of a user of another organization, nothing changes.
+    @Test func `several outcomes are written by one step, each with its effects`() async throws {
+        let harness = try await DispatcherHarness(settings: Self.settings, isRunning: false)
+        let other = try await DispatcherHarness(settings: Self.settings, gateway: harness.gateway, isRunning: false)
+        let locals = (0..<4).map { _ in UUID() }
+        let entries = locals.map { harness.create(local: $0) }
+        let note = harness.create("note", payload: #"{"of":"\#(locals[0].lowercased)"}"#)
+        try await harness.phone.push(entries + [note])
+        try await other.phone.push(locals.map { other.create(local: $0) })
+        var worker = Worker(harness: harness)
+        let flights = try await worker.step(.claim).dispatches
+        #expect(flights.count == 4)
+        let before = try await harness.lane()
+        let answers: [UpstreamAnswer] = [.status(201, #"{"id":1}"#), .status(422), .status(409), .status(503)]
+        let results = zip(flights, answers).map { RequestResult($0, harness.outcome($1, to: $0)) }
+        let late = worker
+        let turn = try await worker.step(.settle(results))
+        #expect(turn.dispatches.isEmpty, "a conflict halts the lane")
+        for (entry, status) in zip(entries, [MutationStatus.succeeded, .failed, .conflict, .pending]) {
+            #expect(try await harness.mutation(entry.id).status == status.rawValue)
+        }
+        #expect(try await harness.mutation(note.id).status == "pending", "its dependency is met")
+        let lane = try await harness.lane()
+        #expect(lane.haltedBy == entries[2].id && lane.changePosition == before.changePosition + 1)
+        #expect(lane.queue.count == 2 && lane.openCount == 4 && lane.inFlight == nil)
+        #expect(try await harness.count("status = 'in_flight'") == 0)
+        #expect(try await other.count("status = 'pending'") == 4)
+        // the answer to the step was lost: made again, it changes nothing
+        var repeating = late
+        _ = try await repeating.step(.settle(results))
+        let again = try await harness.lane()
+        #expect(again.queue.count == 2 && again.openCount == 4 && again.haltedBy == entries[2].id)
+        #expect(try await harness.mutation(entries[3].id).attempts == 1)
+    }
+
+    @Test func `several outcomes of a lost worker are dropped together`() async throws {
+        let harness = try await DispatcherHarness(settings: Self.settings, isRunning: false)
+        let entries = (0..<4).map { _ in harness.create() }
+        try await harness.phone.push(entries)
+        var (lost, next) = (Worker(harness: harness), Worker(harness: harness))
+        let flights = try await lost.step(.claim).dispatches
+        harness.gateway.clock.advance(seconds: 121)
+        _ = try await next.step(.claim)
+        let results = flights.enumerated().map { index, dispatch in
+            RequestResult(dispatch, harness.outcome(.status(201, #"{"id":\#(index + 1)}"#), to: dispatch))
+        }
+        #expect(try await lost.step(.settle(results)).isLost)
+        #expect(try await harness.count("status = 'in_flight' AND server_id IS NULL") == 4)
+    }
+
     @Test func `a change to the order of the lane waits for the requests in flight`() async throws {
         let harness = try await DispatcherHarness(settings: Self.settings, isRunning: false)
         let entries = (0..<6).map { _ in harness.create() }

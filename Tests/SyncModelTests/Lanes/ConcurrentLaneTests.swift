@@ -114,10 +114,111 @@ import Testing
             Self.plan(.settle(done, outcome), claimed.lane, Self.progress(rest)),
             (5...9).map { Self.mutation($0) }
         )
-        #expect(plan.recovery == nil && plan.unblocking == done.mutation.id)
+        #expect(plan.recovery == nil && plan.unblocking == [done.mutation.id])
         #expect(plan.turn.dispatches.map(\.mutation.position) == [5] && !plan.turn.isIncomplete)
         #expect(plan.lane.queue.head == 1 && plan.lane.queue.count == 8 && plan.lane.inFlight == rest[0].id)
     }
+
+    @Test func `several outcomes are one change of the lane, and make room for as many`() throws {
+        let claimed = try Self.chosen(
+            Self.plan(.claim, Self.lane(queued: 9, owner: nil), Self.progress(step: 0)),
+            (1...4).map { Self.mutation($0) }
+        )
+        let results = zip(claimed.turn.dispatches, [204, 422, 204]).map { dispatch, status in
+            Self.result(dispatch, .response(UpstreamResponse(status: status)))
+        }
+        let plan = try Self.chosen(
+            Self.plan(.settle(results), claimed.lane, Self.progress([Self.flights(claimed)[3]])),
+            (5...9).map { Self.mutation($0) }
+        )
+        #expect(plan.unblocking == [results[0], results[2]].map(\.dispatch.mutation.id), "a failure releases nothing")
+        #expect(plan.turn.dispatches.map(\.mutation.position) == [5, 6, 7] && !plan.turn.isIncomplete)
+        #expect(plan.lane.changePosition == claimed.lane.changePosition + 1 && plan.lane.lease.step == 2)
+        #expect(plan.lane.queue.count == 6 && plan.lane.openCount == 7)
+    }
+
+    @Test func `the first of several outcomes that halt the lane halts it`() throws {
+        var halting = Self.organization()
+        halting.settings.onFailure = .halt
+        let claimed = try Self.chosen(
+            Self.plan(.claim, Self.lane(queued: 3, owner: nil), Self.progress(step: 0), halting),
+            (1...3).map { Self.mutation($0) }
+        )
+        let results = zip(claimed.turn.dispatches, [204, 422, 422]).map { dispatch, status in
+            Self.result(dispatch, .response(UpstreamResponse(status: status)))
+        }
+        let plan = try Self.chosen(Self.plan(.settle(results), claimed.lane, Self.progress(), halting), [])
+        #expect(plan.lane.haltedBy == results[1].dispatch.mutation.id && plan.turn.isReleased)
+        #expect(plan.lane.queue.count == 0 && plan.lane.openCount == 2)
+    }
+
+    @Test func `a step with several outcomes that was committed is not written twice`() throws {
+        let claimed = try Self.chosen(
+            Self.plan(.claim, Self.lane(queued: 2, owner: nil), Self.progress(step: 0)),
+            (1...2).map { Self.mutation($0) }
+        )
+        let step = LaneStep.settle(
+            claimed.turn.dispatches.map { Self.result($0, .response(UpstreamResponse(status: 204))) }
+        )
+        let first = try #require(Self.plan(step, claimed.lane, Self.progress()))
+        var entities: [UUID: EntityTable] = [:]
+        first.settle(&entities) { UUID() }
+        let again = try #require(Self.plan(step, first.lane, Self.progress()))
+        #expect(again.recovery == .repetition)
+        again.settle(&entities) { UUID() }
+        #expect(again.outcomes.isEmpty && again.lane.openCount == 0 && again.lane.queue.count == 0)
+        // an outcome under an older lease is dropped
+        var lost = claimed.lane
+        lost.claim(by: UUID(), LaneLease(seconds: 120), now: Self.now)
+        #expect(Self.plan(step, lost, Self.progress()) == nil)
+    }
+
+    // MARK: - Outcomes that wait together
+
+    private static func result(_ dispatch: Dispatch, _ answer: UpstreamAnswer) -> RequestResult {
+        let planner = OutcomePlanner(policy: RetryPolicy())
+        return RequestResult(dispatch, planner.outcome(of: answer, to: dispatch, now: now, jitter: 0))
+    }
+
+    /// Creates that got server ids.
+    private static func steps(_ ids: [Int], bytes: Int = 10) throws -> [LaneStep] {
+        try ids.map { id in
+            let dispatch = try #require(Sample.of(.create).dispatch)
+            let body = #"{"id":\#(id),"a":"\#(String(repeating: "x", count: bytes))"}"#
+            return .settle([result(dispatch, .response(UpstreamResponse(status: 201, json: Array(body.utf8))))])
+        }
+    }
+
+    @Test func `outcomes that wait together are one step, up to the limits`() throws {
+        for (count, bytes, sizes) in [
+            (1, 10, [1]), (100, 10, [100]), (300, 10, [256, 44]), (5, 400_000, [2, 2, 1]), (2, 2_000_000, [1, 1]),
+        ] {
+            var waiting = try Self.steps((0..<count).map { 1 + $0 }, bytes: bytes)
+            var found: [Int] = []
+            while let step = LaneStep.removeNext(from: &waiting) {
+                #expect(step.weight == step.dispatches.count)
+                found.append(step.dispatches.count)
+            }
+            #expect(found == sizes)
+        }
+    }
+
+    @Test func `creates that got the same server id are separate steps`() throws {
+        var waiting = try Self.steps([1, 2, 2, 3, 1])
+        var found: [Int] = []
+        while let step = LaneStep.removeNext(from: &waiting) { found.append(step.dispatches.count) }
+        #expect(found == [2, 3])
+    }
+
+    @Test func `a step that writes to the built-in store stays a separate step`() throws {
+        let create = try #require(Sample.of(.create).dispatch)
+        var waiting = try Self.steps([1, 2]) + [.apply(create)] + Self.steps([3])
+        var found: [Int] = []
+        while let step = LaneStep.removeNext(from: &waiting) { found.append(step.dispatches.count) }
+        #expect(found == [2, 1, 1] && waiting.isEmpty)
+    }
+
+    // MARK: - What may start
 
     @Test func `two mutations of an entity are never in flight at the same time`() throws {
         let claimed = try Self.chosen(
@@ -303,16 +404,13 @@ import Testing
                 step = .proceed(token: 2, unblocking: [])
                 continue
             }
-            let dispatch = flying.remove(at: Int.random(in: 0..<flying.count, using: &random))
-            let fails = random.oneIn(5)
-            let outcome = OutcomePlanner(policy: RetryPolicy()).outcome(
-                of: .response(UpstreamResponse(status: fails ? 422 : 204)),
-                to: dispatch,
-                now: Self.now,
-                jitter: 0
-            )
-            done.append(dispatch.mutation.position)
-            step = .settle(dispatch, outcome)
+            var results: [RequestResult] = []
+            repeat {
+                let dispatch = flying.remove(at: Int.random(in: 0..<flying.count, using: &random))
+                results.append(Self.result(dispatch, .response(UpstreamResponse(status: random.oneIn(5) ? 422 : 204))))
+                done.append(dispatch.mutation.position)
+            } while !flying.isEmpty && random.oneIn(3)
+            step = .settle(results)
         }
         #expect(pending.isEmpty && flying.isEmpty && done.count == Int(count), "seed \(seed)")
         #expect(lane.queue.count == 0 && lane.isAtRest && lane.readyAt == nil, "seed \(seed)")

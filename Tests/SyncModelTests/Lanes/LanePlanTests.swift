@@ -110,7 +110,7 @@ import Testing
 
     @Test func `counts an outcome, and releases the mutations that wait for it`() throws {
         let plan = try Self.settled(Self.plan(try Self.settling(201), Self.lane(inFlight: Sample.id)))
-        #expect(plan.outcomes.map(\.status) == [.succeeded] && plan.unblocking == Sample.id)
+        #expect(plan.outcomes.map(\.status) == [.succeeded] && plan.unblocking == [Sample.id])
         #expect(plan.lane.queue.count == 1 && plan.lane.openCount == 3 && plan.lane.queue.head == 2)
         plan.choose(by: Self.planner, [:], now: Self.now)
         #expect(plan.outcomes.isEmpty)
@@ -125,21 +125,34 @@ import Testing
                 Self.plan(step, Self.lane(inFlight: Sample.id), organization),
                 Self.at(2)
             )
-            #expect(plan.unblocking == nil && plan.lane.haltedBy == haltedBy)
+            #expect(plan.unblocking.isEmpty && plan.lane.haltedBy == haltedBy)
             #expect(plan.turn.isRun == (haltedBy == nil) && plan.turn.isReleased == (haltedBy != nil))
         }
     }
 
     // MARK: - Waiters
 
-    @Test func `releases waiters of one mutation at a time, the others in further steps`() throws {
+    @Test func `a step releases the waiters of as many mutations as its weight`() throws {
+        let blockers = (0..<300).map { _ in UUID() }
+        for (step, count) in [(LaneStep.claim, 1), (.proceed(token: 1, unblocking: []), 1)] {
+            let plan = try #require(Self.plan(step, Self.lane(owner: step.token == nil ? nil : Self.worker)))
+            for blocker in blockers.prefix(3) { plan.recover(waitersFor: blocker) }
+            #expect(try Self.settled(plan).unblocking == Array(blockers.prefix(count)))
+            plan.choose(by: Self.planner, [:], now: Self.now)
+            #expect(plan.turn.unblocking == Array(blockers[count..<3]))
+        }
+        let all = try Self.settled(Self.plan(.proceed(token: 1, unblocking: blockers), Self.lane()))
+        #expect(all.unblocking == Array(blockers.prefix(LaneStep.mostOutcomes)))
+    }
+
+    @Test func `waiters that a step leaves are released by further steps`() throws {
         let blockers = [UUID(), UUID()]
         let plan = try Self.settled(Self.plan(.proceed(token: 1, unblocking: blockers), Self.lane()))
-        #expect(plan.unblocking == blockers[0])
+        #expect(plan.unblocking == blockers)
         plan.release(position: 5, acceptedAt: Self.now)
-        plan.leavesWaiters = true
+        plan.unreleased = [blockers[0]]
         plan.choose(by: Self.planner, [:], now: Self.now)
-        #expect(plan.turn.unblocking == [blockers[1], blockers[0]])
+        #expect(plan.turn.unblocking == [blockers[0]])
         #expect(plan.lane.queue.count == 3 && plan.lane.queue.head == 5)
     }
 

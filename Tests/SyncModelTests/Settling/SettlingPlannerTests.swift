@@ -71,6 +71,33 @@ import Testing
         }
     }
 
+    /// Product rule 11.
+    @Test func `a retry ends a back-off only if the mutation waits, and is not edited`() throws {
+        let now = Timestamp(microseconds: 1_795_000_000_000_000)
+        func waiting(_ status: MutationStatus, _ due: Timestamp?) -> SettleSubject {
+            SettleSubject(
+                record: MutationRecord.sample(status, operation: .update) { $0.state.nextRetryAt = due },
+                endpoint: nil,
+                payload: nil,
+                isOutcomeUnknown: true,
+                type: EntityType(firstUseOf: "task", hasUpstream: true)
+            )
+        }
+        let later = now.adding(seconds: 9)
+        for (status, due, ends) in [
+            (.pending, later, true), (.pending, now, false), (.pending, nil, false), (.failed, later, false),
+            (.inFlight, later, false), (.blocked, later, false),
+        ] as [(MutationStatus, Timestamp?, Bool)] {
+            #expect(try RestartPlanner.endsBackOff(waiting(status, due), RetryRequest(), now: now) == ends)
+        }
+        for body in [#"{"payload":{}}"#, #"{"endpoint":"/x","force":true}"#] {
+            let edit = try request(body)
+            let refusal = code { _ = try RestartPlanner.endsBackOff(waiting(.pending, later), edit, now: now) }
+            #expect(refusal == .statusTransitionMustBeValid)
+            #expect(try !RestartPlanner.endsBackOff(waiting(.failed, later), edit, now: now), "as any other retry")
+        }
+    }
+
     /// Product rule 6.
     @Test(arguments: [
         (false, "{}", 4, false), (false, #"{"payload":{}}"#, 4, false), (true, "{}", 3, true),

@@ -77,9 +77,24 @@ struct OpenAPIRoutes: Sendable {
         do throws(JSONParseError) {
             return try JSONTree(parsing: text, limits: .widest).root
         } catch {
-            let hint = text.first == UInt8(ascii: "{") ? "" : " Convert a YAML document to JSON first."
-            throw Refusal(detail: error.explanation(in: text) + hint)
+            if isYAML(text) {
+                let detail = "the document is YAML, and only JSON is read; convert it, for example with yq -o=json"
+                throw Refusal(detail: detail)
+            }
+            throw Refusal(detail: error.explanation(in: text))
         }
+    }
+
+    /// Whether a line outside of a JSON object begins with the member that each OpenAPI document has.
+    private static func isYAML(_ text: [UInt8]) -> Bool {
+        text.first != UInt8(ascii: "{")
+            && text.prefix(65_536).split(whereSeparator: { $0 == 10 || $0 == 13 }).contains { line in
+                let words = line.drop { "\"' ".utf8.contains($0) }
+                return ["openapi", "swagger"].contains { name in
+                    guard words.starts(with: name.utf8) else { return false }
+                    return words.dropFirst(name.utf8.count).drop { "\"' ".utf8.contains($0) }.first == UInt8(ascii: ":")
+                }
+            }
     }
 
     private func refusal(_ detail: String, at value: JSONValue) -> Refusal {

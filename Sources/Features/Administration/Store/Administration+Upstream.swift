@@ -43,34 +43,14 @@ extension Administration {
                 }
             }
             catalog.invalidate(organization)
-            if let written, written.1.pause == nil { try await endBackoff(of: organization, at: moment) }
+            // the change is stored: nothing after this makes the request fail
+            if let written, written.1.pause == nil {
+                backOffRequests.add(BackOffPass(of: organization, changedAt: moment))
+            }
             return written.map { isNew, settings in (isNew, UpstreamRow(settings)) }
         } catch {
             throw failure.problem(error, doing: "write an upstream")
         }
-    }
-
-    /// The number of lanes whose back-off one transaction ends.
-    private static let lanesAtOnce = 500
-
-    /// Makes the mutations due that wait for a retry: a person has changed what may have made them fail.
-    ///
-    /// They become due once all gateways have the new settings.
-    private func endBackoff(of organization: UUID, at moment: Timestamp) async throws {
-        let due = moment.adding(seconds: Catalog.lifetimeSeconds + 1)
-        var last: UUID?
-        repeat {
-            let lanes = Parameters(of: organization, last, due, Self.lanesAtOnce)
-            last = try await pool.transaction { connection in
-                let found = try await connection.run(Query(Self.lockWaitingStatement, lanes))
-                let users = try found.read { try $0.read("user_id", as: UUID.self) }
-                let waiting = Parameters(of: organization, users, due)
-                _ = try await connection.run([
-                    Query(Self.endBackoffStatement, waiting), Query(Self.wakeLanesStatement, waiting),
-                ])
-                return users.count == Self.lanesAtOnce ? users.last : nil
-            }
-        } while last != nil
     }
 
     /// Refuses batches of an organization whose mutations run one at a time.
@@ -150,52 +130,16 @@ extension Administration {
         """
     )
 
-    /// Locks lanes in the order in which workers lock them.
-    static let lockWaitingStatement = Statement(
-        "upstreams_lock_waiting_lanes",
-        ["organization", "after", "due", "limit"],
-        """
-        SELECT l.user_id FROM lanes l
-        WHERE l.organization_id = :organization AND (:after::uuid IS NULL OR l.user_id > :after) AND l.ready_at > :due
-        ORDER BY l.user_id
-        LIMIT :limit
-        FOR UPDATE
-        """
-    )
-
-    static let endBackoffStatement = Statement(
-        "upstreams_end_back_off",
-        ["organization", "users", "due"],
-        """
-        UPDATE mutations AS m
-        SET next_retry_at = :due
-        WHERE m.organization_id = :organization AND m.user_id = ANY (:users::uuid[]) AND m.synced_at IS NULL
-            AND m.status = 'pending' AND m.next_retry_at > :due
-        """
-    )
-
-    /// Lanes that a worker has are not changed: it finds their mutations.
-    static let wakeLanesStatement = Statement(
-        "upstreams_wake_lanes",
-        ["organization", "users", "due"],
-        """
-        UPDATE lanes AS l
-        SET ready_at = :due
-        WHERE l.organization_id = :organization AND l.user_id = ANY (:users::uuid[]) AND l.lease_owner IS NULL
-            AND l.ready_at > :due
-        """
-    )
-
     static let deleteUpstreamStatement = Statement(
         "upstreams_delete",
         ["organization"],
         "DELETE FROM upstreams WHERE organization_id = :organization"
     )
 
-    package static let upstreamStatements = [
-        getUpstreamStatement, putUpstreamStatement, lockWaitingStatement, endBackoffStatement, wakeLanesStatement,
-        deleteUpstreamStatement,
-    ]
+    package static let upstreamStatements =
+        [
+            getUpstreamStatement, putUpstreamStatement, deleteUpstreamStatement,
+        ] + backOffStatements
 }
 
 /// An upstream as it is stored.

@@ -46,6 +46,24 @@ import Testing
         #expect(!String(decoding: reported[0].data, as: UTF8.self).contains("bad"))
     }
 
+    @Test func `failures that one step writes are announced in its order`() async throws {
+        let settings = #"{"order":"dependencies","max_in_flight_per_user":4,"on_failure":"halt"}"#
+        let harness = try await DispatcherHarness(settings: settings, isRunning: false)
+        let endpoint = try await endpoint(harness)
+        let entries = (0..<3).map { _ in harness.create() }
+        try await harness.phone.push(entries)
+        var progress = LaneProgress()
+        let (lanes, worker) = (harness.gateway.store.lanes, UUID())
+        let flights = try await lanes.step(.claim, of: harness.key, worker: worker, progress: progress).dispatches
+        progress.step = 1
+        let results = flights.map { RequestResult($0, harness.outcome(.status(422), to: $0)) }
+        _ = try await lanes.step(.settle(results), of: harness.key, worker: worker, progress: progress)
+        let reported = try await reported(harness, endpoint)
+        #expect(reported.map(\.event) == [.mutationFailed, .laneHalted, .mutationFailed, .mutationFailed])
+        let mutations = try reported.map { try JSONTree(parsing: $0.data).root["mutation_id"]?.uuid }
+        #expect(mutations == [entries[0], entries[0], entries[1], entries[2]].map(\.id))
+    }
+
     /// The tables are locked, so a read of them would hang.
     @Test func `a mutation that the upstream accepts looks up no endpoints`() async throws {
         let harness = try await DispatcherHarness()

@@ -1,0 +1,223 @@
+package import FoundationEssentials
+import Postgres
+package import SyncModel
+package import SyncStore
+import Synchronization
+
+/// A pass over an organization's lanes that ends back-offs: an operator has changed what may have caused them.
+///
+/// It is made page by page, and may be made again: it concerns only attempts that ended before the change.
+package struct BackOffPass: Sendable {
+    package let organization: UUID
+    /// When the upstream's settings were changed.
+    package let changedAt: Timestamp
+    package fileprivate(set) var isDone = false
+    /// The last lane that was read; the nil UUID at the beginning.
+    fileprivate var lastUser = UUID(uuid: (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0))
+    /// Lanes whose mutations are not all read, each with the position of the last one that was.
+    fileprivate var unread: [(user: UUID, position: Int64)] = []
+
+    package init(of organization: UUID, changedAt: Timestamp) {
+        (self.organization, self.changedAt) = (organization, changedAt)
+    }
+}
+
+/// The back-offs that this process has to end.
+package final class BackOffRequests: Sendable {
+    private let passes = Mutex([UUID: BackOffPass]())
+    /// Sent when a pass is added.
+    package let signal = CoalescedSignal()
+
+    package var pending: [BackOffPass] { passes.withLock { Array($0.values) } }
+
+    /// Adds a pass, unless a later change of the organization's upstream already has one.
+    package func add(_ pass: BackOffPass) {
+        passes.withLock { passes in
+            if let other = passes[pass.organization], other.changedAt >= pass.changedAt { return }
+            passes[pass.organization] = pass
+        }
+        signal.send()
+    }
+
+    /// Stores the progress of a pass, unless a later one has replaced it.
+    package func update(_ pass: BackOffPass) {
+        passes.withLock { passes in
+            guard passes[pass.organization]?.changedAt == pass.changedAt else { return }
+            passes[pass.organization] = pass.isDone ? nil : pass
+        }
+    }
+}
+
+extension Administration {
+    /// The number of lanes that one statement reads, and of which one transaction locks those with pending mutations.
+    package static let lanesAtOnce = 500
+    /// The number of pending mutations that one transaction reads, and of which it makes the waiting ones due.
+    package static let mutationsAtOnce = 4_000
+    /// How long gateways search for a change whose pass may be unfinished, in seconds.
+    private static let searchedSeconds = 600.0
+    /// The number of changes that one search returns.
+    private static let changesAtOnce = 1_000
+
+    /// The passes of this process' changes.
+    package var backOffRequests: BackOffRequests { store.shared(BackOffRequests.init) }
+
+    /// Ends all back-offs of an organization, for a command: a gateway does this in the background.
+    package func endBackOffs(of organization: UUID, changedAt: Timestamp) async throws(Problem) {
+        var pass = BackOffPass(of: organization, changedAt: changedAt)
+        while !pass.isDone { try await advance(&pass) }
+    }
+
+    /// Makes mutations that wait for a retry due, as many as one transaction may change.
+    ///
+    /// They become due once all gateways have the new settings.
+    package func advance(
+        _ pass: inout BackOffPass,
+        lanes: Int = lanesAtOnce,
+        mutations: Int = mutationsAtOnce
+    ) async throws(Problem) {
+        do {
+            if pass.unread.isEmpty { try await readLanes(&pass, limit: lanes) }
+            guard !pass.unread.isEmpty else { return }
+            pass.unread = try await endBackOffs(pass, limit: max(1, mutations / pass.unread.count))
+        } catch {
+            throw failure.problem(error, doing: "end back-offs")
+        }
+    }
+
+    private func readLanes(_ pass: inout BackOffPass, limit: Int) async throws {
+        let query = Self.queuedLanesStatement(organization: pass.organization, after: pass.lastUser, limit: limit)
+        let lanes = try await pool.runByIndex(query).read { row in
+            let user: UUID = try row.read("user_id")
+            return (user: user, head: try row.read("head_position", as: Int64?.self))
+        }
+        pass.unread = lanes.compactMap { lane in lane.head.map { (user: lane.user, position: $0 - 1) } }
+        pass.lastUser = lanes.last?.user ?? pass.lastUser
+        pass.isDone = lanes.isEmpty
+    }
+
+    /// - Parameter limit: the number of mutations that are read of each lane.
+    /// - Returns: the lanes that have more pending mutations than were read.
+    private func endBackOffs(_ pass: BackOffPass, limit: Int) async throws -> [(user: UUID, position: Int64)] {
+        let organization = pass.organization
+        let due = max(pass.changedAt.adding(seconds: Catalog.lifetimeSeconds + 1), now())
+        return try await pool.transaction { connection in
+            let page = try await connection.runByIndex([
+                LaneRows.lock(pass.unread.map { LaneKey(organization: organization, user: $0.user) }),
+                Self.pendingStatement(
+                    organization: organization,
+                    users: pass.unread.map(\.user),
+                    positions: pass.unread.map(\.position),
+                    due: due,
+                    changed: pass.changedAt,
+                    limit: limit
+                ),
+            ])[1]
+            var waiting: [(lane: LaneKey, id: UUID)] = []
+            var read: [UUID: (count: Int, position: Int64)] = [:]
+            for var row in page {
+                let (user, id): (UUID, UUID) = (try row.read("user_id"), try row.read("id"))
+                let position: Int64 = try row.read("position")
+                read[user] = ((read[user]?.count ?? 0) + 1, max(read[user]?.position ?? 0, position))
+                guard try row.read("is_waiting") else { continue }
+                waiting.append((lane: LaneKey(organization: organization, user: user), id: id))
+            }
+            if !waiting.isEmpty {
+                _ = try await connection.runByIndex([
+                    Self.ended.query(Self.endBackOffStatement, waiting, at: due),
+                    Self.wakeLanesStatement(organization: organization, users: waiting.map(\.lane.user), due: due),
+                ])
+            }
+            return pass.unread.compactMap { lane in
+                read[lane.user].flatMap { $0.count == limit ? (user: lane.user, position: $0.position) : nil }
+            }
+        }
+    }
+
+    /// Returns passes for the changes of the last minutes: a gateway may have ended before it had made them.
+    package func recentBackOffPasses() async throws(Problem) -> [BackOffPass] {
+        let query = Self.changedUpstreamsStatement(
+            since: now().adding(seconds: -Self.searchedSeconds),
+            now: now(),
+            limit: Self.changesAtOnce
+        )
+        do {
+            return try await pool.run([query])[0].read { row in
+                BackOffPass(of: try row.read("organization_id"), changedAt: try row.read("updated_at"))
+            }
+        } catch {
+            throw failure.problem(error, doing: "search for changed upstreams")
+        }
+    }
+
+    // MARK: - Statements
+
+    /// Reads lanes; those without pending mutations have no head.
+    static let queuedLanesStatement = Statement(
+        "upstreams_queued_lanes",
+        ["organization", "after", "limit"],
+        """
+        SELECT l.user_id, CASE WHEN l.queued_count > 0 THEN l.head_position END AS head_position FROM lanes l
+        WHERE l.organization_id = :organization AND l.user_id > :after
+        ORDER BY l.user_id
+        LIMIT :limit
+        """
+    )
+
+    /// Reads pending mutations, and which of them wait for a retry since an attempt before the change.
+    static let pendingStatement = Statement(
+        "upstreams_pending_mutations",
+        ["organization", "users", "positions", "due", "changed", "limit"],
+        """
+        SELECT k.user_id, x.id, x.position, x.is_waiting
+        FROM unnest(:users::uuid[], :positions::int8[]) AS k (user_id, position)
+        CROSS JOIN LATERAL (
+            SELECT m.id, m.position, coalesce(m.next_retry_at > :due AND m.changed_at < :changed, false) AS is_waiting
+            FROM mutations m
+            WHERE m.organization_id = :organization AND m.user_id = k.user_id AND m.position > k.position
+                AND m.synced_at IS NULL AND m.status = 'pending'
+            ORDER BY m.position
+            LIMIT :limit
+        ) x
+        """
+    )
+
+    private static let ended = Columns<(lane: LaneKey, id: UUID)>(.lane { $0.lane }, .value("id") { $0.id })
+
+    static let endBackOffStatement = Statement(
+        "upstreams_end_back_off",
+        ended.inputs + ["due"],
+        """
+        UPDATE mutations AS m
+        SET next_retry_at = :due
+        FROM \(ended.unnested(as: "k"))
+        WHERE m.organization_id = k.organization_id AND m.user_id = k.user_id AND m.id = k.id AND m.status = 'pending'
+        """
+    )
+
+    /// Lanes that a worker has are not changed: it finds their mutations.
+    static let wakeLanesStatement = Statement(
+        "upstreams_wake_lanes",
+        ["organization", "users", "due"],
+        """
+        UPDATE lanes AS l
+        SET ready_at = :due
+        WHERE l.organization_id = :organization AND l.user_id = ANY (:users::uuid[]) AND l.lease_owner IS NULL
+            AND l.ready_at > :due
+        """
+    )
+
+    static let changedUpstreamsStatement = Statement(
+        "upstreams_changed",
+        ["since", "now", "limit"],
+        """
+        SELECT u.organization_id, u.updated_at FROM upstreams u
+        WHERE u.updated_at > :since AND (NOT u.is_paused OR u.paused_until <= :now)
+        ORDER BY u.updated_at DESC
+        LIMIT :limit
+        """
+    )
+
+    static let backOffStatements = [
+        queuedLanesStatement, pendingStatement, endBackOffStatement, wakeLanesStatement, changedUpstreamsStatement,
+    ]
+}
