@@ -104,7 +104,7 @@ public final class SluiceClient: Sendable {
     ///   - gateway: the address of the gateway, without `/v1`.
     ///   - entities: the synchronized entities. They must include every entity that columns refer to.
     ///   - token: returns a JWT for the gateway. It is called if there is no token, and once if a token is not
-    ///     accepted. An error that it throws loses no write.
+    ///     accepted. If it throws an error, no write is lost.
     /// - Throws: ``SluiceError/configuration(_:)`` if entities and tables do not match; the database's errors.
     public init(
         database: any DatabaseWriter,
@@ -123,7 +123,7 @@ public final class SluiceClient: Sendable {
         try database.read { db in
             guard try db.tableExists("sluice_mutations") else {
                 throw SluiceError.configuration(
-                    "the library's tables are not there: call registerSluiceMigrations() on the app's migrator, and migrate"
+                    "the library's tables are missing: call registerSluiceMigrations() on the app's migrator, and migrate"
                 )
             }
             try map.check(db)
@@ -189,7 +189,7 @@ public final class SluiceClient: Sendable {
             // the rows that the write references, and earlier changes
             try captured.enqueueAll(db, now: configuration.now(), except: write.name(map))
         }
-        // one statement that also checks the owner of the file, because an app's user waits for enqueuing
+        // this statement also checks the owner of the file, because the user waits until a write is enqueued
         let sequence = try Device.nextSequence(db, of: worker.device)
         let id = try Enqueuing(map, db, sequence: sequence, now: configuration.now()).enqueue(write)
         if id != nil { ring(after: db) }
@@ -205,12 +205,12 @@ public final class SluiceClient: Sendable {
 
     private func checkInside(_ db: Database) throws {
         guard db.isInsideTransaction else {
-            throw SluiceError.invalid("a row and its write belong into one transaction: database.write { db in … }")
+            throw SluiceError.invalid("change a row and enqueue it in one transaction: database.write { db in … }")
         }
     }
 
-    /// Registers one observer for a transaction with any number of writes: each observer would be called for every
-    /// changed row.
+    /// Registers only one observer for a transaction with any number of writes, because each observer is called for
+    /// every changed row.
     func ring(after db: Database) {
         guard db.isInsideTransaction else { return bell.ring() }
         guard
@@ -266,7 +266,7 @@ public final class SluiceClient: Sendable {
     /// pull-to-refresh or a button.
     ///
     /// The user's writes during an outage do not shorten the pause. The pause is never longer than a minute, unless the
-    /// gateway asks for more. ``syncOnce(deadline:)`` also ends it, and waits for the result.
+    /// gateway asks for more. ``syncOnce(deadline:)`` also ends the pause, and waits for the result.
     public func retryNow() {
         Task { [worker, bell] in
             await worker.endBackOff()
@@ -283,7 +283,7 @@ public final class SluiceClient: Sendable {
         showSuspension()
     }
 
-    /// a turn that was still running may have written an outdated status since then
+    /// Shows the suspension. A turn that was still running may have overwritten the status since the suspension.
     private func showSuspension() {
         running.withLock { running in
             guard !running.isOn else { return }

@@ -126,7 +126,7 @@ public final class MockGateway: Sendable {
     /// Lets all clients pull everything again.
     public func expireCursors() { state.withLock { $0.epoch += 1 } }
 
-    /// For each entity type, the members that refer to an entity, and its type: `["visit": ["contact_id": "contact"]]`.
+    /// For each entity type, the members that hold ids, and the types of these: `["visit": ["contact_id": "contact"]]`.
     ///
     /// A write that refers to a deleted entity is then a conflict. ``onDelete`` has the rules of deletions.
     public var relations: [String: [String: String]] {

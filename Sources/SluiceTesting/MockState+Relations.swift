@@ -64,7 +64,7 @@ extension MockState {
         return nil
     }
 
-    /// The entities that refer to another one by enforced relations, with the members that do.
+    /// The entities that refer to an entity by enforced relations, with the members that hold the reference.
     private func referrers(of target: Name) -> [(name: Name, members: [String])] {
         entities.compactMap { name, entity in
             guard !entity.isDeleted else { return nil }

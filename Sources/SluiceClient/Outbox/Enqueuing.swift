@@ -67,7 +67,7 @@ struct Enqueuing {
             if original != nil, edit.patch == nil { try rows.refresh(entity, name.key) }
             guard edit.patch != nil else { return nil }
         case .replace:
-            // members that this version of the app does not know stay
+            // members that this version of the app does not map are kept
             let others = try shown(entity, name).object ?? [:]
             let own = try entity.document(of: values, map)
             let names = Set(entity.columns.map(\.member))
@@ -125,7 +125,7 @@ struct Enqueuing {
         if entity.key.kind == .text, let uuid = UUID(text: name.key), uuid.wire != name.key {
             throw SluiceError.invalid(
                 "the key of '\(entity.entityType)' is a UUID in upper case, '\(name.key)', and would be in lower "
-                    + "case on other phones: make it so, or map it with .uuid(\"\(entity.key.column)\", stored: "
+                    + "case on other phones: use lower case, or map it with .uuid(\"\(entity.key.column)\", stored: "
                     + ".uppercaseText)"
             )
         }
@@ -140,7 +140,7 @@ struct Enqueuing {
         if try identities.add(mapping) { return }
         if let known = try identities.mapping(name), known.status != .failed {
             guard try rows.document(entity, name.key) == nil else {
-                throw SluiceError.invalid("'\(name.entityType)' \(name.key) is there already: enqueue an update of it")
+                throw SluiceError.invalid("'\(name.entityType)' \(name.key) already exists: enqueue an update of it")
             }
             // only a shared id may be created again after its deletion
             guard entity.idSpace == .shared else {
@@ -165,8 +165,8 @@ struct Enqueuing {
         return try mapping.isNamedByServer(db) ? (nil, mapping.serverID) : (mapping.clientID, nil)
     }
 
-    /// The version that the user saw (`docs/clients.md`, which base_version): of the last pull, or of a success that no
-    /// pull has returned yet.
+    /// The version that the user saw (`docs/clients.md`, which base_version): that of the last pull, or that of a
+    /// successful write that no pull has returned yet.
     private func baseVersion(_ name: EntityName) throws -> Int64? {
         let statement = try db.cachedStatement(
             sql: """
@@ -193,7 +193,7 @@ struct Enqueuing {
 
     static func check(endpoint: String) throws {
         guard endpoint.hasPrefix("/"), !endpoint.hasPrefix("//") else {
-            throw SluiceError.invalid("the endpoint '\(endpoint)' does not begin with one '/'")
+            throw SluiceError.invalid("the endpoint '\(endpoint)' must begin with a single '/'")
         }
     }
 

@@ -10,7 +10,7 @@ struct UpdateEdit {
 
     /// - Parameters:
     ///   - shown: the document that is shown before the edit.
-    ///   - original: the document that the person started from; nil for the shown one.
+    ///   - original: the document that the person started from; nil for `shown`.
     ///   - edited: the document after the person's edit.
     ///   - standard: the value of a column if the document has no such member and NULL is not allowed.
     init(

@@ -29,7 +29,7 @@ public struct Write: Sendable {
         public var priority: Int?
         /// Other writes that must take effect before this write.
         ///
-        /// A write depends automatically on the entities that it names by id.
+        /// A write depends automatically on the entities whose ids it contains.
         public var dependencies: [UUID]
         /// The strategy for a conflict; nil for the entity's strategy.
         public var conflictResolution: ConflictResolution?

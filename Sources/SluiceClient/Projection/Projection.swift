@@ -115,8 +115,8 @@ final class Projection {
         try write(entity, name, try ServerSnapshot.of(name, db), &arrived)
     }
 
-    /// Restores the rows that reference a restored row. The app's foreign keys removed them with a deletion that does
-    /// not count, and no separate write has deleted them.
+    /// Restores the rows that reference a restored row. The app's foreign keys removed them together with that row, and
+    /// no separate write has deleted them.
     func restoreChildren(of name: EntityName) throws {
         var parents = [name]
         while let parent = parents.popLast() {

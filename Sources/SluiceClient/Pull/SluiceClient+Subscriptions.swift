@@ -6,7 +6,7 @@ extension SluiceClient {
     ///
     /// Without a subscription, the client keeps all entities that the user may see. With subscriptions, it keeps the
     /// entities of these channels, those of the user's own channel `user/…`, and the entities of types without channels.
-    /// A channel that the user does not hold contributes nothing.
+    /// A channel that the user does not hold adds no entities.
     ///
     /// A change of the subscriptions starts a pull from the beginning. Rows that no subscription needs are removed at
     /// its end; rows under pending writes stay until these are settled.
@@ -37,7 +37,7 @@ extension SluiceClient {
             _ = try Device.id(db)
             let before = try Subscriptions.channels(db)
             let after = Subscriptions.distinct(change(before))
-            // a change adds or removes names
+            // a change either adds or removes names, so the same number of names means no change
             if after.count == before.count { return false }
             try Subscriptions.write(after, db)
             return true

@@ -54,7 +54,7 @@ struct PushAnswer {
     }
 
     /// Adopts the states of writes that took effect before the gateway was restored. A write that the gateway does not
-    /// have, although it has used the number, is sent again under a new number.
+    /// have, although the write's number is used there, is sent again under a new number.
     ///
     /// - Returns: whether any write is to be sent.
     func reopenLost(_ answer: JSON, writtenAfter moment: Date) throws -> Bool {

@@ -116,8 +116,8 @@ struct Settling {
                 arguments: [sequence]
             )
         }
-        // with the writes refused because of it, and all later writes that were never sent, so that they keep their
-        // order
+        // also the writes that were refused because of this write, and all later writes that were never sent, so that
+        // they keep their order
         try rows.refresh(Outbox.renumberQueued(from: first, db))
     }
 
@@ -285,7 +285,7 @@ struct Settling {
         let (type, writeKey, operation, sequence): (String, String?, String, Int64?) = row
         let entity = try map.entity(type)
         guard let key = writeKey, try entity.key(of: values) == key else {
-            throw SluiceError.invalid("the record is another one than the write's")
+            throw SluiceError.invalid("the record's key is not that of the write's row")
         }
         var document = try entity.document(of: values, map)
         if operation == RowOperation.update.rawValue {

@@ -8,9 +8,12 @@ actor TokenCache {
 
     init(_ provider: @escaping @Sendable () async throws -> String) { self.provider = provider }
 
-    /// It returns immediately when the task is cancelled, even if the app's closure does not.
+    /// Returns the stored token, or asks the app for a token.
     ///
-    /// - Parameter refused: a token that was not accepted. Another token is requested, unless that has happened since.
+    /// If the task is cancelled, the method returns immediately, even if the app's closure does not.
+    ///
+    /// - Parameter refused: a token that was not accepted. The app is asked for another token, unless it has already
+    ///   returned one since.
     func token(insteadOf refused: String? = nil) async throws -> String {
         if let token, token != refused { return token }
         token = nil

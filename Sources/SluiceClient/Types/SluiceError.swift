@@ -37,7 +37,7 @@ public enum SluiceError: LocalizedError, Sendable, Hashable, CustomStringConvert
         case .hasDependents(let count):
             "\(count) other writes depend on this one: specify whether to keep or discard them"
         case .pendingWrites(let count): "\(count) writes have not reached the server, and would be lost"
-        case .otherAccount: "the token is of another user than the one whose writes this database has"
+        case .otherAccount: "the token belongs to another user than the writes in this database"
         case .signedOut: "the user has signed out of this database: create a new client for the next user"
         case .deleted(let type, let key): "'\(type)' \(key) was deleted"
         }

@@ -3,9 +3,8 @@ import GRDB
 
 /// The stages that carry writes to the gateway.
 extension SyncWorker {
-    /// Registers this device at the gateway, and reads how far the gateway has accepted the device's numbers. A phone
-    /// that was restored from a backup continues after them. If the gateway was restored, the phone sends it all later
-    /// mutations.
+    /// Registers this device at the gateway, and reads the device's watermark. A phone that was restored from a backup
+    /// continues after the watermark. If the gateway was restored, the phone sends all later mutations again.
     ///
     /// It happens at each launch, and when the gateway refuses a cursor that it has returned.
     ///
@@ -117,7 +116,7 @@ extension SyncWorker {
             return (true, try mayRenumber && push.renumber(answer, batch, writtenAfter: moment))
         }
         guard isApplied else {
-            throw Stop.again(TransientError(text: "an answer to a push that is not what it should be"))
+            throw Stop.again(TransientError(text: "a malformed response to a push"))
         }
         try await noteQueue(answer["held_by"])
         if isRenumbered {
@@ -191,7 +190,7 @@ extension SyncWorker {
                     try PushAnswer(map, db, now: now).reject(batch.rows[0], problem)
                 }
             }
-            // one of the entries makes the body unreadable: pushes of one entry find it
+            // an entry makes the body unreadable; pushes with one entry each find that entry
             limits.entries = 1
         default: throw Stop.blocked(.refused(problem))
         }
@@ -231,7 +230,7 @@ extension SyncWorker {
     private func recheckOpen() async throws {
         var (isOpen, hasChanged) = (recheckedUpTo > 0, false)
         while let batch = try await write({ [recheckedUpTo, limits] db, _ in
-            // small requests, so that a check that a deadline ends has made progress
+            // requests are small, so that a check makes progress even if a deadline ends it
             var limits = limits
             limits.entries = min(limits.entries, 100)
             return try PushBatch.open(after: recheckedUpTo, limits, db)
