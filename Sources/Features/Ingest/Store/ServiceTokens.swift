@@ -6,7 +6,7 @@ import Synchronization
 
 /// Validates service tokens, with a cache.
 ///
-/// A cached token is at most five seconds old, so that a revoked one is refused within this time.
+/// A cached token is at most five seconds old, so that a revoked token is refused within five seconds.
 package final class ServiceTokens: Sendable {
     /// Maximum number of cached tokens, including unknown ones.
     static let capacity = 20_000
@@ -152,7 +152,7 @@ extension Administration {
         _ = try await run(
             Self.forgetTokensStatement,
             Parameters(of: organization, Self.revokedTokenLimit),
-            "forget old service tokens"
+            "delete old service tokens"
         )
         catalog.invalidate(organization)
         return rows.first.map { (token, $0) }

@@ -206,7 +206,7 @@ package struct PollPlanner: Sendable {
     ) -> Step {
         var state = state
         let isWhole = state.pass == nil
-        // without an earlier state, this place is a placeholder that is never requested
+        // if no pass is in progress, this place is a placeholder that is never requested
         var pass = state.pass ?? PollState.Pass(place: .number(0), beganAt: askedAt)
         pass.pages += 1
         if let found = page.greatest { pass.greatest = isToken ? found : found.max(pass.greatest) }
@@ -240,7 +240,7 @@ package struct PollPlanner: Sendable {
     private func end(_ pass: PollState.Pass, of state: inout PollState, now: Timestamp) {
         state.pass = nil
         guard let since = settings.since else { return }
-        // this keeps changes on pages that were already read
+        // changes after the beginning of the pass may be on pages that were already read
         if let greatest = pass.greatest?.noLater(than: pass.beganAt) {
             state.since = isToken ? greatest : greatest.max(state.since)
         } else if pass.items > 0 {
@@ -293,7 +293,7 @@ extension PollState {
 }
 
 extension PollState.Pass {
-    /// Returns why the pages after this page have no end; nil if they may have an end.
+    /// Returns the reason why the pages after this page would never end; nil if they may end.
     fileprivate mutating func goesRound(to place: PollState.Place, _ page: PollPage) -> String? {
         if pages >= PollPlanner.passPages { return "the list did not end after \(pages) pages" }
         // a link may lead back to the first page

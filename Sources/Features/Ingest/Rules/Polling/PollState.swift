@@ -6,7 +6,7 @@ package import SyncModel
 package struct PollState: Sendable, Hashable {
     /// The position that finished passes have reached; nil before the first pass, or if it is unknown.
     package internal(set) var since: SinceValue?
-    /// The validators that detect a change of a list that was read completely, in one page.
+    /// The validators of a list that was read completely, in one page. They detect a change of the list.
     var validators: Validators?
     /// The pass that is in progress.
     var pass: Pass?
@@ -24,7 +24,7 @@ package struct PollState: Sendable, Hashable {
     struct Pass: Sendable, Hashable {
         /// The page to request next.
         var place: Place
-        /// The time at which its first page was requested.
+        /// The time at which the pass's first page was requested.
         let beganAt: Timestamp
         /// The number of pages that are done.
         var pages = 0
