@@ -9,7 +9,7 @@ import SyncStore
 /// order of the feed, a page at a time and without locks.
 ///
 /// An entity that is written during the scan gets a later position, and is found again. The owner of an entity does not
-/// change, and a user whose lane is idle writes nothing: the scan misses no entity of such a user.
+/// change, and a user whose lane is idle writes nothing. So the scan misses no entity of a user with an idle lane.
 struct EntityScan {
     /// Entities that one statement reads.
     static let page: Int64 = 5_000
@@ -96,7 +96,7 @@ struct EntityScan {
 }
 
 extension [EntityKey] {
-    /// In the order in which entities are locked.
+    /// The keys in the order in which entities are locked.
     var inLockingOrder: [EntityKey] {
         sorted { left, right in
             left.type != right.type
