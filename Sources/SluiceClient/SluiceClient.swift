@@ -41,8 +41,8 @@ public final class SluiceClient: Sendable {
         /// If the database was last used with another text, it is a copy: it was restored from a backup, perhaps while
         /// the first phone remains in use. The copy then gets a new device id.
         public var installation: String?
-        /// Whether to listen to the gateway's events while resumed, so that others' changes arrive within a second. Off
-        /// on Linux, where `URLSession` keeps a core busy for as long as a response is open.
+        /// Whether to listen to the gateway's events while resumed, so that other users' changes arrive within a
+        /// second. It is off on Linux, where `URLSession` keeps a core busy for as long as a response is open.
         public var usesEvents = Configuration.listens
         /// The configuration for requests: a proxy, a protocol, `waitsForConnectivity`…
         public var session: URLSessionConfiguration = .ephemeral
@@ -179,14 +179,14 @@ public final class SluiceClient: Sendable {
     /// - Returns: the mutation's id, for which ``outcome(of:)`` returns the outcome; nil for an update that changes
     ///   nothing.
     /// - Throws: ``SluiceError/invalid(_:)`` for a write that cannot be sent.
-    ///   ``SluiceError/unknownEntity(entityType:key:)`` for a row, or a reference to one, that the library has no
-    ///   record of. ``SluiceError/configuration(_:)`` for a record of a type that is not synchronized.
+    ///   ``SluiceError/unknownEntity(entityType:key:)`` for a row that the library has no record of, or a reference to
+    ///   such a row. ``SluiceError/configuration(_:)`` for a record of a type that is not synchronized.
     ///   ``SluiceError/signedOut`` after a sign-out. The database's errors.
     @discardableResult
     public func enqueue(_ write: Write, in db: Database) throws -> UUID? {
         try checkInside(db)
         if configuration.capture == .triggers {
-            // the rows that the write references, and earlier changes
+            // enqueues the rows that the write references, and earlier changes
             try captured.enqueueAll(db, now: configuration.now(), except: write.name(map))
         }
         // this statement also checks the owner of the file, because the user waits until a write is enqueued
@@ -358,7 +358,7 @@ public final class SluiceClient: Sendable {
         throw CancellationError()
     }
 
-    /// A stream of the writes that a person must decide about: the present ones, and each change.
+    /// A stream of the writes that a person must decide about: the present list, and the list after each change.
     public var failedWrites: AsyncThrowingStream<[FailedWrite], any Error> { stream { try FailedWrite.fetchAll($0) } }
 
     /// A stream of the conflicts among ``failedWrites``.
@@ -366,7 +366,7 @@ public final class SluiceClient: Sendable {
         stream { try FailedWrite.fetchConflicts($0) }
     }
 
-    /// A stream of the rows that are kept out of the app's tables: the present ones, and each change.
+    /// A stream of the rows that are kept out of the app's tables: the present list, and the list after each change.
     public var heldRows: AsyncThrowingStream<[HeldRow], any Error> { stream { try HeldRow.fetchAll($0) } }
 
     private func stream<Value: Sendable & Equatable>(

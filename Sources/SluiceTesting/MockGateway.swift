@@ -140,15 +140,15 @@ public final class MockGateway: Sendable {
         set { state.withLock { $0.onDelete = newValue } }
     }
 
-    /// The effect of a deletion on the entities that refer to the deleted one; `on_delete` of an entity type.
+    /// The effect of a deletion on the entities that refer to the deleted entity; `on_delete` of an entity type.
     public enum DeletionRule: String, Sendable {
-        /// The deletion is a conflict while an entity refers to the deleted one.
+        /// The deletion is a conflict while another entity refers to the entity.
         case restrict
-        /// The gateway deletes the entities that refer to the deleted one, too.
+        /// The gateway also deletes the entities that refer to the deleted entity.
         case cascade
         /// The gateway removes the reference from the entities that have it.
         case setNull = "set_null"
-        /// The deletion has no effect on other entities, and entities can refer to deleted ones.
+        /// The deletion has no effect on other entities, and entities can refer to deleted entities.
         case ignore
     }
 

@@ -138,7 +138,7 @@ struct KeyRewriter {
         )
     }
 
-    /// Renames a key in the foreign keys of all of the app's tables, also of those that are not synchronized.
+    /// Renames a key in the foreign keys of all tables of the app, including tables that are not synchronized.
     private func renameForeignKeys(_ entity: EntitySync, _ old: String, _ new: String) throws {
         let tables = try String.fetchAll(
             db,

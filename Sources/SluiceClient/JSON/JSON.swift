@@ -27,7 +27,7 @@ public enum JSON: Sendable, Hashable {
 extension JSON {
     /// The member of an object, or nil.
     ///
-    /// Setting nil removes the member. Setting a member of another value makes it an object.
+    /// Setting nil removes the member. Setting a member of a value that is not an object makes the value an object.
     public subscript(member: String) -> JSON? {
         get { object?[member] }
         set {

@@ -26,7 +26,7 @@ struct Installation {
         return try? FileManager.default.attributesOfItem(atPath: file)[.systemFileNumber].map { "file \($0)" }
     }
 
-    /// Returns the id of the database's device. A database of another installation gets a new one.
+    /// Returns the id of the database's device. A database of another installation gets a new id.
     func claim(_ database: any DatabaseWriter) throws -> UUID {
         if let device = try database.read({ try Device.known($0) }), try database.read({ try isOwner($0) }) {
             return device

@@ -6,7 +6,7 @@ enum Outbox {
     /// Gives writes that were never sent new numbers, as if the writes were made now: in their order, and after all
     /// writes that were sent.
     ///
-    /// - Parameter first: the lowest number of a write that gets a new one.
+    /// - Parameter first: the lowest number from which writes get new numbers.
     /// - Returns: the entities whose edits now have another order; their rows must be written again.
     static func renumberQueued(from first: Int64, _ db: Database) throws -> [EntityName] {
         let queued = try Row.fetchAll(

@@ -25,7 +25,7 @@ public struct Write: Sendable {
 
     /// The options of any write.
     public struct Options: Sendable {
-        /// The priority among writes in one position, from 0 to 1,000; nil for the entity's priority.
+        /// The priority among writes at the same position of the queue, from 0 to 1,000; nil for the entity's priority.
         public var priority: Int?
         /// Other writes that must take effect before this write.
         ///

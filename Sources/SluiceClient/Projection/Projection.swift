@@ -61,8 +61,8 @@ final class Projection {
 
     /// Writes an entity's row from a base that the caller has read.
     ///
-    /// After that, it writes the rows that waited for this row, and the rows that waited for those, in sequence, for a
-    /// chain of any length.
+    /// After that, it writes the rows that waited for this row, then the rows that waited for these rows, and so on,
+    /// for a chain of any length.
     func refresh(_ entity: EntitySync, _ name: EntityName, base: ServerSnapshot?) throws {
         var arrived: [EntityName] = []
         try write(entity, name, base, &arrived)

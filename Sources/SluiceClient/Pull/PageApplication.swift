@@ -20,9 +20,9 @@ struct PageApplication {
         hasEdits = try Bool.fetchOne(db, sql: "SELECT EXISTS (SELECT 1 FROM sluice_mutations)") ?? false
     }
 
-    /// - Parameter cursor: the cursor that the page was requested with. If the phone's cursor differs now, another
+    /// - Parameter cursor: the cursor with which the page was requested. If the phone's cursor differs now, another
     ///   process was faster, and nothing is applied.
-    /// - Returns: whether it was applied.
+    /// - Returns: whether the page was applied.
     func apply(_ page: ChangesPage, after cursor: String?) throws -> Bool {
         let feed = try Feed.read(db)
         guard feed.cursor == cursor else { return false }

@@ -106,8 +106,8 @@ struct PushAnswer {
 }
 
 extension JSON {
-    /// Returns the results of a push. A response contains an entity once; later results refer to it, and get a copy
-    /// here.
+    /// Returns the results of a push. A response contains an entity only once, and later results refer to it. In the
+    /// returned results, each of them has a copy of the entity.
     var results: [JSON] {
         let results = self["results"]?.array ?? []
         return results.map { result in

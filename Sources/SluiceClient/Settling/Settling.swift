@@ -1,11 +1,12 @@
 import Foundation
 import GRDB
 
-/// The treatment of writes that depend on a discarded one.
+/// The treatment of writes that depend on a discarded write.
 public enum Dependents: String, Sendable {
     /// The dependent writes are discarded as well.
     case discard
-    /// The dependent writes continue without it. Writes that need the id that it would have created fail.
+    /// The dependent writes continue without the discarded write. Writes that need the id that it would have created
+    /// fail.
     case keep
 }
 
@@ -19,7 +20,8 @@ public enum Winner: String, Sendable {
 
 /// Carries out a person's decision about a write, in one transaction and offline.
 ///
-/// For a mutation that the gateway has, it records an intent that the worker sends. It does everything else directly.
+/// For a mutation that the gateway has, it records an intent that the worker sends. All other decisions take effect
+/// directly.
 struct Settling {
     private let map: EntityMap
     private let db: Database

@@ -39,7 +39,7 @@ public struct SyncStatus: Sendable, Hashable {
         /// The user's queue at the gateway is stopped.
         ///
         /// `reason` is `conflict` or `failure` if a person has to settle one of `mutations`. It is `circuit_open`,
-        /// `back_off` or `no_upstream` if the gateway waits for an API, and `blocked` if it waits for another write.
+        /// `back_off` or `no_upstream` if the gateway waits for an API, and `blocked` if a write waits for another one.
         case queue(reason: String, mutations: [UUID])
 
         /// Whether the reason affects this device or the user.

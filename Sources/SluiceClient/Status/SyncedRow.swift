@@ -97,7 +97,7 @@ extension SyncedRow {
 /// release the row, change the cause: the app's table, the mapping of its columns, or the entity, by a write of any
 /// user. ``SluiceClient/writeHeldRows(in:)`` retries immediately; each pull retries, too.
 public struct HeldRow: Sendable, Hashable, Identifiable {
-    /// Identifies a row among those of all types.
+    /// Identifies a row among the rows of all types.
     public struct ID: Sendable, Hashable {
         /// The entity type's name at the gateway.
         public let entityType: String

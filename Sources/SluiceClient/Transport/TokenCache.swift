@@ -47,8 +47,8 @@ actor TokenCache {
 
 /// Identifies the owner of a token: issuer, organization and user, if it is a JWT that contains them.
 ///
-/// It verifies nothing, because the gateway does. It only prevents one user's writes from being sent under another's
-/// name.
+/// It does not verify the token, because the gateway does. It only prevents a user's writes from being sent under the
+/// name of another user.
 enum TokenOwner {
     static func of(_ token: String) -> String? {
         let parts = token.split(separator: ".", omittingEmptySubsequences: false)

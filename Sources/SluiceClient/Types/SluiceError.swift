@@ -44,8 +44,8 @@ public enum SluiceError: LocalizedError, Sendable, Hashable, CustomStringConvert
     }
 }
 
-// Names for an app, or another library, that also has a `JSON` or a `NetworkMonitor`: the module's name would not
-// distinguish them, because the class has the same name.
+// Aliases for apps in which another module also has a `JSON` or a `NetworkMonitor`. `SluiceClient.JSON` would not
+// distinguish the two, because the class has the same name as the module.
 
 /// An alias of ``ConflictResolution`` for files where that name has another meaning.
 public typealias SluiceConflictResolution = ConflictResolution

@@ -28,7 +28,7 @@ extension SyncWorker {
             }
             isFirst = false
             status.update { $0.phase = .pulling }
-            // before the request: events received from here on may be missing in the response
+            // called before the request, because events that are received after this may be missing in the response
             beginPull()
             switch try await send(request(feed, device, numbers)) {
             case .ok(let answer):
@@ -120,8 +120,8 @@ extension SyncWorker {
     /// Applies a page whose rows the app's tables do not accept in one transaction: first everything except the rows,
     /// then each row in a separate transaction.
     ///
-    /// A row that its table still does not accept stays held, and the others are written. Otherwise the page would be
-    /// pulled repeatedly. If this is interrupted, the next pull writes the remaining rows (``refreshHeld()``).
+    /// A row that its table still does not accept stays held, and all other rows are written. Otherwise the page would
+    /// be pulled repeatedly. If this is interrupted, the next pull writes the remaining rows (``refreshHeld()``).
     private func applyWithoutRows(_ page: ChangesPage, _ feed: Feed, _ numbers: NextLocalIDs) async throws -> Bool {
         let names = try await write { [map] db, now -> [EntityName]? in
             let counters = DeviceNumbers(map, db)

@@ -143,8 +143,8 @@ extension SyncWorker {
         }
     }
 
-    /// The maximum number of results that are read one by one after a push; the pull returns the entities of all
-    /// others.
+    /// The maximum number of results that are read one by one after a push. The pull returns the entities of all other
+    /// results.
     private static let cutResults = 20
 
     /// Reads mutations whose entity did not fit the response to a push.

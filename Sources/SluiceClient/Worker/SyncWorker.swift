@@ -36,7 +36,7 @@ actor SyncWorker {
     let flight: SyncLease
     /// The device of the database when the client was created.
     ///
-    /// After a sign-out the database has no device, or another user's.
+    /// After a sign-out the database has no device, or the device of another user.
     let device: UUID
     private let captured: CapturedRows
     /// The limits of a push, which are reduced after a 413.
@@ -130,7 +130,7 @@ actor SyncWorker {
 
     private func hasWork() async -> Bool {
         if isPullWanted { return true }
-        // writes that wait for a decision about another write, or for an upstream, may wait for long
+        // writes that wait for a decision about another write, or for an upstream, may wait for a long time
         let isQueueHeld = status.status.isQueueHeld
         let hasWork = try? await database.read { db in
             if try PushBatch.isAnyToSend(db) { return true }
@@ -199,7 +199,7 @@ actor SyncWorker {
                 return .seconds(5)
             }
             let pause = await stages()
-            // in a separate task, because this one may have been cancelled
+            // in a separate task, because the present task may have been cancelled
             await Task { try? await write { [flight] db, _ in try flight.release(db) } }.value
             return pause
         } catch is CancellationError {

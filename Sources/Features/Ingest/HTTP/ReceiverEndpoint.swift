@@ -29,7 +29,7 @@ struct ReceiverEndpoint: Sendable {
 
     private let verifier = SourceVerifier()
     private let metrics = SourceMetrics()
-    /// Limits the log lines about callers without a signature to one a second.
+    /// Limits the log lines about callers without a valid signature to one line a second.
     private let warned = Throttle(.seconds(1), isDueFirst: true)
 
     init(

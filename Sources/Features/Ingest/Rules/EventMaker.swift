@@ -123,7 +123,7 @@ struct EventMaker {
         return (writer.bytes, name)
     }
 
-    /// Returns the value of a required member; reports a missing one.
+    /// Returns the value of a required member; reports a missing value.
     private mutating func needed(
         _ member: String,
         _ pointer: MappedPointer,

@@ -146,6 +146,6 @@ package struct ReceiverSettings: TableObject, Hashable {
         BodyMember("mapping", .object, as: \.mapping).required()
     }
 
-    /// Returns the reason why a text cannot be a secret; nil for a valid one. The gateway makes a missing secret.
+    /// Returns the reason why a text cannot be a secret; nil for a valid secret. The gateway makes a missing secret.
     static func problem(ofSecret secret: String?) -> String? { nil }
 }

@@ -21,7 +21,7 @@ struct SourceIntake: Sendable {
         /// The pause before the second attempt, in seconds. Later pauses double, up to ``longestPause``.
         var pause = 0.25
         var longestPause = 10.0
-        /// Whether an event that the feed can never accept is refused like an invalid one, instead of stopping the
+        /// Whether an event that the feed can never accept is refused like an invalid event, instead of stopping the
         /// source.
         var skipsImpossible = false
     }

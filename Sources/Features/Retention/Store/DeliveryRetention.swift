@@ -3,8 +3,8 @@ import Postgres
 import SyncModel
 import SyncStore
 
-/// Deletes webhook deliveries: delivered messages after the storage period of payloads, all others after that of
-/// records. No lane is locked.
+/// Deletes webhook deliveries: delivered messages after the storage period of payloads, all other messages after that
+/// of records. No lane is locked.
 struct DeliveryRetention: Sendable {
     let organization: UUID
     let cutoffs: RetentionCutoffs
@@ -37,7 +37,7 @@ struct DeliveryRetention: Sendable {
         var place: RetentionPosition { .aged(age, user: endpoint, id: id) }
     }
 
-    /// Deletes deliveries, except those that an operator has retried since they were read.
+    /// Deletes deliveries, except deliveries that an operator has retried since they were read.
     func drop(_ rows: [Row]) -> Query {
         let keys = rows.map { (organization: organization, endpoint: $0.endpoint, id: $0.id) }
         var parameters = Self.keys.parameters(keys)

@@ -224,7 +224,7 @@ struct LocalIDRetention {
             """
     )
 
-    /// Local ids that a device assigned to an entity in addition to its first one.
+    /// Deletes local ids that a device assigned to an entity in addition to the first local id.
     static let deleteSecondIDsStatement = Statement(
         "retention_delete_second_local_ids",
         EntityRows.keys.inputs,

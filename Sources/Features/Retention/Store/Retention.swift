@@ -5,7 +5,7 @@ package import SyncStore
 
 /// A kind of data that retention deletes.
 ///
-/// It finds rows a page at a time, oldest first, and deletes them under the locks of their lanes.
+/// An implementation reads rows a page at a time, oldest first, and deletes due rows under the locks of their lanes.
 protocol Retention: Sendable {
     associatedtype Row: RetentionRow
 

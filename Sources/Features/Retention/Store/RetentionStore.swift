@@ -54,7 +54,7 @@ package struct RetentionStore: Sendable {
     /// Releases the lease.
     ///
     /// - Parameters:
-    ///   - report: the numbers of a finished run; nil for an interrupted one.
+    ///   - report: the numbers of a finished run; nil for an interrupted run.
     ///   - due: the time of the next run.
     /// - Returns: the recorded end of the run.
     @discardableResult
@@ -106,7 +106,7 @@ package struct RetentionStore: Sendable {
         }
     }
 
-    /// Reads a page of an organization's rows, and deletes the old ones.
+    /// Reads a page of an organization's rows, and deletes the rows that are due.
     ///
     /// - Parameters:
     ///   - place: the end of the previous step; nil for the oldest row.

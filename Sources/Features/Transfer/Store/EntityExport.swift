@@ -221,7 +221,7 @@ extension EntityExport.Page {
         scanned = try feed.read("scanned")
         let scannedTo: Int64? = try feed.read("scanned_to")
         if let cursor {
-            // the conditions are those of FeedPage
+            // the conditions under which a cursor has expired are those of FeedPage
             guard cursor.epoch == epoch, cursor.position <= end, horizon <= cursor.reach else {
                 let detail = "deletions since then are no longer stored, or the organization was purged or restored"
                 throw Problem(.cursorExpired, detail + ": export it from the beginning")

@@ -274,8 +274,8 @@ package struct EntityImport {
 
 // MARK: - TransferPace
 
-/// The pace of a transfer: the operator's rate, or a pace that leaves most of the database's capacity to others, as in
-/// retention.
+/// The pace of a transfer: the operator's rate, or a pace that leaves most of the database's capacity to other work, as
+/// in retention.
 package struct TransferPace: Sendable {
     /// The permitted numbers of lines in a batch.
     package static let limits = 1...500
@@ -308,7 +308,7 @@ package struct TransferPace: Sendable {
         guard lines > 0 else { return rate == nil ? min(seconds, 1) : 0 }
         let own = pace.pause(after: seconds, rows: lines, waiting: 0)
         guard let rate else { return max(own, interval - seconds) }
-        // a delay of more than one second is not made up for
+        // a transfer makes up for at most one second of delay
         credit = min(credit + seconds - Double(lines) / Double(rate), 1)
         let pause = max(0, -credit, interval - seconds)
         credit += pause

@@ -3,7 +3,7 @@ import Postgres
 import SyncModel
 import SyncStore
 
-/// Searches an organization's entities for those of a user.
+/// Searches an organization's entities for the entities of a user.
 ///
 /// There is no index by owner, because it would make each write slower. The scan therefore reads all entities in the
 /// order of the feed, a page at a time and without locks.

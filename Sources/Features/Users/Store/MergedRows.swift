@@ -8,7 +8,7 @@ struct MergedRows: Sendable {
     /// The moves in the order of the catalogue, all in one transaction. The values are nil if a statement requires only
     /// the user ids.
     let moves: [(statement: Statement, values: [StoredTable.MergeValue]?)]
-    /// The number of the user's rows (`user`), counted up to one more than the limit.
+    /// Counts the rows of the user (`user`), at most one more than the limit.
     let count: Statement
     /// Whether only one of the users is provisioned, and for each entry of ``collided``, whether rows of both users
     /// have the same key.

@@ -361,7 +361,7 @@ package struct UserErasing: Sendable {
         return try await move(erasure, to: .telling)
     }
 
-    /// From here on, values sealed with the user's keys cannot be opened, in any copy.
+    /// Destroys the user's keys. After that, values sealed with them cannot be opened, in any copy of the database.
     private func destroyKeys(_ erasure: UserErasureRow) async throws {
         let destroy = UserKeyRows.destroyStatement(organization: erasure.organization, users: erasure.users)
         let gone = try await pool.run([destroy])[0]

@@ -208,7 +208,7 @@ struct ExportLines: Sendable {
     let user: UUID
     let seal: Seal
     let organization: Organization?
-    /// When the export began.
+    /// The time at which the export began.
     let moment: Timestamp
     private var bytes: [UInt8] = []
     private var count: Int64 = 0

@@ -163,7 +163,7 @@ struct WebhookRequest {
 
     private init() {}
 
-    /// The parameters are those of requests.
+    /// The members of a webhook in requests and responses. The parameters matter only for requests.
     fileprivate static func table(
         isNew: Bool = true,
         _ policy: AddressPolicy = AddressPolicy()

@@ -52,7 +52,7 @@ package struct PollState: Sendable, Hashable {
         self.since = since
     }
 
-    /// How long a notice is shown, in seconds.
+    /// The time for which a notice is shown, in seconds.
     static let noticeSeconds: Double = 86_400
 
     /// Returns the notice while it is recent.
@@ -237,7 +237,7 @@ package enum PollSchedule {
 /// It needs at most three times the combined length of the cycle and the part before it.
 struct RepetitionDetector: Sendable, Hashable {
     @Exact private var mark: String
-    /// The number of values until the next one is stored.
+    /// The number of values until a value is stored again.
     private var left = 1
     private var power = 1
 

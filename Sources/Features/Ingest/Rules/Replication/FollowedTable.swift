@@ -166,7 +166,7 @@ package struct QualifiedName: Sendable, Hashable, CustomStringConvertible, JSONW
         self.name = name
     }
 
-    /// Reads `schema.name`; nil for another form. A part with a dot or a quote is in double quotes, any other unquoted.
+    /// Reads `schema.name`; nil for another form. Only a part with a dot or a quote is in double quotes.
     package init?(_ text: String) {
         var rest = text.unicodeScalars[...]
         guard let schema = Self.part(&rest), rest.popFirst() == ".", let name = Self.part(&rest), rest.isEmpty

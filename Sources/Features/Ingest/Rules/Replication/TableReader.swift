@@ -277,7 +277,7 @@ struct TableReader: Sendable {
 
     // MARK: - Reading back
 
-    /// Reads an event like one that a program sent, so that the same conditions apply to both.
+    /// Reads an event like an event that a program sent, so that the same conditions apply to both.
     private static func entry(_ text: [UInt8], _ name: String, _ limits: IntakeLimits) -> IngestRequest.Entry {
         let tree: JSONTree
         do throws(JSONParseError) {
