@@ -30,7 +30,7 @@ struct Enqueuing {
             return try enqueue(operation, entity, try entity.key(of: values), values, original, write.options)
         case .deletion(let type, let value):
             let entity = try map.entity(type)
-            guard let key = entity.key.text(of: value) else { throw SluiceError.invalid("\(value) is no key") }
+            guard let key = entity.key.text(of: value) else { throw SluiceError.invalid("\(value) is not a valid key") }
             return try enqueue(.delete, entity, key, [:], nil, write.options)
         case .request(let request): return try enqueue(request, write.options)
         }
@@ -77,7 +77,7 @@ struct Enqueuing {
         let wire = try payload.map { payload in
             do {
                 guard !payload.isDeeper(than: Self.depth) else {
-                    throw SluiceError.invalid("a payload may nest \(Self.depth) levels; this one has more")
+                    throw SluiceError.invalid("a payload can have \(Self.depth) nested levels; this one has more")
                 }
                 return try identities.toWire(payload, entity)
             } catch {
@@ -92,8 +92,8 @@ struct Enqueuing {
             needed.append(ClientName(name.entityType, localID))
         }
         var version = options.isChecked && operation != .create ? try baseVersion(name) : nil
-        // the user saw a state from before another writer's change; versions count from 1, and a version within a run
-        // of one writer's own changes is not a conflict (`docs/rules.md`, conflicts)
+        // the user saw a state from before another writer's change, so the write must be a conflict. A later version
+        // than 1 might be within a run of one writer's own changes, which is no conflict (`docs/rules.md`, conflicts).
         if version != nil, try isOverlapping || isHeld(name) { version = 1 }
         var row = row(operation.rawValue, entity, options)
         (row.key, row.localID, row.serverID) = (name.key.isEmpty ? nil : name.key, localID, serverID)
@@ -204,12 +204,12 @@ struct Enqueuing {
         }
         try Self.check(endpoint: request.endpoint)
         guard request.payload?.isDeeper(than: Self.depth) != true else {
-            throw SluiceError.invalid("a payload may nest \(Self.depth) levels; this one has more")
+            throw SluiceError.invalid("a payload can have \(Self.depth) nested levels; this one has more")
         }
         var row = row(request.method, entity, options)
         (row.endpoint, row.payload, row.isShown) = (request.endpoint, request.payload, false)
         if let value = request.key {
-            guard let key = entity.key.text(of: value) else { throw SluiceError.invalid("\(value) is no key") }
+            guard let key = entity.key.text(of: value) else { throw SluiceError.invalid("\(value) is not a valid key") }
             row.key = key.isEmpty ? nil : key
             (row.localID, row.serverID) = try names(of: entity, EntityName(entity.entityType, key))
             if let id = row.localID { row.names.append(ClientName(entity.entityType, id)) }

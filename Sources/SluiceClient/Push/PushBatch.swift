@@ -67,7 +67,7 @@ extension PushBatch {
 
     /// Returns accepted mutations whose outcome the phone has not received.
     ///
-    /// - Parameter after: only mutations with a higher number, so that all mutations are requested in turn.
+    /// - Parameter after: the number above which mutations are returned, so that all are requested in turn.
     static func open(after: Int64, _ limits: Limits, _ db: Database) throws -> PushBatch? {
         let rows = try rows(of: .taken(after: after), limits, db)
         return rows.isEmpty ? nil : PushBatch(deviceID: try Device.id(db), afterSequence: nil, rows: rows)
@@ -77,7 +77,7 @@ extension PushBatch {
     /// watermark: mutations that a person decided about, and all mutations if another phone also uses this device's
     /// numbers.
     ///
-    /// - Parameter after: only mutations with a higher number.
+    /// - Parameter after: the number above which mutations are returned.
     static func ended(after: Int64, _ limits: Limits, _ db: Database) throws -> PushBatch? {
         let rows = try rows(of: .ended(after: after), limits, db)
         return rows.isEmpty ? nil : PushBatch(deviceID: try Device.id(db), afterSequence: nil, rows: rows)
@@ -134,7 +134,7 @@ extension PushBatch {
         guard let first = try rows(of: .queued, Limits(entries: 1), db).first?.sequence, first <= accepted else {
             return
         }
-        // all later mutations as well, so that they keep their order
+        // all later mutations get new numbers, too, so that they keep their order
         try shown.refresh(Outbox.renumberQueued(from: first, db))
     }
 

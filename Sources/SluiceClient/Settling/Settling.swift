@@ -118,8 +118,7 @@ struct Settling {
                 arguments: [sequence]
             )
         }
-        // also the writes that were refused because of this write, and all later writes that were never sent, so that
-        // they keep their order
+        // this also renumbers later writes that were never sent, so that all keep their order
         try rows.refresh(Outbox.renumberQueued(from: first, db))
     }
 

@@ -165,7 +165,7 @@ extension SyncWorker {
         let ids = (hold?["mutation_ids"]?.array ?? []).compactMap { $0.string.flatMap(UUID.init(text:)) }
         let blocker = hold?["reason"]?.string.map { SyncStatus.Blocker.queue(reason: $0, mutations: ids) }
         status.update { $0.blockedBy = blocker }
-        // a write of another device stops the queue: its copy makes it possible to settle it on this phone
+        // a write of another device stops the queue; a copy makes it possible to settle the write on this phone
         guard let reason = hold?["reason"]?.string, ["conflict", "failure"].contains(reason) else { return }
         if try await write({ db, _ in try OtherWrite.isAnyUnknown(ids, db) }) { wantOthers() }
     }
@@ -174,8 +174,8 @@ extension SyncWorker {
     private func handle(_ problem: Problem, of batch: PushBatch) async throws {
         switch problem.code {
         case "sequence_gap":
-            // a gap that does not set the phone back would recur immediately; a gap that sets it back by little each
-            // time would recur often
+            // a gap that does not set the phone back would recur immediately; a turn sets the phone back only once,
+            // because gaps that set it back in small steps would recur often
             let expected = problem.json["expected"]?.int64
             guard let expected, (0..<(batch.afterSequence ?? .max)).contains(expected), mayReopen() else {
                 throw Stop.again(TransientError(text: problem.description))
@@ -203,8 +203,9 @@ extension SyncWorker {
         try await readQueue()
     }
 
-    /// Sends writes that took effect again, so that the gateway returns their states. A restored gateway may lack some
-    /// of them below its watermark: another phone that was set up from the same backup has used their numbers since.
+    /// Sends writes again that took effect, so that the gateway returns their states. A restored gateway may lack some
+    /// of these writes below its watermark, because another phone that was set up from the same backup has used their
+    /// numbers.
     ///
     /// - Returns: whether the gateway lacks any.
     func recheckEnded() async throws -> Bool {
@@ -253,8 +254,8 @@ extension SyncWorker {
         noteRecheck(isOpen: isOpen, hasChanged: hasChanged)
     }
 
-    /// Requests the state of writes that wait for a decision, which may have been made elsewhere: by an operator or on
-    /// another phone. It reads, because a push would run writes that the gateway no longer has.
+    /// Requests the state of writes that wait for a decision. An operator, or the user on another phone, may have
+    /// decided. The writes are read and not pushed, because a push would run writes that the gateway no longer has.
     private func askAfterStopped() async throws {
         guard isStoppedDue else { return }
         stoppedAskedAt = .now
@@ -270,7 +271,7 @@ extension SyncWorker {
         try await readOtherDevices()
     }
 
-    /// Reads the user's other devices' writes that need a decision.
+    /// Reads the writes of the user's other devices that need a decision.
     private func readOtherDevices() async throws {
         var request = GatewayRequest(path: "/v1/mutations")
         var mutations: [JSON] = []

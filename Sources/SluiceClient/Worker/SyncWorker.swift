@@ -110,7 +110,7 @@ actor SyncWorker {
             if Task.isCancelled { return }
             status.update { $0.nextAttempt = self.configuration.now().addingTimeInterval(pause.seconds) }
             await bell.wait(atMost: pause)
-            // the user's writes during an outage wait for its end
+            // the user's writes ring the bell, but do not end the pause of an outage
             while let pause = hold, !Task.isCancelled { await bell.wait(atMost: pause) }
         }
     }

@@ -97,8 +97,8 @@ package struct SealingRun {
             _ = try found.readSealed { try kind.renewed(&$0, &renewal) }
             return renewal.closed
         }
-        // for a row that cannot be opened for another reason, no key may be made: it would look like the key that
-        // sealed the row
+        // a user whose rows need a missing key gets no new key, because it would look like the key that sealed the
+        // rows
         for case .keys(_, let user?) in closed.map(\.cover) {
             userKeys.withoutKey.insert(LaneKey(organization: organization, user: user))
         }

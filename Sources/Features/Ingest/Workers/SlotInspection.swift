@@ -61,7 +61,7 @@ struct SlotInspection {
     ///
     /// - Parameters:
     ///   - state: the progress of an earlier worker.
-    ///   - seen: called with the slot's state, good or bad.
+    ///   - seen: called with the slot's state, even if the slot has a defect.
     /// - Returns: the results, with the tables' defect. At the first check, such a defect is thrown instead.
     /// - Throws: the defect, with a description.
     func prepare(
@@ -84,7 +84,7 @@ struct SlotInspection {
         if slot == nil {
             if state?.slot == settings.slot {
                 throw SourceFailure(
-                    "Slot '\(settings.slot)' no longer exists, so changes since then are lost. Create it again (or "
+                    "Slot '\(settings.slot)' no longer exists, so later changes are lost. Create it again (or "
                         + "set create_slot), import the tables, then run the source with from null."
                 )
             }
@@ -150,8 +150,8 @@ struct SlotInspection {
         }
         if let name = scope.unlogged {
             let failure = SourceFailure(
-                "Table \(name) is unlogged or a foreign table, so its changes are not in the log. If it is unlogged, run "
-                    + "there: ALTER TABLE \(name) SET LOGGED"
+                "Table \(name) is unlogged or a foreign table, so its changes are not in the log. If it is unlogged, "
+                    + "run in the source's database: ALTER TABLE \(name) SET LOGGED"
             )
             throw known.map { _ in Loss(reason: "table \(name) became unlogged", failure: failure) } ?? failure
                 as any Error
@@ -629,8 +629,8 @@ private struct TableFinding {
             if isPartition, isViaRoot {
                 throw SourceFailure(
                     "Table \(table.name) is a partition, and publication '\(publication)' publishes its changes "
-                        + "with the partitioned table's name. Use that table in the settings instead, or run there: "
-                        + "ALTER PUBLICATION \"\(quoted)\" SET (publish_via_partition_root = false)"
+                        + "with the partitioned table's name. Use that table in the settings instead, or run in the "
+                        + "source's database: ALTER PUBLICATION \"\(quoted)\" SET (publish_via_partition_root = false)"
                 )
             }
             throw SourceFailure(

@@ -158,9 +158,9 @@ package struct UserJoining: Sendable {
             entities += found
             guard Int64(entities.count) <= MergePreconditions.rowLimit else { throw Self.tooLarge }
         }
-        // the scan may have taken long
+        // the scan may have taken longer than the closure lasts
         guard try await close(user, target, organization)?.state == .closing else { return nil }
-        // another gateway may have created a key a moment ago
+        // another gateway may have created a data key just now
         catalog.invalidate(organization)
         let seal = try await catalog.seal(of: organization)
         let known = entities.inLockingOrder
@@ -218,8 +218,8 @@ package struct UserJoining: Sendable {
         return try finished.read(UserJoinRow.init).first ?? join
     }
 
-    /// Moves entities to the feed's end: the cursors of both users' devices are past these entities, and the target's
-    /// devices have not received the joined user's entities.
+    /// Moves entities to the feed's end, because the target's devices have not received the joined user's entities, but
+    /// the cursors of both users' devices are past them.
     private func show(_ keys: [EntityKey], _ join: UserJoinRow, _ end: Int64, _ organization: UUID) async throws {
         let lock = JoinStatements.lockUnseen(
             organization: organization,

@@ -261,7 +261,7 @@ package final class WebhookDispatcher: LeasedWorker {
                 let moment = configuration.now()
                 let mayGoOn =
                     !loop.ends && !health.rests(at: moment) && !(isProbe && next > 0)
-                    // leaves a margin, so that no other gateway concurrently sends a late message
+                    // leaves a margin before the lease ends, so that no other gateway sends a late message concurrently
                     && step.leasedUntil.map { moment < $0.adding(seconds: -60) } ?? false
                 if mayGoOn, underWay < configuration.pipelining, next < deliveries.count {
                     if .now - checkedAt >= .seconds(configuration.recheckInterval) {
