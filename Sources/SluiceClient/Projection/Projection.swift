@@ -86,7 +86,7 @@ final class Projection {
         case .unchanged:
             if try isAnyHeld.get() { try release(name) }
         case .inserted:
-            // a row that was deleted with its parent, and not by a write, waits for the parent
+            // a row that was deleted with its parent, and not by a write, is held until the parent exists again
             for descendant in descendants { try restore(descendant, &arrived) }
             guard try isAnyHeld.get() else { return }
             try release(name)

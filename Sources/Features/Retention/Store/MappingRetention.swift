@@ -3,8 +3,8 @@ import Postgres
 import SyncModel
 import SyncStore
 
-/// Deletes mappings without an entity that were not used for the storage period and that no idempotency record may
-/// need.
+/// Deletes mappings without an entity, if they were not used for the storage period and no idempotency record can need
+/// them.
 ///
 /// Mappings of living entities stay. No index finds unused mappings, because such an index would make every create
 /// slower. Instead, all mappings are scanned once a day.
@@ -76,7 +76,7 @@ struct MappingRetention: Retention {
         if case .mapping(let user, let client) = place { (user, client) } else { nil }
     }
 
-    /// A condition on a mapping `i`, with the cutoff's parameter. A mapping from an older gateway has no last use.
+    /// A condition on a mapping `i`, with the cutoff's parameter. Mappings from older gateways have no recorded last use.
     private static func isUnused(_ cutoff: String) -> String {
         """
         i.status <> 'pending' AND coalesce(i.last_used_at, i.resolved_at, i.created_at) < \(cutoff)

@@ -3,7 +3,7 @@ import Postgres
 import SyncModel
 import SyncStore
 
-/// Deletes tombstones, together with their local ids on all devices, and with mappings that no record may need.
+/// Deletes tombstones, together with their local ids on all devices, and with mappings that no record can need.
 ///
 /// Mappings that a record may need are kept, including mappings of local ids: ``MappingRetention`` deletes them later.
 ///

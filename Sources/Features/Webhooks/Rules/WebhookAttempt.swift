@@ -51,7 +51,7 @@ package struct WebhookOutcome: Sendable, Hashable {
         /// The delivery is to be attempted again, at ``nextAttempt``.
         case waiting
         case delivered
-        /// The delivery was given up; an operator may retry it.
+        /// The delivery was given up; an operator can retry it.
         case dead
     }
 
