@@ -235,7 +235,7 @@ extension MockState {
                 mutations[index].payload = payload
                 mutations[index].isWhole = action == "resolve"
             }
-            // if the id is taken, the create makes another entity
+            // the create gets another server id, because another entity may have the earlier one
             if mutations[index].operation == "create" { mutations[index].serverID = nil }
         }
         run(user)

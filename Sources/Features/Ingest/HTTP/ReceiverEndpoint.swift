@@ -209,7 +209,7 @@ struct ReceiverEndpoint: Sendable {
     }
 
     private func record(_ problem: Problem, _ receiver: SourceReceivers.Receiver, _ exchange: Exchange) async {
-        // the gateway causes these problems, and they are temporary
+        // these problems are temporary, and the source does not cause them
         guard ![.overloaded, .storeUnavailable, .keysUnavailable].contains(problem.code) else { return }
         let place = problem.errors.first.map { " (at '\($0.pointer)')" } ?? ""
         logger.notice(

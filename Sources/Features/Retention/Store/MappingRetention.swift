@@ -76,7 +76,7 @@ struct MappingRetention: Retention {
         if case .mapping(let user, let client) = place { (user, client) } else { nil }
     }
 
-    /// A condition on a mapping `i`, with the cutoff's parameter. Mappings from older gateways have no recorded last use.
+    /// A condition on a mapping `i`, with the cutoff's parameter. Mappings of older gateways have no recorded last use.
     private static func isUnused(_ cutoff: String) -> String {
         """
         i.status <> 'pending' AND coalesce(i.last_used_at, i.resolved_at, i.created_at) < \(cutoff)

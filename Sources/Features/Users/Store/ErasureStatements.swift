@@ -152,7 +152,7 @@ enum ErasureStatements {
         """
     )
 
-    /// The users who were joined into the user. They are erased with the user.
+    /// Records completed erasures of the users who were joined into the user, because they are erased with the user.
     static let followers = Statement(
         "erase_followers",
         ["organization", "users", "started_at", "finished_at"],

@@ -195,7 +195,7 @@ package struct UserErasing: Sendable {
             due_at: now().adding(seconds: Self.claimSeconds)
         )
         let rows = if let connection { try await connection.run(query) } else { try await pool.run([query])[0] }
-        // another gateway may be faster
+        // no row if another gateway was faster
         return try rows.read(UserErasureRow.init).first ?? erasure
     }
 
