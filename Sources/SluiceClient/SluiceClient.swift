@@ -41,8 +41,8 @@ public final class SluiceClient: Sendable {
         /// If the database was last used with another text, it is a copy: it was restored from a backup, perhaps while
         /// the first phone remains in use. The copy then gets a new device id.
         public var installation: String?
-        /// Whether to listen to the gateway's events while resumed, so that others' changes arrive within a second. Off
-        /// on Linux, where `URLSession` keeps a core busy for as long as a response is open.
+        /// Whether to listen to the gateway's events while resumed, so that other users' changes arrive within a
+        /// second. It is off on Linux, where `URLSession` keeps a core busy for as long as a response is open.
         public var usesEvents = Configuration.listens
         /// The configuration for requests: a proxy, a protocol, `waitsForConnectivity`…
         public var session: URLSessionConfiguration = .ephemeral
@@ -104,7 +104,7 @@ public final class SluiceClient: Sendable {
     ///   - gateway: the address of the gateway, without `/v1`.
     ///   - entities: the synchronized entities. They must include every entity that columns refer to.
     ///   - token: returns a JWT for the gateway. It is called if there is no token, and once if a token is not
-    ///     accepted. An error that it throws loses no write.
+    ///     accepted. If it throws an error, no write is lost.
     /// - Throws: ``SluiceError/configuration(_:)`` if entities and tables do not match; the database's errors.
     public init(
         database: any DatabaseWriter,
@@ -123,7 +123,7 @@ public final class SluiceClient: Sendable {
         try database.read { db in
             guard try db.tableExists("sluice_mutations") else {
                 throw SluiceError.configuration(
-                    "the library's tables are not there: call registerSluiceMigrations() on the app's migrator, and migrate"
+                    "the library's tables are missing: call registerSluiceMigrations() on the app's migrator, and migrate"
                 )
             }
             try map.check(db)
@@ -179,17 +179,17 @@ public final class SluiceClient: Sendable {
     /// - Returns: the mutation's id, for which ``outcome(of:)`` returns the outcome; nil for an update that changes
     ///   nothing.
     /// - Throws: ``SluiceError/invalid(_:)`` for a write that cannot be sent.
-    ///   ``SluiceError/unknownEntity(entityType:key:)`` for a row, or a reference to one, that the library has no
-    ///   record of. ``SluiceError/configuration(_:)`` for a record of a type that is not synchronized.
+    ///   ``SluiceError/unknownEntity(entityType:key:)`` for a row that the library has no record of, or a reference to
+    ///   such a row. ``SluiceError/configuration(_:)`` for a record of a type that is not synchronized.
     ///   ``SluiceError/signedOut`` after a sign-out. The database's errors.
     @discardableResult
     public func enqueue(_ write: Write, in db: Database) throws -> UUID? {
         try checkInside(db)
         if configuration.capture == .triggers {
-            // the rows that the write references, and earlier changes
+            // enqueues the rows that the write references, and earlier changes
             try captured.enqueueAll(db, now: configuration.now(), except: write.name(map))
         }
-        // one statement that also checks the owner of the file, because an app's user waits for enqueuing
+        // this statement also checks the owner of the file, because the user waits until a write is enqueued
         let sequence = try Device.nextSequence(db, of: worker.device)
         let id = try Enqueuing(map, db, sequence: sequence, now: configuration.now()).enqueue(write)
         if id != nil { ring(after: db) }
@@ -205,12 +205,12 @@ public final class SluiceClient: Sendable {
 
     private func checkInside(_ db: Database) throws {
         guard db.isInsideTransaction else {
-            throw SluiceError.invalid("a row and its write belong into one transaction: database.write { db in … }")
+            throw SluiceError.invalid("change a row and enqueue it in one transaction: database.write { db in … }")
         }
     }
 
-    /// Registers one observer for a transaction with any number of writes: each observer would be called for every
-    /// changed row.
+    /// Registers only one observer for a transaction with any number of writes, because each observer is called for
+    /// every changed row.
     func ring(after db: Database) {
         guard db.isInsideTransaction else { return bell.ring() }
         guard
@@ -266,7 +266,7 @@ public final class SluiceClient: Sendable {
     /// pull-to-refresh or a button.
     ///
     /// The user's writes during an outage do not shorten the pause. The pause is never longer than a minute, unless the
-    /// gateway asks for more. ``syncOnce(deadline:)`` also ends it, and waits for the result.
+    /// gateway asks for more. ``syncOnce(deadline:)`` also ends the pause, and waits for the result.
     public func retryNow() {
         Task { [worker, bell] in
             await worker.endBackOff()
@@ -283,7 +283,7 @@ public final class SluiceClient: Sendable {
         showSuspension()
     }
 
-    /// a turn that was still running may have written an outdated status since then
+    /// Shows the suspension. A turn that was still running may have overwritten the status since the suspension.
     private func showSuspension() {
         running.withLock { running in
             guard !running.isOn else { return }
@@ -358,7 +358,7 @@ public final class SluiceClient: Sendable {
         throw CancellationError()
     }
 
-    /// A stream of the writes that a person must decide about: the present ones, and each change.
+    /// A stream of the writes that a person must decide about: the present list, and the list after each change.
     public var failedWrites: AsyncThrowingStream<[FailedWrite], any Error> { stream { try FailedWrite.fetchAll($0) } }
 
     /// A stream of the conflicts among ``failedWrites``.
@@ -366,7 +366,7 @@ public final class SluiceClient: Sendable {
         stream { try FailedWrite.fetchConflicts($0) }
     }
 
-    /// A stream of the rows that are kept out of the app's tables: the present ones, and each change.
+    /// A stream of the rows that are kept out of the app's tables: the present list, and the list after each change.
     public var heldRows: AsyncThrowingStream<[HeldRow], any Error> { stream { try HeldRow.fetchAll($0) } }
 
     private func stream<Value: Sendable & Equatable>(

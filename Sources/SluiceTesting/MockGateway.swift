@@ -126,7 +126,7 @@ public final class MockGateway: Sendable {
     /// Lets all clients pull everything again.
     public func expireCursors() { state.withLock { $0.epoch += 1 } }
 
-    /// For each entity type, the members that refer to an entity, and its type: `["visit": ["contact_id": "contact"]]`.
+    /// For each entity type, the members that hold ids, and the types of these: `["visit": ["contact_id": "contact"]]`.
     ///
     /// A write that refers to a deleted entity is then a conflict. ``onDelete`` has the rules of deletions.
     public var relations: [String: [String: String]] {
@@ -140,15 +140,15 @@ public final class MockGateway: Sendable {
         set { state.withLock { $0.onDelete = newValue } }
     }
 
-    /// The effect of a deletion on the entities that refer to the deleted one; `on_delete` of an entity type.
+    /// The effect of a deletion on the entities that refer to the deleted entity; `on_delete` of an entity type.
     public enum DeletionRule: String, Sendable {
-        /// The deletion is a conflict while an entity refers to the deleted one.
+        /// The deletion is a conflict while another entity refers to the entity.
         case restrict
-        /// The gateway deletes the entities that refer to the deleted one, too.
+        /// The gateway also deletes the entities that refer to the deleted entity.
         case cascade
         /// The gateway removes the reference from the entities that have it.
         case setNull = "set_null"
-        /// The deletion has no effect on other entities, and entities can refer to deleted ones.
+        /// The deletion has no effect on other entities, and entities can refer to deleted entities.
         case ignore
     }
 

@@ -2,7 +2,7 @@ import SluiceClient
 
 /// The rules about references to deleted entities (product rule 24).
 extension MockState {
-    /// Checks the relations of a write, and changes the entities that refer to a deleted one.
+    /// Checks the relations of a write, and changes the entities that refer to a deleted entity.
     ///
     /// - Returns: the entry of `errors` for a write that would break a relation; nothing is changed then.
     mutating func applyRelations(_ mutation: MockMutation, _ name: Name, _ document: JSON) -> JSON? {
@@ -29,7 +29,7 @@ extension MockState {
         return nil
     }
 
-    /// Applies the rule of each relation to the entities that refer to a deleted one.
+    /// Applies the rule of each relation to the entities that refer to a deleted entity.
     private mutating func applyRules(deleting root: Name, by writer: Writer) -> JSON? {
         var deleted = [root]
         var cleared: [Name: JSON] = [:]
@@ -64,7 +64,7 @@ extension MockState {
         return nil
     }
 
-    /// The entities that refer to another one by enforced relations, with the members that do.
+    /// The entities that refer to an entity by enforced relations, with the members that hold the reference.
     private func referrers(of target: Name) -> [(name: Name, members: [String])] {
         entities.compactMap { name, entity in
             guard !entity.isDeleted else { return nil }

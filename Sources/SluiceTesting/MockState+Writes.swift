@@ -141,7 +141,7 @@ extension MockState {
         apply(index, name, isPatch ? entity.document.merged(with: document) : document)
     }
 
-    /// - Parameter id: the id of the entity that the mutation creates, which replaces its own client id.
+    /// - Parameter id: the server id of the entity that the mutation creates. It replaces the mutation's client id.
     private func document(_ mutation: MockMutation, creating id: JSON? = nil) -> JSON {
         let own = id == nil ? nil : mutation.clientName?.id
         return resolved(mutation.payload ?? [:], of: mutation.writer.user).replacing { $0 == own ? id : nil }
@@ -235,7 +235,7 @@ extension MockState {
                 mutations[index].payload = payload
                 mutations[index].isWhole = action == "resolve"
             }
-            // if the id is taken, the create makes another entity
+            // the create gets another server id, because another entity may have the earlier one
             if mutations[index].operation == "create" { mutations[index].serverID = nil }
         }
         run(user)

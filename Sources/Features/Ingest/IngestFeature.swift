@@ -9,7 +9,7 @@ package import SyncStore
 import SyncUpstream
 package import Telemetry
 
-/// Ingest: events from outside, by service tokens, received webhooks, polled endpoints and followed databases.
+/// Ingest: events from outside of Sluice, by service tokens, received webhooks, polled APIs and followed databases.
 package struct IngestFeature: GatewayFeature {
     private let gateway: GatewayContext
     private let replication: ReplicationWorker

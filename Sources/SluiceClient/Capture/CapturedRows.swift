@@ -22,7 +22,7 @@ struct CapturedRows: Sendable {
 
     // MARK: - The client's beginning
 
-    /// Enqueues the changes that the last process left, and installs the triggers.
+    /// Enqueues the changes that the last process noted and did not enqueue, and installs the triggers.
     func begin(_ database: any DatabaseWriter, now: Date) throws {
         let isAny = try database.read { try Self.isAny($0) }
         guard isOn || isAny else { return }
@@ -39,7 +39,7 @@ struct CapturedRows: Sendable {
         guard isOn else { return nil }
         return DatabaseRegionObservation(tracking: map.entities.map { Table($0.table) }).start(
             in: database,
-            // the database's errors reach its other users
+            // ignored: other code that uses the database gets the same errors
             onError: { _ in },
             onChange: { db in if (try? Self.isAny(db)) ?? false { onChange() } }
         )
@@ -63,7 +63,7 @@ struct CapturedRows: Sendable {
 
     // MARK: - Enqueuing
 
-    /// Enqueues the changes: creates first, each after the rows that it names, and deletions last.
+    /// Enqueues the noted changes: creates first, each after the rows to which it refers, and deletions last.
     ///
     /// A row that cannot be enqueued stays noted, with the reason.
     ///
@@ -95,7 +95,7 @@ struct CapturedRows: Sendable {
                 case nil: break
                 case .created(let values):
                     guard try unknown.enqueue(values, of: noted.entity) == 0 else { break }
-                    // an entity of this key was given up or deleted before
+                    // an earlier entity with this key was given up or deleted
                     try enqueue(Write(.create, row: values, of: type), db, now)
                 case .changed(let values, _): try enqueue(Write(.update, row: values, of: type), db, now)
                 case .deleted: try enqueue(Write(deletionOf: noted.key, of: type), db, now)
@@ -141,7 +141,7 @@ struct CapturedRows: Sendable {
 
     // MARK: - Reporting
 
-    /// Returns the rows that were changed without a call, each once.
+    /// Returns each row that the app has changed without calling the library, once.
     func takeMissed(_ db: Database, now: Date) throws -> [MissedChange] {
         defer { try? db.execute(sql: "DELETE FROM sluice_captured") }
         let comparison = RowComparison(map, Projection(map, db, now: now), db)

@@ -5,12 +5,12 @@ extension SluiceClient {
     public enum Capture: Sendable {
         /// The app calls ``SluiceClient/insert(_:options:)`` and similar methods, or ``SluiceClient/enqueue(_:in:)``.
         case calls
-        /// The library finds what the app has changed in the tables' mapped columns, by triggers.
+        /// Triggers find the app's changes of the tables' mapped columns.
         ///
-        /// The app writes its tables as if there were no library. It may still call the library for a write with
+        /// The app writes its tables as if there were no library. It can still call the library for a write with
         /// ``Write/Options``. Changes of a row that are made shortly after each other become one write.
         ///
-        /// The triggers belong to the client's own connection for writing. They do not see what other processes write.
+        /// The triggers belong to the client's own connection for writing. They do not note other processes' writes.
         case triggers
     }
 
@@ -22,8 +22,8 @@ extension SluiceClient {
     /// The method compares all rows of all synchronized tables: call it in tests and debug builds.
     /// ``Configuration/onMissedChanges`` reports such rows as they occur.
     ///
-    /// With ``Capture/triggers`` the rows are not enqueued yet, or cannot be enqueued:
-    /// ``MissedChange/Kind/invalid(_:)``.
+    /// With ``Capture/triggers`` the returned rows are not enqueued yet, or cannot be enqueued
+    /// (``MissedChange/Kind/invalid(_:)``).
     ///
     /// - Throws: the database's errors.
     public func missedChanges(in db: Database) throws -> [MissedChange] {
@@ -32,7 +32,7 @@ extension SluiceClient {
     }
 }
 
-/// A row that was changed without a call of the library.
+/// A row that the app has changed without calling the library.
 public struct MissedChange: Sendable, Hashable, CustomStringConvertible {
     /// The kind of change.
     public enum Kind: Sendable, Hashable {

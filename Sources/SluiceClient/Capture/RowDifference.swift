@@ -24,7 +24,7 @@ struct RowComparison {
     /// - Returns: the difference, or nil.
     /// - Throws: ``SluiceError/invalid(_:)`` for a row that cannot be written as a document.
     func difference(_ entity: EntitySync, _ key: DatabaseValue) throws -> RowDifference? {
-        guard let text = entity.key.text(of: key) else { throw SluiceError.invalid("\(key) is no key") }
+        guard let text = entity.key.text(of: key) else { throw SluiceError.invalid("\(key) is not a valid key") }
         let (table, column) = (entity.table.quotedDatabaseIdentifier, entity.key.column.quotedDatabaseIdentifier)
         let statement = try db.cachedStatement(sql: "SELECT * FROM \(table) WHERE \(column) = ?")
         let row = try Row.fetchOne(statement, arguments: [key])
@@ -54,7 +54,7 @@ struct RowComparison {
 
     // MARK: - All rows
 
-    /// Returns the differences of all rows of a type, except held rows, which differ because of the library.
+    /// Returns the differences of all rows of a type, except those of held rows, which the library could not write.
     func missed(of entity: EntitySync) throws -> [MissedChange] {
         try keys(of: entity).compactMap { try missed(entity, $0) }
     }

@@ -1,7 +1,7 @@
 import Foundation
 import GRDB
 
-/// The counters of types with device ids: SQLite's own, of `AUTOINCREMENT` keys.
+/// The counters of types with device ids, which are SQLite's counters of `AUTOINCREMENT` keys.
 struct DeviceNumbers {
     private let map: EntityMap
     private let db: Database
@@ -35,7 +35,7 @@ struct DeviceNumbers {
                 arguments: [next - 1, entity.table]
             )
             if db.changesCount > 0 { continue }
-            // the table's name in the case with which the table was created; the app may use any case
+            // SQLite stores the name in the case with which the table was created; the app may use any case
             try db.execute(
                 sql: """
                     INSERT INTO sqlite_sequence (name, seq)
@@ -46,7 +46,7 @@ struct DeviceNumbers {
         }
     }
 
-    /// Records that the gateway may have other numbers for rows of this phone than their keys.
+    /// Records that the gateway's numbers for rows of this phone may differ from the rows' keys.
     static func noteOthers(_ db: Database) throws {
         try db.execute(sql: "UPDATE sluice_device SET has_other_numbers = 1")
     }
@@ -56,7 +56,7 @@ struct DeviceNumbers {
     }
 
     /// Whether a copy of another phone's database still needs its own numbers for entities whose server ids are
-    /// integers: only numbers can name them. The pull from the beginning brings the numbers.
+    /// integers. Only numbers can name these entities. The pull from the beginning returns the numbers.
     func areMissing() throws -> Bool {
         guard try Self.areOthers(db), try Feed.read(db).isSnapshot else { return false }
         return try entities.contains { entity in

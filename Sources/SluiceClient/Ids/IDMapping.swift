@@ -15,15 +15,16 @@ struct IDMapping: Sendable {
 
     /// The id of the entity in a push: the client id, or the server id of an entity that another device has created.
     ///
-    /// A restored gateway may have lost the client id together with the entity. It would treat the client id as data
-    /// until that device has sent the create again. The server id names the entity before and after the restore.
+    /// A restored gateway may have lost the client id together with the entity. Until the other device has sent the
+    /// create again, the gateway would treat the client id as data. The server id names the entity before and after
+    /// the restore.
     func wireID(_ db: Database) throws -> JSON? {
         try isNamedByServer(db) ? serverID : clientID ?? serverID
     }
 
     func isNamedByServer(_ db: Database) throws -> Bool {
         guard status == .resolved, serverID != nil else { return false }
-        // a number of the device, or the UUID of a mapped type
+        // the client id is a number of the device, or the UUID of a mapped type
         guard let clientID else { return true }
         if case .number = clientID { return false }
         let statement = try db.cachedStatement(
@@ -44,7 +45,9 @@ struct IDMapping: Sendable {
         self.status = status
     }
 
-    /// Returns the mapping of a row of a type with device ids with another number; nil if the gateway may not have any.
+    /// Returns this mapping with another number of the device, for a type with device ids.
+    ///
+    /// - Parameter number: nil if it is unknown whether the gateway has a number of this device for the row.
     func numbered(_ number: JSON?) -> IDMapping {
         IDMapping(entityType: entityType, key: key, clientID: number, serverID: serverID, status: status)
     }
@@ -77,7 +80,7 @@ extension IDMapping {
         return try fetch(db, entityType, clientID: id)
     }
 
-    /// Most client ids are the row's key, which has an index already. The index of client ids contains only the others.
+    /// Most client ids are the row's key, which has an index already. The index of client ids contains all others.
     private static func fetch(_ db: Database, _ entityType: String, clientID: String) throws -> IDMapping? {
         let key = clientID.hasPrefix("\"") ? String(clientID.dropFirst().dropLast()) : clientID
         return try fetch(db, "entity_type = ? AND key = ? AND client_id = ?", [entityType, key, clientID])

@@ -9,11 +9,11 @@ final class Identities {
     private let db: Database
     /// The time of writes in the format of the tables (RFC 3339).
     let now: String
-    /// Whether keys are not stored for entities that are named for the first time.
+    /// If true, entities to which a document refers for the first time get no stored keys.
     private let isReading: Bool
     private var known: [EntityName: IDMapping] = [:]
     private var keys: [ServerName: String] = [:]
-    /// Whether rows may have other numbers at the gateway than their keys; nil until it is read.
+    /// Whether the gateway's numbers of rows may differ from the rows' keys; nil until this is read.
     private var areOtherNumbers: Bool?
 
     private struct ServerName: Hashable {
@@ -59,7 +59,7 @@ final class Identities {
         var pending: [ClientName] = []
         let wire = try entity.replacingIDs(in: document) { type, id in
             guard let key = try map.entity(type).key.text(of: id) else {
-                throw SluiceError.invalid("\(id) is no key of '\(type)'")
+                throw SluiceError.invalid("\(id) is not a key of '\(type)'")
             }
             let name = EntityName(type, key)
             let wireID = try wireID(name)
@@ -69,7 +69,7 @@ final class Identities {
         return (wire, pending)
     }
 
-    /// Returns the client ids in a document with the gateway's ids that have no server id yet.
+    /// Returns the client ids that have no server id yet, in a document with the gateway's ids.
     func pendingIDs(in document: JSON, _ entity: EntitySync) throws -> [ClientName] {
         var pending: [ClientName] = []
         _ = try entity.replacingIDs(in: document) { type, id in
@@ -81,8 +81,8 @@ final class Identities {
 
     // MARK: - From the gateway
 
-    /// The owner of the ids of types with device ids in a document. Pulls and pushes contain the device's own numbers;
-    /// the gateway's side of a conflict contains the server's.
+    /// The kind of the numbers in a document that name entities of types with device ids. Pulls and pushes contain the
+    /// device's own numbers; the gateway's document in a conflict contains the server's ids.
     enum Numbers { case device, server }
 
     /// Translates a document of the gateway to the phone's keys.
@@ -109,7 +109,7 @@ final class Identities {
         }
         let key = number.text
         if !isReading, try IDMapping.of(entity.entityType, key: key, db) == nil {
-            // the entity may be known under another key, which its own change shows later
+            // the phone may have the entity under another key; the entity's own change shows this later
             try save(
                 IDMapping(entityType: entity.entityType, key: key, clientID: number, serverID: nil, status: .pending)
             )
@@ -129,7 +129,7 @@ final class Identities {
         let (type, clientID) = (entity.entityType, JSON.integer(number))
         var own = try IDMapping.of(type, key: String(number), db)
         if let unsent = own, try unsent.isUnsent(db) {
-            // another phone uses the same device id; its row is no row of this phone
+            // another phone with the same device id has used the number, so the entity is not this phone's row
             try DeviceNumbers(map, db).renumber(EntityName(type, unsent.key))
             forget()
             own = nil
@@ -155,7 +155,7 @@ final class Identities {
         let type = entity.entityType
         if let other = try IDMapping.of(type, clientID: number, db), other.key != known.key {
             if try other.isWithoutData(db) {
-                // rows that named the entity by its number, before its own change arrived
+                // rows referred to the entity by its number before the entity's own change arrived
                 guard try KeyRewriter(map, db).merge(other, into: known, entity) == known.key else { return known.key }
                 forget()
             } else if other.status == .pending {
@@ -173,8 +173,8 @@ final class Identities {
         return known.key
     }
 
-    /// Makes one row of a row that the phone created and another that a page showed before the create was answered. The
-    /// first keeps its key.
+    /// Merges a row that the phone created with a row of the same entity that a page showed before the create was
+    /// answered. The phone's row keeps its key.
     ///
     /// - Returns: false if one of the app's constraints prevents it.
     func unite(_ shown: IDMapping, with own: IDMapping, _ entity: EntitySync) throws -> Bool {
@@ -198,8 +198,8 @@ final class Identities {
         return true
     }
 
-    /// Names an entity by its server id, although the phone has created it: the gateway may have no number of this
-    /// device for it, because another device has sent the create.
+    /// Names an entity by its server id from now on, although the phone has created the entity. The gateway may have no
+    /// number of this device for the entity, because another device has sent the create.
     func forgetNumber(_ number: JSON?, of name: EntityName) throws {
         guard let number, let known = try mapping(name), known.clientID?.id == number.id, known.serverID?.string != nil
         else { return }
@@ -252,7 +252,7 @@ final class Identities {
         for id in own.compactMap({ $0 }) {
             guard let text = entity.key.text(of: id) ?? (entity.key.kind == .text ? id.int64.map { String($0) } : nil)
             else { continue }
-            // a text key may be any text of the app; a text that is in use already names another entity
+            // a text key may be any text of the app; if the text is in use, it names another entity
             if try IDMapping.of(entity.entityType, key: text, db) == nil { return text }
         }
         return UUID.random().wire
@@ -263,7 +263,7 @@ final class Identities {
     /// The entity has another key if another row named it before the phone received the mapping. That key is removed,
     /// and rows that use it get the phone's key.
     ///
-    /// - Returns: false if the other key has more data than references to it.
+    /// - Returns: false if the library has data under the other key, and not only references to it.
     func give(_ name: IDMapping, to own: IDMapping, _ entity: EntitySync) throws -> Bool {
         guard try name.isNameOnly(db), try KeyRewriter(map, db).merge(name, into: own, entity) == own.key else {
             return false
@@ -292,7 +292,7 @@ final class Identities {
         )
     }
 
-    /// Records that a row created by the phone was given up; its client id may be created again.
+    /// Records that the create of a row was given up. A later create can use its client id again.
     func fail(_ mapping: IDMapping) throws {
         guard mapping.status == .pending else { return }
         try save(
@@ -351,7 +351,7 @@ struct ClientName: Sendable, Hashable {
     }
 }
 
-/// An entity as the phone names it.
+/// The phone's name of an entity: its type and its key.
 struct EntityName: Sendable, Hashable {
     let entityType: String
     /// The text of its key.

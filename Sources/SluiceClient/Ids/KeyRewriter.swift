@@ -1,8 +1,8 @@
 import Foundation
 import GRDB
 
-/// Gives a row another key, and changes all references to it: declared references of the app's tables, the outbox, and
-/// the library's own tables.
+/// Gives a row another key, and changes all references to the row: the declared references in the app's tables, and
+/// those in the outbox and in the library's other tables.
 struct KeyRewriter {
     let map: EntityMap
     let db: Database
@@ -53,7 +53,7 @@ struct KeyRewriter {
         try renameQueued(entity, clientID, to: .integer(number))
     }
 
-    /// Deletes the row and changes all references to it to another row: both are one entity at the server.
+    /// Deletes a row and makes its references refer to another row, because both rows are one entity at the server.
     ///
     /// - Returns: the key of both. If one of the app's constraints prevents the change, it is the old key, and two rows
     ///   remain.
@@ -91,8 +91,8 @@ struct KeyRewriter {
         return other.key
     }
 
-    /// - Returns: false if the app's tables do not accept the change; then nothing is written. The gateway's response
-    ///   still counts.
+    /// - Returns: false if the app's tables do not accept the change; then nothing is written, and the rest of the
+    ///   gateway's response still takes effect.
     private func ifTaken(_ body: () throws -> Void) throws -> Bool {
         do {
             try db.inSavepoint {
@@ -138,7 +138,7 @@ struct KeyRewriter {
         )
     }
 
-    /// Renames a key in the foreign keys of all of the app's tables, also of those that are not synchronized.
+    /// Renames a key in the foreign keys of all tables of the app, including tables that are not synchronized.
     private func renameForeignKeys(_ entity: EntitySync, _ old: String, _ new: String) throws {
         let tables = try String.fetchAll(
             db,
@@ -179,7 +179,7 @@ struct KeyRewriter {
             arguments: [old]
         )
         for row in rows {
-            // a value of the app that is not JSON names nothing
+            // a value of the app that is not JSON contains no references
             guard let text: String = row[1], var json = try? JSON(parsing: text) else { continue }
             for path in referrer.column.references where path.entityType == target.entityType {
                 json = path.replacing(in: json) { target.key.text(of: $0) == old ? target.key.json(of: new) : $0 }

@@ -3,8 +3,8 @@ import GRDB
 
 /// Replaces numbers of a device by server ids in mutations, if the gateway does not have these numbers for the device.
 ///
-/// That is so after a copied database got another device id, and after another device has sent the create. A server id
-/// that is an integer replaces no number, because integers in relations are numbers of the device.
+/// This is the case after a copied database got another device id, and after another device has sent the create. A
+/// server id that is an integer replaces no number, because integers in relations are numbers of the device.
 struct NumberReplacement {
     /// The condition, on a mapping, that its server id can replace a number.
     static let isReplaceable = "server_id LIKE '\"%'"
@@ -19,7 +19,7 @@ struct NumberReplacement {
 
     /// Replaces all numbers in mutations that were never sent.
     ///
-    /// - Parameter name: only in mutations that name this client id.
+    /// - Parameter name: the client id that these mutations must contain; nil for all mutations.
     func replaceInQueued(naming name: ClientName? = nil) throws {
         let ids = try String.fetchAll(
             db,

@@ -14,7 +14,7 @@ public enum JSON: Sendable, Hashable {
     case array([JSON])
     /// Members are written in the order of their names, so that equal values have equal text.
     ///
-    /// Names that differ only in how their characters are composed are equal in Swift, and therefore are one name.
+    /// Swift treats names that differ only in how their characters are composed as one name.
     case object([String: JSON])
 
     /// A number by its text, as in `.number("129.90")`.
@@ -27,7 +27,7 @@ public enum JSON: Sendable, Hashable {
 extension JSON {
     /// The member of an object, or nil.
     ///
-    /// Setting nil removes the member. Setting a member of another value makes it an object.
+    /// Setting nil removes the member. Setting a member of a value that is not an object makes the value an object.
     public subscript(member: String) -> JSON? {
         get { object?[member] }
         set {
@@ -116,7 +116,7 @@ extension JSON: CustomStringConvertible {
     public var description: String { text }
 }
 
-/// A number as JSON writes it, to the digit. `1.0` and `1` are different numbers here.
+/// A number with the digits of its JSON text: `1.0` and `1` are different values.
 public struct JSONNumber: Sendable, Hashable {
     /// The digits in the form of RFC 8259 (6): no plus sign, no leading zeros, digits on both sides of a point.
     public let text: String

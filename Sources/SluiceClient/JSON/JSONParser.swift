@@ -201,7 +201,7 @@ struct JSONParser {
     private mutating func unicodeEscape() throws(JSONSyntaxError) -> Unicode.Scalar {
         let first = try codeUnit()
         if let scalar = Unicode.Scalar(first) { return scalar }
-        // the first half of a pair; a single half is no character, and becomes the replacement character
+        // the first half of a surrogate pair; a half without the other becomes the replacement character
         guard UTF16.isLeadSurrogate(first), next == UInt8(ascii: "\\"), position + 1 < bytes.count,
             bytes[position + 1] == UInt8(ascii: "u")
         else { return "\u{FFFD}" }
@@ -235,5 +235,5 @@ public struct JSONSyntaxError: Error, Sendable, Hashable, CustomStringConvertibl
     /// A description of the valid text at this place.
     public let expected: String
 
-    public var description: String { "no JSON: expected \(expected) at byte \(offset)" }
+    public var description: String { "invalid JSON: expected \(expected) at byte \(offset)" }
 }

@@ -10,8 +10,8 @@ extension JSON {
         return .object(members)
     }
 
-    /// Returns the merge patch that turns this value into another; nil if a merge patch cannot distinguish them. A
-    /// merge patch treats members that are `null` as absent.
+    /// Returns the merge patch that turns this value into another value; nil if a merge patch cannot distinguish the
+    /// two. A merge patch treats members that are `null` as absent.
     func patch(to other: JSON) -> JSON? {
         guard case .object(let old) = self, case .object(let new) = other else {
             return withoutNulls == other.withoutNulls ? nil : other.withoutNulls

@@ -3,11 +3,11 @@ import GRDB
 
 /// The installation of the app that a database belongs to.
 ///
-/// A database can be copied to another phone by a backup. Two devices with one id would give one number to two rows, and
-/// each would refuse numbers of the other. So the copy gets a new device id before it sends anything.
+/// A database can be copied to another phone by a backup. Two phones with the same device id would give the same
+/// numbers to different rows and mutations. So the copy gets a new device id before it sends anything.
 struct Installation {
     private let map: EntityMap
-    /// What distinguishes the installation; nil for a database in memory.
+    /// A text that identifies the installation; nil for a database in memory.
     private let text: String?
     private let keep: TimeInterval
     private let now: Date
@@ -20,13 +20,13 @@ struct Installation {
         now = configuration.now()
     }
 
-    /// Returns the number of a file in its file system: a copy has another one, a renamed file has the same.
+    /// Returns the number of a file in its file system. A copy of the file has another number; a renamed file keeps it.
     private static func number(ofFile path: String) -> String? {
         let file = URL(filePath: path).resolvingSymlinksInPath().path
         return try? FileManager.default.attributesOfItem(atPath: file)[.systemFileNumber].map { "file \($0)" }
     }
 
-    /// Returns the id of the database's device. A database of another installation gets a new one.
+    /// Returns the id of the database's device. A database of another installation gets a new id.
     func claim(_ database: any DatabaseWriter) throws -> UUID {
         if let device = try database.read({ try Device.known($0) }), try database.read({ try isOwner($0) }) {
             return device
@@ -55,17 +55,17 @@ struct Installation {
                 """,
             arguments: [device.wire, try Device.nextSequence(db)]
         )
-        // a process of the other phone
+        // the row names a process of the other phone
         try db.execute(sql: "DELETE FROM sluice_flight")
         try refuseOldSent(db)
         if map.hasDeviceIDs { try forgetNumbers(db) }
-        // so that a discard of one of them reaches the gateway
+        // so that a later discard of one of these mutations is sent to the gateway
         try PushBatch.markSent(db)
         return device
     }
 
-    /// Leaves writes to a person that the gateway may have accepted so long ago that it has deleted their records. From
-    /// another device it would accept them again.
+    /// Leaves old sent writes for a person to decide. The gateway may have accepted them so long ago that it has
+    /// deleted their records, and would accept them again from another device.
     private func refuseOldSent(_ db: Database) throws {
         let problem: JSON = [
             "type": "urn:sluice:problem:sequence_already_used", "title": "The sequence number was used",

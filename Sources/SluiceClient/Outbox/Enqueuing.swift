@@ -30,7 +30,7 @@ struct Enqueuing {
             return try enqueue(operation, entity, try entity.key(of: values), values, original, write.options)
         case .deletion(let type, let value):
             let entity = try map.entity(type)
-            guard let key = entity.key.text(of: value) else { throw SluiceError.invalid("\(value) is no key") }
+            guard let key = entity.key.text(of: value) else { throw SluiceError.invalid("\(value) is not a valid key") }
             return try enqueue(.delete, entity, key, [:], nil, write.options)
         case .request(let request): return try enqueue(request, write.options)
         }
@@ -67,7 +67,7 @@ struct Enqueuing {
             if original != nil, edit.patch == nil { try rows.refresh(entity, name.key) }
             guard edit.patch != nil else { return nil }
         case .replace:
-            // members that this version of the app does not know stay
+            // members that this version of the app does not map are kept
             let others = try shown(entity, name).object ?? [:]
             let own = try entity.document(of: values, map)
             let names = Set(entity.columns.map(\.member))
@@ -77,7 +77,7 @@ struct Enqueuing {
         let wire = try payload.map { payload in
             do {
                 guard !payload.isDeeper(than: Self.depth) else {
-                    throw SluiceError.invalid("a payload may nest \(Self.depth) levels; this one has more")
+                    throw SluiceError.invalid("a payload can have \(Self.depth) nested levels; this one has more")
                 }
                 return try identities.toWire(payload, entity)
             } catch {
@@ -92,8 +92,8 @@ struct Enqueuing {
             needed.append(ClientName(name.entityType, localID))
         }
         var version = options.isChecked && operation != .create ? try baseVersion(name) : nil
-        // the user saw a state from before another writer's change; versions count from 1, and a version within a run
-        // of one writer's own changes is not a conflict (`docs/rules.md`, conflicts)
+        // the user saw a state from before another writer's change, so the write must be a conflict. A later version
+        // than 1 might be within a run of one writer's own changes, which is no conflict (`docs/rules.md`, conflicts).
         if version != nil, try isOverlapping || isHeld(name) { version = 1 }
         var row = row(operation.rawValue, entity, options)
         (row.key, row.localID, row.serverID) = (name.key.isEmpty ? nil : name.key, localID, serverID)
@@ -125,7 +125,7 @@ struct Enqueuing {
         if entity.key.kind == .text, let uuid = UUID(text: name.key), uuid.wire != name.key {
             throw SluiceError.invalid(
                 "the key of '\(entity.entityType)' is a UUID in upper case, '\(name.key)', and would be in lower "
-                    + "case on other phones: make it so, or map it with .uuid(\"\(entity.key.column)\", stored: "
+                    + "case on other phones: use lower case, or map it with .uuid(\"\(entity.key.column)\", stored: "
                     + ".uppercaseText)"
             )
         }
@@ -140,7 +140,7 @@ struct Enqueuing {
         if try identities.add(mapping) { return }
         if let known = try identities.mapping(name), known.status != .failed {
             guard try rows.document(entity, name.key) == nil else {
-                throw SluiceError.invalid("'\(name.entityType)' \(name.key) is there already: enqueue an update of it")
+                throw SluiceError.invalid("'\(name.entityType)' \(name.key) already exists: enqueue an update of it")
             }
             // only a shared id may be created again after its deletion
             guard entity.idSpace == .shared else {
@@ -165,8 +165,8 @@ struct Enqueuing {
         return try mapping.isNamedByServer(db) ? (nil, mapping.serverID) : (mapping.clientID, nil)
     }
 
-    /// The version that the user saw (`docs/clients.md`, which base_version): of the last pull, or of a success that no
-    /// pull has returned yet.
+    /// The version that the user saw (`docs/clients.md`, which base_version): that of the last pull, or that of a
+    /// successful write that no pull has returned yet.
     private func baseVersion(_ name: EntityName) throws -> Int64? {
         let statement = try db.cachedStatement(
             sql: """
@@ -193,7 +193,7 @@ struct Enqueuing {
 
     static func check(endpoint: String) throws {
         guard endpoint.hasPrefix("/"), !endpoint.hasPrefix("//") else {
-            throw SluiceError.invalid("the endpoint '\(endpoint)' does not begin with one '/'")
+            throw SluiceError.invalid("the endpoint '\(endpoint)' must begin with a single '/'")
         }
     }
 
@@ -204,12 +204,12 @@ struct Enqueuing {
         }
         try Self.check(endpoint: request.endpoint)
         guard request.payload?.isDeeper(than: Self.depth) != true else {
-            throw SluiceError.invalid("a payload may nest \(Self.depth) levels; this one has more")
+            throw SluiceError.invalid("a payload can have \(Self.depth) nested levels; this one has more")
         }
         var row = row(request.method, entity, options)
         (row.endpoint, row.payload, row.isShown) = (request.endpoint, request.payload, false)
         if let value = request.key {
-            guard let key = entity.key.text(of: value) else { throw SluiceError.invalid("\(value) is no key") }
+            guard let key = entity.key.text(of: value) else { throw SluiceError.invalid("\(value) is not a valid key") }
             row.key = key.isEmpty ? nil : key
             (row.localID, row.serverID) = try names(of: entity, EntityName(entity.entityType, key))
             if let id = row.localID { row.names.append(ClientName(entity.entityType, id)) }

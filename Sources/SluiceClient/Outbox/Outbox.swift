@@ -3,9 +3,10 @@ import GRDB
 
 /// Operations on rows of the outbox that several callers need.
 enum Outbox {
-    /// Renumbers writes that were never sent, from a number on, as if they were made now: in their order, and after all
+    /// Gives writes that were never sent new numbers, as if the writes were made now: in their order, and after all
     /// writes that were sent.
     ///
+    /// - Parameter first: the lowest number from which writes get new numbers.
     /// - Returns: the entities whose edits now have another order; their rows must be written again.
     static func renumberQueued(from first: Int64, _ db: Database) throws -> [EntityName] {
         let queued = try Row.fetchAll(
@@ -32,7 +33,7 @@ enum Outbox {
     /// All mutations above its watermark are sent again (`docs/clients.md`, sequence_gap), except mutations that were
     /// given up or never accepted.
     static func reopen(above watermark: Int64, _ db: Database, now: Date) throws {
-        // a write that a person gave up never runs: the gateway answers the decision that it does not have this write
+        // a write that a person gave up must not run; to its decision the gateway responds that it lacks the write
         try Intent.giveUpHidden(above: watermark, db, now: now)
         try db.execute(
             sql: """
@@ -76,7 +77,7 @@ enum Outbox {
                 SET accepted_sequence = max(accepted_sequence, ?1), next_sequence = max(next_sequence, ?1 + 1),
                     is_shared = is_shared OR ?1 >= ?2
                 """,
-            // the gateway has a number that this phone has not assigned
+            // if the gateway has a number that this phone has not assigned, another phone shares the device id
             arguments: [accepted, try Device.nextSequence(db)]
         )
     }
@@ -92,7 +93,7 @@ enum Outbox {
                 """,
             arguments: [moment.rfc3339]
         )
-        // tombstones that no entry of the outbox refers to
+        // tombstones to which no entry of the outbox refers
         try db.execute(
             sql: """
                 DELETE FROM sluice_base WHERE is_deleted AND NOT EXISTS (

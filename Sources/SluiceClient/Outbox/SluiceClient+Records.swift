@@ -102,8 +102,8 @@ extension SluiceClient {
 
     /// Updates the row with the record's key or inserts a new row whose key SQLite assigns, and enqueues the change.
     ///
-    /// - Returns: the mutation's id; nil if nothing has changed that is synchronized.
-    /// - Throws: what `save` and ``enqueue(_:in:)`` throw.
+    /// - Returns: the mutation's id; nil if no synchronized value has changed.
+    /// - Throws: the errors of `save` and ``enqueue(_:in:)``.
     @discardableResult
     public func save<Record: Syncable & MutablePersistableRecord>(
         _ record: inout Record,
@@ -117,7 +117,7 @@ extension SluiceClient {
     /// Enqueues the creation of every row that the library has no record of.
     ///
     /// Use it in an app that had rows before it had the library: call it once, after the migration. A row is enqueued
-    /// after the rows of its type that it names. Enqueue rows of other types first, or all types with one call:
+    /// after the rows of its type to which it refers. Enqueue rows of other types first, or all types with one call:
     /// ``enqueueUnknown(of:options:in:)``.
     ///
     /// Rows that the server already has are created a second time at the server. If the server may have them, pull
@@ -136,13 +136,13 @@ extension SluiceClient {
 
     /// Enqueues the creation of every row of several types that the library has no record of.
     ///
-    /// Each row is enqueued after the rows that it names: the order of the types does not matter.
+    /// Each row is enqueued after the rows to which it refers, so the order of the types does not matter.
     ///
     /// Rows that the server already has are created a second time at the server. If the server may have them, pull
     /// first, with keys that are the server's ids. A table is read a few hundred rows at a time.
     ///
     /// - Returns: the number of enqueued rows.
-    /// - Throws: ``SluiceError/invalid(_:)``, also for rows that name each other in a circle; the errors of
+    /// - Throws: ``SluiceError/invalid(_:)``, also for rows that refer to each other in a circle; the errors of
     ///   ``enqueue(_:in:)``.
     @discardableResult
     public func enqueueUnknown(

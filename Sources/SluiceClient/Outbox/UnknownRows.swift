@@ -1,6 +1,6 @@
 import GRDB
 
-/// Enqueues the creation of rows that the library has no record of, each after the rows that it names.
+/// Enqueues the creation of rows that the library has no record of, each after the rows to which it refers.
 struct UnknownRows {
     /// The number of rows that are read at a time, because a table may be larger than a phone's memory.
     private static let page = 500
@@ -65,7 +65,7 @@ struct UnknownRows {
         try enqueue(try Found(entity, values))
     }
 
-    /// Enqueues a row and, before it, the rows that it names, directly or through others.
+    /// Enqueues a row and, before it, the rows to which it refers directly or through others.
     private func enqueue(_ row: Found) throws -> Int {
         var count = 0
         var waiting = [row]
@@ -74,7 +74,7 @@ struct UnknownRows {
             if let target = try firstUnknown(in: next) {
                 guard names.insert(target.name).inserted else {
                     throw SluiceError.invalid(
-                        "rows of '\(target.entity.entityType)' name each other in a circle, \(target.name.key) among them:"
+                        "rows of '\(target.entity.entityType)' refer to each other in a circle with \(target.name.key):"
                             + " enqueue one without the reference, and then an update with it"
                     )
                 }

@@ -10,7 +10,7 @@ struct UpdateEdit {
 
     /// - Parameters:
     ///   - shown: the document that is shown before the edit.
-    ///   - original: the document that the person started from; nil for the shown one.
+    ///   - original: the document that the person started from; nil for `shown`.
     ///   - edited: the document after the person's edit.
     ///   - standard: the value of a column if the document has no such member and NULL is not allowed.
     init(
@@ -68,7 +68,7 @@ extension SyncedColumn {
 
     /// Whether two numbers have the same value but different digits, such as `129.90` and 129.9.
     ///
-    /// `Decimal` holds 38 digits; longer ones are compared as they are.
+    /// `Decimal` holds 38 digits; longer numbers are compared by their digits.
     private func isSameNumber(_ left: JSON, _ right: JSON) -> Bool {
         guard case .number(let left) = left, case .number(let right) = right,
             max(left.text.utf8.count, right.text.utf8.count) <= 38, let value = Decimal(string: left.text)

@@ -25,11 +25,11 @@ public struct Write: Sendable {
 
     /// The options of any write.
     public struct Options: Sendable {
-        /// The priority among writes in one position, from 0 to 1,000; nil for the entity's priority.
+        /// The priority among writes at the same position of the queue, from 0 to 1,000; nil for the entity's priority.
         public var priority: Int?
         /// Other writes that must take effect before this write.
         ///
-        /// A write depends automatically on the entities that it names by id.
+        /// A write depends automatically on the entities whose ids it contains.
         public var dependencies: [UUID]
         /// The strategy for a conflict; nil for the entity's strategy.
         public var conflictResolution: ConflictResolution?

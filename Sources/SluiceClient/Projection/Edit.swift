@@ -20,7 +20,7 @@ extension Edit {
 enum RowOperation: String, Sendable, CaseIterable {
     case create, update, replace, delete
 
-    /// A SQL condition: the mutation changes a row, and is not a request of the app's own.
+    /// A SQL condition: the mutation changes a row, and is not a request that the app made itself.
     static let isOfRow = "operation IN (\(allCases.map { "'\($0.rawValue)'" }.joined(separator: ", ")))"
 }
 
@@ -28,9 +28,9 @@ extension Edit {
     /// Returns the document that is shown: the base with its edits on top, in the order in which they were made; nil
     /// if there is no document.
     ///
-    /// A patch may apply to an entity that was deleted since then: by the server, or by an edit that was made before a
-    /// refused patch was sent again. The patch is then shown on the last known document. The edit waits for its
-    /// outcome, and is never skipped.
+    /// The entity of a patch may be deleted in the meantime: by the server, or by an edit that comes first because the
+    /// patch was refused and sent again. The patch is then shown on the last known document. It waits for its outcome,
+    /// and is never skipped.
     static func shown(_ edits: [Edit], on base: ServerSnapshot?) -> JSON? {
         var document = base.flatMap { $0.isDeleted ? nil : $0.document }
         var last = base?.document

@@ -61,8 +61,8 @@ final class Projection {
 
     /// Writes an entity's row from a base that the caller has read.
     ///
-    /// After that, it writes the rows that waited for this row, and the rows that waited for those, in sequence, for a
-    /// chain of any length.
+    /// After that, it writes the rows that waited for this row, then the rows that waited for these rows, and so on,
+    /// for a chain of any length.
     func refresh(_ entity: EntitySync, _ name: EntityName, base: ServerSnapshot?) throws {
         var arrived: [EntityName] = []
         try write(entity, name, base, &arrived)
@@ -86,7 +86,7 @@ final class Projection {
         case .unchanged:
             if try isAnyHeld.get() { try release(name) }
         case .inserted:
-            // a row that was deleted with its parent, and not by a write, waits for the parent
+            // a row that was deleted with its parent, and not by a write, is held until the parent exists again
             for descendant in descendants { try restore(descendant, &arrived) }
             guard try isAnyHeld.get() else { return }
             try release(name)
@@ -115,8 +115,8 @@ final class Projection {
         try write(entity, name, try ServerSnapshot.of(name, db), &arrived)
     }
 
-    /// Restores the rows that reference a restored row. The app's foreign keys removed them with a deletion that does
-    /// not count, and no separate write has deleted them.
+    /// Restores the rows that reference a restored row. The app's foreign keys removed them together with that row, and
+    /// no separate write has deleted them.
     func restoreChildren(of name: EntityName) throws {
         var parents = [name]
         while let parent = parents.popLast() {

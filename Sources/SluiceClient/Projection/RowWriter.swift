@@ -60,14 +60,14 @@ final class RowWriter {
         }
         guard let document else {
             if let table = try foreignKeys.tableNamingLater(keyValue) {
-                return .kept("rows of the table '\(table)' name it", nil)
+                return .kept("rows of the table '\(table)' refer to it", nil)
             }
             let result = try run(deletion, [keyValue], key, nil)
             guard case .unchanged = result, try hasRow(key) else { return result }
-            return .kept("a trigger of the table '\(entity.table)' ignores its deletion", nil)
+            return .kept("a trigger of the table '\(entity.table)' prevents its deletion", nil)
         }
         if let target = try foreignKeys.missingLater(in: document, of: key) {
-            return .kept("there is no row of the '\(target.entityType)' that it names", target)
+            return .kept("there is no row of the '\(target.entityType)' to which it refers", target)
         }
         var values = [keyValue]
         for column in entity.columns {
@@ -78,7 +78,7 @@ final class RowWriter {
         }
         let result = try run(upsert, values, key, document)
         guard case .unchanged = result, try !hasRow(of: values) else { return result }
-        return .kept("a trigger or a constraint of the table '\(entity.table)' ignores it", nil)
+        return .kept("a trigger or a constraint of the table '\(entity.table)' prevents the write", nil)
     }
 
     private func run(_ sql: String, _ values: [DatabaseValue], _ key: String, _ document: JSON?) throws -> Result {
@@ -128,7 +128,7 @@ final class RowWriter {
         return try foreignKeys.cascade(of: value)
     }
 
-    /// Whether the table has a row with these values: the key's, then those of the columns in their order.
+    /// Whether the table has a row with these values: the key, then the columns in their order.
     private func hasRow(of values: [DatabaseValue]) throws -> Bool {
         let names = ([entity.key.column] + entity.columns.map(\.name)).map(\.quotedDatabaseIdentifier)
         let conditions = ["\(names[0]) = ?"] + names.dropFirst().map { "\($0) IS ? COLLATE BINARY" }

@@ -43,7 +43,7 @@ extension Feed {
             db,
             sql: "SELECT cursor, generation, is_snapshot, snapshot_rows, pulled_types FROM sluice_device"
         )
-        guard let row else { throw SluiceError.configuration("the library's tables are not there") }
+        guard let row else { throw SluiceError.configuration("the library's tables are missing") }
         return Feed(
             cursor: row["cursor"],
             generation: row["generation"],
@@ -53,7 +53,7 @@ extension Feed {
         )
     }
 
-    /// Starts again. Entities that are missing in the new snapshot are removed at its end, not before.
+    /// Starts a pull from the beginning. Entities that it does not contain are removed at its end, not before.
     static func startOver(_ filter: Filter, _ db: Database, now: Date) throws {
         _ = try Device.id(db)
         try db.execute(

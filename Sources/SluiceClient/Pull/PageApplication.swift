@@ -20,9 +20,9 @@ struct PageApplication {
         hasEdits = try Bool.fetchOne(db, sql: "SELECT EXISTS (SELECT 1 FROM sluice_mutations)") ?? false
     }
 
-    /// - Parameter cursor: the cursor that the page was requested with. If the phone's cursor differs now, another
+    /// - Parameter cursor: the cursor with which the page was requested. If the phone's cursor differs now, another
     ///   process was faster, and nothing is applied.
-    /// - Returns: whether it was applied.
+    /// - Returns: whether the page was applied.
     func apply(_ page: ChangesPage, after cursor: String?) throws -> Bool {
         let feed = try Feed.read(db)
         guard feed.cursor == cursor else { return false }
@@ -32,7 +32,8 @@ struct PageApplication {
         return true
     }
 
-    /// Applies a page whose rows the app's tables did not accept together: all of it except the rows, which are held.
+    /// Applies a page whose rows the app's tables did not accept in one transaction: everything except the rows, which
+    /// are held.
     ///
     /// - Parameter reason: the reason why the rows are held.
     /// - Returns: the entities whose rows are to be written by ``writeRow(of:)``, each in a separate transaction; nil if
@@ -80,7 +81,7 @@ struct PageApplication {
     ) throws -> EntityName? {
         guard let entity = change["entity_type"]?.string.flatMap({ map[$0] }), let id = change["id"] else { return nil }
         let name = EntityName(entity.entityType, try key(of: change, id, entity))
-        // an entity that the user no longer sees is removed as a deleted one, and stays under pending edits as such
+        // an entity that the user no longer sees is treated as deleted, also if it has pending edits
         let isRemoved = change["removed"]?.bool ?? false
         var base = ServerSnapshot(
             version: change["version"]?.int64,
@@ -169,7 +170,7 @@ struct PageApplication {
     // MARK: - The end of a pull from the beginning
 
     /// Removes the entities that the pull did not contain (`docs/clients.md`, after a 410): the server has deleted
-    /// them. The result of an open edit decides about the edit's content.
+    /// them. Their open edits wait for their outcomes.
     private func sweep(_ generation: Int64) throws {
         var names = try names(
             """
@@ -186,7 +187,7 @@ struct PageApplication {
         names += try self.names("SELECT b.entity_type, b.key FROM sluice_base b WHERE b.generation < ?", generation)
         for name in Set(names) {
             guard let entity = map[name.entityType] else { continue }
-            // open edits still build on the last document received, as on that of a tombstone
+            // open edits still build on the last document received, as they do on a tombstone's document
             if try isInOutbox(name) {
                 if var base = try ServerSnapshot.of(name, db) {
                     base.isDeleted = true

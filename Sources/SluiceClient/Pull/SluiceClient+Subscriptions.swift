@@ -4,27 +4,28 @@ import GRDB
 extension SluiceClient {
     /// Restricts synchronization to entities of some channels, in addition to earlier subscriptions.
     ///
-    /// Without a subscription, the client keeps all entities that the user may see. With subscriptions, it keeps the
-    /// entities of these channels, those of the user's own channel `user/…`, and the entities of types without channels.
-    /// A channel that the user does not hold contributes nothing.
+    /// Without a subscription, the client keeps all entities that the user can see. With subscriptions, it keeps the
+    /// entities of these channels, of the user's own channel `user/…`, and of types without channels.
+    /// A channel that the user does not hold adds no entities.
     ///
     /// A change of the subscriptions starts a pull from the beginning. Rows that no subscription needs are removed at
     /// its end; rows under pending writes stay until these are settled.
     ///
-    /// - Parameter channels: names such as `project/42`, compared by bytes; at most ``subscriptionLimit`` with earlier ones.
+    /// - Parameter channels: names such as `project/42`, compared by bytes; together with earlier subscriptions at most
+    ///   ``subscriptionLimit``.
     /// - Throws: ``SluiceError/invalid(_:)`` for an invalid name, and for too many channels.
     public func subscribe(to channels: [String]) async throws {
         try await changeSubscriptions { $0 + channels }
     }
 
-    /// Ends subscriptions. After the last one ends, the client keeps all entities that the user may see.
+    /// Ends subscriptions. After the last subscription has ended, the client keeps all entities that the user can see.
     public func unsubscribe(from channels: [String]) async throws {
         try await changeSubscriptions { before in
             before.filter { name in !channels.contains { $0.utf8.elementsEqual(name.utf8) } }
         }
     }
 
-    /// The channels to which synchronization is restricted; empty for all entities that the user may see.
+    /// The channels to which synchronization is restricted; empty without a restriction.
     public var subscriptions: [String] {
         get async throws { try await database.read { try Subscriptions.channels($0) } }
     }
@@ -37,7 +38,7 @@ extension SluiceClient {
             _ = try Device.id(db)
             let before = try Subscriptions.channels(db)
             let after = Subscriptions.distinct(change(before))
-            // a change adds or removes names
+            // a change either adds or removes names, so the same number of names means no change
             if after.count == before.count { return false }
             try Subscriptions.write(after, db)
             return true
@@ -59,7 +60,7 @@ enum Subscriptions {
         return try JSON(parsing: Array(text.utf8)).array?.compactMap(\.string) ?? []
     }
 
-    /// Sorts names by their bytes, and leaves out repeated ones.
+    /// Sorts names by their bytes, and leaves out repeated names.
     static func distinct(_ names: [String]) -> [String] {
         names.sorted { $0.utf8.lexicographicallyPrecedes($1.utf8) }.reduce(into: []) { found, name in
             if found.last.map({ !$0.utf8.elementsEqual(name.utf8) }) ?? true { found.append(name) }

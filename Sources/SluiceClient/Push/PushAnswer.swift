@@ -54,7 +54,7 @@ struct PushAnswer {
     }
 
     /// Adopts the states of writes that took effect before the gateway was restored. A write that the gateway does not
-    /// have, although it has used the number, is sent again under a new number.
+    /// have, although the write's number is used there, is sent again under a new number.
     ///
     /// - Returns: whether any write is to be sent.
     func reopenLost(_ answer: JSON, writtenAfter moment: Date) throws -> Bool {
@@ -106,8 +106,8 @@ struct PushAnswer {
 }
 
 extension JSON {
-    /// Returns the results of a push. A response contains an entity once; later results refer to it, and get a copy
-    /// here.
+    /// Returns the results of a push. A response contains an entity only once, and later results refer to it. In the
+    /// returned results, each of them has a copy of the entity.
     var results: [JSON] {
         let results = self["results"]?.array ?? []
         return results.map { result in

@@ -67,7 +67,7 @@ extension PushBatch {
 
     /// Returns accepted mutations whose outcome the phone has not received.
     ///
-    /// - Parameter after: only mutations with a higher number, so that all mutations are requested in turn.
+    /// - Parameter after: the number above which mutations are returned, so that all are requested in turn.
     static func open(after: Int64, _ limits: Limits, _ db: Database) throws -> PushBatch? {
         let rows = try rows(of: .taken(after: after), limits, db)
         return rows.isEmpty ? nil : PushBatch(deviceID: try Device.id(db), afterSequence: nil, rows: rows)
@@ -77,7 +77,7 @@ extension PushBatch {
     /// watermark: mutations that a person decided about, and all mutations if another phone also uses this device's
     /// numbers.
     ///
-    /// - Parameter after: only mutations with a higher number.
+    /// - Parameter after: the number above which mutations are returned.
     static func ended(after: Int64, _ limits: Limits, _ db: Database) throws -> PushBatch? {
         let rows = try rows(of: .ended(after: after), limits, db)
         return rows.isEmpty ? nil : PushBatch(deviceID: try Device.id(db), afterSequence: nil, rows: rows)
@@ -128,17 +128,17 @@ extension PushBatch {
 
     /// Assigns numbers above the watermark to mutations that were never sent and have a number below it.
     ///
-    /// They were held back, or the phone was restored from a backup and its numbers were assigned before.
+    /// These mutations were held back, or the phone was restored from a backup and had already used their numbers.
     private static func renumber(_ db: Database, _ shown: Projection) throws {
         let accepted = try Int64.fetchOne(db, sql: "SELECT accepted_sequence FROM sluice_device") ?? 0
         guard let first = try rows(of: .queued, Limits(entries: 1), db).first?.sequence, first <= accepted else {
             return
         }
-        // all later mutations as well, so that they keep their order
+        // all later mutations get new numbers, too, so that they keep their order
         try shown.refresh(Outbox.renumberQueued(from: first, db))
     }
 
-    /// Refuses writes that name the client id of a create that was given up.
+    /// Refuses writes that contain the client id of a create that was given up.
     ///
     /// The gateway refuses a write in the same way if it depends on a rejected entry. Without this refusal, it would
     /// treat the id as data, and every user would receive a row with a dangling reference.
@@ -148,7 +148,7 @@ extension PushBatch {
         let orphans = try rows.filter { row in try row.names.contains { try IDMapping.of($0, db)?.status == .failed } }
         let problem: JSON = [
             "type": "urn:sluice:problem:dependency_rejected", "title": "A mutation it depends on was not taken",
-            "status": 422, "code": "dependency_rejected", "detail": "What it names was given up before it existed.",
+            "status": 422, "code": "dependency_rejected", "detail": "It refers to a row whose creation was given up.",
         ]
         for orphan in orphans {
             try db.execute(

@@ -157,7 +157,7 @@ final class Results {
         let isRewritten = entity.keys == .rewritten && entity.idSpace == .mapped
         if mapping.status == .resolved, mapping.serverID?.id == serverID.id, !isRewritten { return mapping.key }
         let rewriter = KeyRewriter(map, db)
-        // a create whose entity was pulled before: both ids identify this entity from now on
+        // the entity of the create was pulled before: both keys identify this entity
         if let other = try IDMapping.of(entity.entityType, serverID: serverID, db), other.key != mapping.key {
             if entity.idSpace == .device {
                 guard try identities.unite(other, with: mapping, entity) else { return mapping.key }
@@ -178,7 +178,8 @@ final class Results {
 
     // MARK: - The shown rows
 
-    /// Removes an edit that took effect once the base contains it; if the feed does not report it, it becomes the base.
+    /// Stops showing an edit that took effect, once the base contains it. If the feed does not report the edit, its
+    /// document becomes the base.
     private func succeed(_ result: MutationResult, _ edit: Edit, _ entity: EntitySync, _ name: EntityName) throws {
         let base = try ServerSnapshot.of(name, db)
         if let version = result.version {

@@ -6,8 +6,8 @@ extension DatabaseMigrator {
     /// Call it once, before or among the app's own `registerMigration` calls, and never after the migrations of a later
     /// version. The names of its migrations begin with `sluice`, the names of its tables with `sluice_`.
     ///
-    /// A separate migrator of the library would make the app's look superseded. With `eraseDatabaseOnSchemaChange`, the
-    /// next launch would then erase the file with all waiting writes.
+    /// With a separate migrator of the library, the app's migrations would look superseded. With
+    /// `eraseDatabaseOnSchemaChange`, the next launch would then erase the file with all waiting writes.
     ///
     ///     var migrator = DatabaseMigrator()
     ///     migrator.registerSluiceMigrations()
@@ -26,13 +26,13 @@ extension DatabaseMigrator {
                     WHERE is_shown AND status = 'succeeded'
                     """
             )
-            // rows that the app has changed, noted by triggers and still to be enqueued; with the reason if a row
-            // cannot be
+            // rows that the app has changed, noted by triggers and not enqueued yet; with the reason if a row cannot
+            // be enqueued
             try db.execute(sql: "CREATE TABLE sluice_captured (\(CaptureTriggers.columns))")
             try db.execute(sql: "CREATE INDEX sluice_captured_by_row ON sluice_captured (entity_type, key)")
         }
         registerMigration("sluice 4: installations") { db in
-            // the installation that the device id belongs to: a copy of the file on another phone is another one
+            // the installation to which the device id belongs: a copy of the file on another phone is a different one
             try db.execute(sql: "ALTER TABLE sluice_device ADD COLUMN installation TEXT")
             // whether the gateway may have other numbers for rows of types with device ids than the phone
             try db.execute(sql: "ALTER TABLE sluice_device ADD COLUMN has_other_numbers INTEGER NOT NULL DEFAULT 0")
@@ -43,7 +43,7 @@ extension DatabaseMigrator {
         }
     }
 
-    /// Copies of writes that other devices of the user left, and that need a decision.
+    /// Copies of the writes of the user's other devices that need a decision.
     private static func createOthers(_ db: Database) throws {
         try db.create(table: "sluice_others", options: .withoutRowID) { table in
             table.primaryKey("id", .text)
@@ -54,7 +54,7 @@ extension DatabaseMigrator {
             table.column("entity_type", .text).notNull()
             // the key of this phone's row, if the phone has the row
             table.column("key", .text)
-            // the entity as the other device named it: JSON of one of the two ids
+            // the other device's name of the entity: one of the two ids, as JSON
             for name in ["local_id", "server_id"] { table.column(name, .text) }
             for name in ["created_at", "payload", "response", "error"] { table.column(name, .text) }
             table.column("attempt_count", .integer)

@@ -8,12 +8,12 @@ public import GRDB
 /// To observe all failed writes, use `ValueObservation.tracking { try FailedWrite.fetchAll($0) }` or
 /// ``SluiceClient/failedWrites``.
 public struct FailedWrite: Sendable, Hashable, Identifiable {
-    /// Why a write did not take effect.
+    /// The reason why a write did not take effect.
     public enum Reason: String, Sendable {
         /// The upstream refused the write permanently, or could not be reached in the allowed attempts.
         case failed
-        /// Another writer changed the entity first; ``theirs`` is the other version. Or the write would leave a reference
-        /// to a deleted entity, as the `errors` of ``problem`` show.
+        /// Another writer changed the entity first; ``theirs`` is the other version. If ``problem`` has `errors`, the
+        /// write would leave a reference to a deleted entity.
         case conflict
         /// The gateway did not accept the write.
         case rejected
@@ -54,11 +54,11 @@ public struct FailedWrite: Sendable, Hashable, Identifiable {
     public let entityType: String
     /// The text of the row's key: a lower-case UUID, or decimal digits.
     public let key: String?
-    /// The permanent id of its row, with its JSON type; nil until the server has assigned one.
+    /// The permanent id of the write's row, with its JSON type; nil until the server has assigned an id.
     public var serverID: JSON?
     /// The operation of the write.
     public let operation: Operation
-    /// The time when it was enqueued, by the phone's clock.
+    /// The time when the write was enqueued, by the phone's clock.
     public let createdAt: Date
     /// The reason for the failure.
     public let problem: Problem?
@@ -100,8 +100,8 @@ public struct FailedWrite: Sendable, Hashable, Identifiable {
 }
 
 extension FailedWrite {
-    /// Returns all failed writes, the oldest first, followed by those of the user's other devices. A write with a
-    /// decision is pending until the gateway has received the decision.
+    /// Returns all failed writes, the oldest first, followed by failed writes of the user's other devices. A write with
+    /// a decision is pending until the gateway has received the decision.
     public static func fetchAll(_ db: Database) throws -> [FailedWrite] { try fetch(db, "1") }
 
     /// Returns the failed writes that are conflicts.

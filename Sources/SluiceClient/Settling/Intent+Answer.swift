@@ -39,7 +39,7 @@ extension Intent {
                 arguments: [mutationID.wire]
             )
         default:
-            // its state has changed, or the decision is not complete: the present state is requested, and shown
+            // the write's state has changed, or the decision is incomplete: the present state is requested and shown
             try db.execute(
                 sql: """
                     UPDATE sluice_mutations

@@ -49,8 +49,8 @@ struct Intent: Sendable {
 
     /// Sends discards again.
     ///
-    /// A phone that was restored from a backup may have given up writes as never sent although the gateway has accepted
-    /// their numbers.
+    /// A phone that was restored from a backup may have given up writes that it took for never sent, although the
+    /// gateway has accepted their numbers.
     static func repeatDiscards(above known: Int64, upTo accepted: Int64, _ db: Database, now: Date) throws {
         try db.execute(
             sql: """

@@ -49,8 +49,8 @@ struct OtherWrite: Sendable {
         try findKeys(map, db)
     }
 
-    /// Repeats decisions that a restored gateway has lost. They are about writes of this phone that have ended here,
-    /// but wait for a decision at the gateway again.
+    /// Repeats decisions that a restored gateway has lost. They are about writes of this phone that have ended on the
+    /// phone, but wait for a decision at the gateway again.
     static func repeatLostDecisions(_ mutations: [JSON], _ map: EntityMap, _ db: Database, now: Date) throws {
         for mutation in mutations {
             guard let result = MutationResult(mutation), [.failed, .conflict].contains(result.status) else { continue }
@@ -101,7 +101,7 @@ struct OtherWrite: Sendable {
 
     private static func key(_ entity: EntitySync, localID: JSON?, serverID: JSON?, _ db: Database) throws -> String? {
         if let serverID, let known = try IDMapping.of(entity.entityType, serverID: serverID, db) { return known.key }
-        // a number belongs to the other device
+        // the number is the other device's, and can name another row on this phone
         guard entity.idSpace != .device, let localID else { return nil }
         return try IDMapping.of(entity.entityType, clientID: localID, db)?.key
     }

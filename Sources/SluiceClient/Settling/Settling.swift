@@ -1,11 +1,12 @@
 import Foundation
 import GRDB
 
-/// The treatment of writes that depend on a discarded one.
+/// The treatment of writes that depend on a discarded write.
 public enum Dependents: String, Sendable {
     /// The dependent writes are discarded as well.
     case discard
-    /// The dependent writes continue without it. Writes that need the id that it would have created fail.
+    /// The dependent writes continue without the discarded write. Writes that need the id that it would have created
+    /// fail.
     case keep
 }
 
@@ -19,7 +20,8 @@ public enum Winner: String, Sendable {
 
 /// Carries out a person's decision about a write, in one transaction and offline.
 ///
-/// For a mutation that the gateway has, it records an intent that the worker sends. It does everything else directly.
+/// For a mutation that the gateway has, it records an intent that the worker sends. All other decisions take effect
+/// directly.
 struct Settling {
     private let map: EntityMap
     private let db: Database
@@ -116,8 +118,7 @@ struct Settling {
                 arguments: [sequence]
             )
         }
-        // with the writes refused because of it, and all later writes that were never sent, so that they keep their
-        // order
+        // this also renumbers later writes that were never sent, so that all keep their order
         try rows.refresh(Outbox.renumberQueued(from: first, db))
     }
 
@@ -285,7 +286,7 @@ struct Settling {
         let (type, writeKey, operation, sequence): (String, String?, String, Int64?) = row
         let entity = try map.entity(type)
         guard let key = writeKey, try entity.key(of: values) == key else {
-            throw SluiceError.invalid("the record is another one than the write's")
+            throw SluiceError.invalid("the record's key is not that of the write's row")
         }
         var document = try entity.document(of: values, map)
         if operation == RowOperation.update.rawValue {

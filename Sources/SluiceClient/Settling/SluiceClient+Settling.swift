@@ -19,13 +19,14 @@ public struct RetryOptions: Sendable {
 
 /// Decisions about writes that did not take effect: ``failedWrites``.
 ///
-/// They include writes that another device of the user made: ``FailedWrite/deviceID``.
+/// These writes include failed writes of the user's other devices: ``FailedWrite/deviceID``.
 ///
 /// Each decision takes effect on the phone immediately, also offline, and is sent to the gateway like every write.
 ///
-/// Each method has two forms: one within a transaction of the app, `in: db`, and one that opens a separate transaction.
+/// Each method has two forms. The form with `in: db` is part of a transaction of the app; the other form opens a
+/// separate transaction.
 extension SluiceClient {
-    /// Sends a write again: one that failed, is in conflict, or was not accepted.
+    /// Sends a write again that failed, is in conflict, or was not accepted.
     ///
     /// A write that an earlier version of the app made without an endpoint gets its entity's endpoint.
     ///
@@ -92,8 +93,8 @@ extension SluiceClient {
 
     /// Gives a write up; its row then shows the server's entity.
     ///
-    /// - Parameter dependents: the treatment of writes that need this one (``dependents(of:in:)``); required if there
-    ///   are any.
+    /// - Parameter dependents: the treatment of writes that need this write (``dependents(of:in:)``); required if there
+    ///   are such writes.
     /// - Throws: ``SluiceError/hasDependents(_:)``, ``SluiceError/stateForbids(_:)``, ``SluiceError/unknownMutation``;
     ///   the database's errors.
     public func discard(_ mutation: UUID, dependents: Dependents? = nil, in db: Database) throws {
@@ -105,9 +106,10 @@ extension SluiceClient {
         try await settle { client, db in try client.discard(mutation, dependents: dependents, in: db) }
     }
 
-    /// Returns the writes that need this one, directly or through others, in the order in which they were made.
+    /// Returns the writes that need this write, directly or through others, in the order in which they were made.
     ///
-    /// These writes reference the row that it creates, write the same row later, or were declared to depend on it.
+    /// These writes reference the row that this write creates, write the same row later, or were declared to depend on
+    /// this write.
     ///
     /// - Throws: ``SluiceError/unknownMutation``; the database's errors.
     public func dependents(of mutation: UUID, in db: Database) throws -> [UUID] {

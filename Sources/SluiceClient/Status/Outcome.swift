@@ -50,7 +50,7 @@ public enum Outcome: Sendable, Hashable {
             )
         case "discarded": return .discarded
         case "failed", "conflict", "rejected":
-            // a failed write with a decision continues
+            // nil: a decision about the failed write was made, so the write continues
             return try FailedWrite.fetch(db, id: id).map(Outcome.failed) ?? .accepted
         default: return .accepted
         }

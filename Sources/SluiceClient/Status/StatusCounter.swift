@@ -1,7 +1,7 @@
 import Foundation
 import GRDB
 
-/// Counts the status's numbers a moment after a change, once for any number of changes. Counting reads all waiting
+/// Counts the numbers of the status shortly after a change, once for all changes until then. Counting reads all waiting
 /// writes, and an app may enqueue a thousand writes in a second.
 final class StatusCounter: Sendable {
     private static let pause = DispatchTimeInterval.milliseconds(50)

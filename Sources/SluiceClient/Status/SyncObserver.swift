@@ -25,7 +25,7 @@ public final class SyncObserver {
                     for await status in statuses { self?.status = status }
                 },
                 Task { [weak self] in
-                    // the database's errors reach its other users
+                    // ignored: other code that uses the database gets the same errors
                     do { for try await failed in writes { self?.failedWrites = failed } } catch { return }
                 },
             ]

@@ -4,7 +4,7 @@ public import Foundation
 public struct SyncStatus: Sendable, Hashable {
     /// The present phase.
     public enum Phase: Sendable, Hashable {
-        /// ``SluiceClient/resume()`` has not been called, or ``SluiceClient/suspend()`` has.
+        /// ``SluiceClient/resume()`` has not been called, or ``SluiceClient/suspend()`` was called after it.
         case suspended
         /// There is nothing to do.
         case idle
@@ -16,7 +16,7 @@ public struct SyncStatus: Sendable, Hashable {
         case offline
         /// The gateway asked for a later attempt, or its response was not understood.
         case waiting
-        /// Synchronization continues after an action: ``SyncStatus/blockedBy``.
+        /// Synchronization needs an action to continue. ``SyncStatus/blockedBy`` has the reason.
         case blocked
         /// Another process of the app group synchronizes this database.
         case elsewhere
@@ -31,15 +31,15 @@ public struct SyncStatus: Sendable, Hashable {
         /// The user has signed out: this client no longer writes or synchronizes anything.
         case signedOut
         /// All data of the user were erased permanently at the gateway, and then in this database: the synchronized
-        /// tables are empty, and waiting writes are deleted. Nothing more is synchronized for this user. The app
-        /// informs its user, and signs out.
+        /// tables are empty, and waiting writes are deleted. Nothing more is synchronized for this user. Inform the
+        /// user, and sign out.
         case erased(Problem)
         /// The gateway refuses this user, organization or device.
         case refused(Problem)
         /// The user's queue at the gateway is stopped.
         ///
-        /// `reason` is `conflict` or `failure` if a person has to settle one of `mutations`. The gateway waits for an API
-        /// with `circuit_open`, `back_off` and `no_upstream`, and for another write with `blocked`.
+        /// `reason` is `conflict` or `failure` if a person has to settle one of `mutations`. It is `circuit_open`,
+        /// `back_off` or `no_upstream` if the gateway waits for an API, and `blocked` if a write waits for another one.
         case queue(reason: String, mutations: [UUID])
 
         /// Whether the reason affects this device or the user.

@@ -13,7 +13,7 @@ public struct SyncedRow: Sendable, Hashable {
     /// The number of the row's writes that a person must decide about: ``FailedWrite/fetchAll(_:of:key:)``.
     public let failed: Int
     /// The entity as last received from the server, without the phone's own writes; nil if it was never received.
-    /// References to other rows are their keys.
+    /// It refers to other rows by their keys.
     public let server: ServerState?
     /// The reason why the app's table lacks the present state of the row; nil if the table has it.
     public let held: String?
@@ -39,7 +39,7 @@ public struct SyncedRow: Sendable, Hashable {
 
 /// An entity as last received from the server.
 public struct ServerState: Sendable, Hashable {
-    /// The number of the entity's writes that the server has counted, from 1; nil if it was never received.
+    /// The number of the entity's writes at the server, from 1; nil if it was never received.
     public let version: Int64?
     /// Whether the entity was deleted.
     public let isDeleted: Bool
@@ -93,11 +93,11 @@ extension SyncedRow {
 /// An entity whose present state the app's table does not accept: a constraint prevents it, or a member of its document
 /// does not fit the column.
 ///
-/// The row is written as soon as it can be, and no other row waits for it. To release it, change the cause: the app's
-/// table, the mapping of its columns, or the entity, by a write of any user. ``SluiceClient/writeHeldRows(in:)``
-/// retries immediately; each pull retries, too.
+/// The row is written as soon as the table accepts it. Only rows that refer to it by a foreign key may wait for it. To
+/// release the row, change the cause: the app's table, the mapping of its columns, or the entity, by a write of any
+/// user. ``SluiceClient/writeHeldRows(in:)`` retries immediately; each pull retries, too.
 public struct HeldRow: Sendable, Hashable, Identifiable {
-    /// Identifies a row among those of all types.
+    /// Identifies a row among the rows of all types.
     public struct ID: Sendable, Hashable {
         /// The entity type's name at the gateway.
         public let entityType: String
@@ -115,7 +115,7 @@ public struct HeldRow: Sendable, Hashable, Identifiable {
     public let reason: String
     /// The row that this row waits for, because of a foreign key.
     public let waitsFor: ID?
-    /// The server's document, in which references to other rows are their keys.
+    /// The server's document, which refers to other rows by their keys.
     public let document: JSON?
 
     /// Creates a held row, for previews and tests of an app's views.

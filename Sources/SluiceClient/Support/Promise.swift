@@ -1,6 +1,6 @@
 import Foundation
 
-/// A value that is set once, by the first caller, and for which any number of tasks wait.
+/// A value that the first caller sets, and for which any number of tasks can wait.
 ///
 /// A cancelled task stops waiting, regardless of the task that is to set the value.
 final class Promise<Value: Sendable>: Sendable {

@@ -2,7 +2,7 @@ public import Foundation
 
 /// Fast replacements for Foundation's functions. On Linux, `UUID(uuidString:)` scans with `sscanf`, and `UUID()` opens
 /// and closes `/dev/urandom`. Each takes as long as a statement of SQLite, and every pulled row and every write needs
-/// some.
+/// several.
 extension UUID {
     /// Reads 36 characters, in upper or lower case.
     init?(text: String) {
@@ -49,7 +49,7 @@ extension UUID {
     }
 
     init(wire text: String) throws {
-        guard let uuid = UUID(text: text) else { throw SluiceError.invalid("'\(text)' is no UUID") }
+        guard let uuid = UUID(text: text) else { throw SluiceError.invalid("'\(text)' is not a UUID") }
         self = uuid
     }
 

@@ -16,7 +16,7 @@ struct GatewayClient: Sendable {
     /// Refuses a token of another user than the database's user.
     let check: @Sendable (_ token: String) async throws -> Void
 
-    /// - Throws: `CancellationError`, ``SluiceError/otherAccount``, ``SluiceError/signedOut``. All results of the
+    /// - Throws: `CancellationError`, ``SluiceError/otherAccount``, ``SluiceError/signedOut``. All failures of the
     ///   network, the gateway and the app's token are returned as replies.
     func send(_ request: GatewayRequest) async throws -> Reply {
         var refused: String?
@@ -34,7 +34,7 @@ struct GatewayClient: Sendable {
             guard case .unauthorized = reply, refused == nil else { return reply }
             refused = token
         }
-        return .unauthorized(TransientError(text: "the gateway takes none of the app's tokens"))
+        return .unauthorized(TransientError(text: "the gateway does not accept the app's tokens"))
     }
 
     private func send(_ request: GatewayRequest, token: String) async throws -> Reply {

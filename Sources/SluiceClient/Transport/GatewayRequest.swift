@@ -14,7 +14,7 @@ struct GatewayRequest: Sendable {
         components?.percentEncodedPath = prefix + path
         components?.queryItems = query.isEmpty ? nil : query
         guard let url = components?.url else {
-            throw SluiceError.configuration("\(gateway) is no address of a gateway")
+            throw SluiceError.configuration("\(gateway) is not the address of a gateway")
         }
         var request = URLRequest(url: url, timeoutInterval: timeout)
         request.httpMethod = method

@@ -21,7 +21,7 @@ public struct Problem: Sendable, Hashable, CustomStringConvertible {
     /// The complete problem details.
     public let json: JSON
 
-    /// - Parameter json: problem details; missing members are empty here.
+    /// - Parameter json: problem details; properties for missing members are empty.
     public init(status: Int? = nil, _ json: JSON) {
         self.status = status ?? json["status"]?.int64.map { Int($0) } ?? 0
         code = json["code"]?.string ?? ""

@@ -31,7 +31,7 @@ extension Reply {
         let json = try? JSON(parsing: body)
         if (200..<300).contains(status) {
             // a captive portal also answers 200
-            guard let json, json.object != nil else { return .again(TransientError(text: "an answer that is no JSON")) }
+            guard let json, json.object != nil else { return .again(TransientError(text: "an answer without JSON")) }
             return .ok(json)
         }
         let problem = json.map { Problem(status: status, $0) }
@@ -41,7 +41,7 @@ extension Reply {
             retryAfter: retryAfter.flatMap { seconds($0, now) }
         )
         guard let problem, isOurs else {
-            // sent by a proxy in front of the gateway, which decides nothing about a write
+            // a proxy in front of the gateway sent the answer, which decides nothing about a write
             return [401, 403, 407].contains(status) ? .unauthorized(trouble) : .again(trouble)
         }
         switch status {

@@ -8,9 +8,12 @@ actor TokenCache {
 
     init(_ provider: @escaping @Sendable () async throws -> String) { self.provider = provider }
 
-    /// It returns immediately when the task is cancelled, even if the app's closure does not.
+    /// Returns the stored token, or asks the app for a token.
     ///
-    /// - Parameter refused: a token that was not accepted. Another token is requested, unless that has happened since.
+    /// If the task is cancelled, the method returns immediately, even if the app's closure does not.
+    ///
+    /// - Parameter refused: a token that was not accepted. The app is asked for another token, unless it has already
+    ///   returned one since.
     func token(insteadOf refused: String? = nil) async throws -> String {
         if let token, token != refused { return token }
         token = nil
@@ -44,8 +47,8 @@ actor TokenCache {
 
 /// Identifies the owner of a token: issuer, organization and user, if it is a JWT that contains them.
 ///
-/// It verifies nothing, because the gateway does. It only prevents one user's writes from being sent under another's
-/// name.
+/// It does not verify the token, because the gateway does. It only prevents a user's writes from being sent under the
+/// name of another user.
 enum TokenOwner {
     static func of(_ token: String) -> String? {
         let parts = token.split(separator: ".", omittingEmptySubsequences: false)

@@ -11,14 +11,14 @@ struct EntityMap: Sendable {
     init(_ entities: [EntitySync]) throws {
         self.entities = entities
         byType = Dictionary(entities.map { ($0.entityType, $0) }) { first, _ in first }
-        guard byType.count == entities.count else { throw SluiceError.configuration("an entity type is named twice") }
+        guard byType.count == entities.count else { throw SluiceError.configuration("two entities have the same type") }
         var referrers: [String: [(entity: EntitySync, column: SyncedColumn)]] = [:]
         for entity in entities {
             try Self.check(entity)
             for column in entity.columns {
                 if let path = column.references.first(where: { !$0.isPointer }) {
                     throw SluiceError.configuration(
-                        "'\(path.text)' of column \(entity.table).\(column.name) is no path: it begins with '/'"
+                        "'\(path.text)' of column \(entity.table).\(column.name) is not a path: begin it with '/'"
                     )
                 }
                 for type in column.referencedTypes {
@@ -37,7 +37,7 @@ struct EntityMap: Sendable {
     private static func check(_ entity: EntitySync) throws {
         guard entity.entityType.wholeMatch(of: /[a-z][a-z0-9_-]{0,63}/) != nil else {
             throw SluiceError.configuration(
-                "'\(entity.entityType)' is no name of an entity type: [a-z][a-z0-9_-]{0,63}"
+                "'\(entity.entityType)' is not a valid entity type: it must match [a-z][a-z0-9_-]{0,63}"
             )
         }
         for names in [entity.columns.map(\.name) + [entity.key.column], entity.columns.map(\.member)] {
@@ -52,8 +52,8 @@ struct EntityMap: Sendable {
             }
         guard fits else {
             throw SluiceError.configuration(
-                "the key of '\(entity.entityType)' does not fit its id space: mapped types have UUIDs or texts, types"
-                    + " with device ids integers"
+                "the key of '\(entity.entityType)' does not fit its id space: it must be a UUID or a text for a mapped"
+                    + " type, and an integer for a type with device ids"
             )
         }
     }
@@ -63,7 +63,7 @@ struct EntityMap: Sendable {
         for entity in entities {
             guard try db.tableExists(entity.table) else {
                 throw SluiceError.configuration(
-                    "'\(entity.entityType)' names the table '\(entity.table)', which is not there"
+                    "'\(entity.entityType)' has the table '\(entity.table)', which does not exist"
                 )
             }
             let table = try db.columns(in: entity.table)
@@ -74,19 +74,19 @@ struct EntityMap: Sendable {
             try Self.check(entity, table)
             guard try db.table(entity.table, hasUniqueKey: [entity.key.column]) else {
                 throw SluiceError.configuration(
-                    "\(entity.table).\(entity.key.column) is the key of '\(entity.entityType)', and is not unique"
+                    "\(entity.table).\(entity.key.column) is the key of '\(entity.entityType)', but is not unique"
                 )
             }
             if entity.idSpace == .device, try !Self.isAutoincremented(entity.table, db) {
                 throw SluiceError.configuration(
-                    "'\(entity.entityType)' has device ids, and the key of '\(entity.table)' is not AUTOINCREMENT: "
+                    "'\(entity.entityType)' has device ids, but the key of '\(entity.table)' is not AUTOINCREMENT: "
                         + "SQLite would reuse the number of a deleted row"
                 )
             }
         }
     }
 
-    /// - Throws: ``SluiceError/configuration(_:)`` for columns that could not hold what a pull writes to them.
+    /// - Throws: ``SluiceError/configuration(_:)`` for columns that could not hold the values that a pull writes.
     private static func check(_ entity: EntitySync, _ table: [ColumnInfo]) throws {
         let kinds = Dictionary(entity.columns.map { ($0.name.lowercased(), $0.kind) }) { first, _ in first }
         let hasOneKey = table.count { $0.primaryKeyIndex > 0 } == 1

@@ -29,7 +29,7 @@ extension EntitySync {
         return text
     }
 
-    /// Returns the members of a document that are columns.
+    /// Returns the members of a document that have a mapped column.
     func mapped(_ document: JSON) -> JSON {
         let members = document.object ?? [:]
         return .object(
@@ -39,7 +39,7 @@ extension EntitySync {
 
     /// Returns a document, or a patch of a document, with every declared id in it replaced.
     ///
-    /// - Parameter isMeant: whether a declared place is included.
+    /// - Parameter isMeant: whether the ids at a declared path of a column are replaced.
     func replacingIDs(
         in document: JSON,
         where isMeant: (SyncedColumn, ReferencePath) -> Bool = { _, _ in true },

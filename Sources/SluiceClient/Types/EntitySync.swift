@@ -17,7 +17,7 @@ public struct EntitySync: Sendable {
         case mapped
         /// Each device counts its own 64-bit integers, in a table with `INTEGER PRIMARY KEY AUTOINCREMENT`.
         case device
-        /// The app generates one id for all: a UUID or a 64-bit integer.
+        /// The app generates an id that is the same on all devices and at the server: a UUID or a 64-bit integer.
         case shared
     }
 
@@ -107,7 +107,7 @@ public struct EntityKey: Sendable, Hashable {
     /// ``EntitySync/Keys/rewritten``.
     ///
     /// For UUIDs in upper case, the format of `uuidString`, use `.uuid("id", stored: .uppercaseText)`. As texts they
-    /// would be in lower case on the next phone, and are refused.
+    /// are refused, because they would be in lower case on another phone.
     public static func text(_ column: String) -> EntityKey { EntityKey(column: column, kind: .text) }
 }
 

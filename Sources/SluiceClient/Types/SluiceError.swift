@@ -37,15 +37,15 @@ public enum SluiceError: LocalizedError, Sendable, Hashable, CustomStringConvert
         case .hasDependents(let count):
             "\(count) other writes depend on this one: specify whether to keep or discard them"
         case .pendingWrites(let count): "\(count) writes have not reached the server, and would be lost"
-        case .otherAccount: "the token is of another user than the one whose writes this database has"
+        case .otherAccount: "the token belongs to another user than the writes in this database"
         case .signedOut: "the user has signed out of this database: create a new client for the next user"
         case .deleted(let type, let key): "'\(type)' \(key) was deleted"
         }
     }
 }
 
-// Names for an app, or another library, that also has a `JSON` or a `NetworkMonitor`: the module's name would not
-// distinguish them, because the class has the same name.
+// Aliases for apps in which another module also has a `JSON` or a `NetworkMonitor`. `SluiceClient.JSON` would not
+// distinguish the two, because the class has the same name as the module.
 
 /// An alias of ``ConflictResolution`` for files where that name has another meaning.
 public typealias SluiceConflictResolution = ConflictResolution

@@ -4,7 +4,7 @@ import GRDB
 /// The owner of the database: the user of the first token that was used with it.
 enum Account {
     /// - Parameter device: the device id that the database had when the client was created; a sign-out gives the
-    ///   database a new one.
+    ///   database a new device id.
     /// - Throws: ``SluiceError/otherAccount`` for a token that names another user, ``SluiceError/signedOut`` if the
     ///   database is no longer that device's.
     static func check(_ token: String, _ database: any DatabaseWriter, _ device: UUID) async throws {

@@ -57,7 +57,7 @@ struct EventListener: Sendable {
     private func take(_ event: EventParser.Event) async {
         switch event.name {
         case "open":
-            // for changes from before the stream began
+            // pulls the changes from before the stream began
             await worker.endBackOff()
             bell.ring()
         case "changes":
@@ -74,8 +74,8 @@ struct EventListener: Sendable {
         }
     }
 
-    /// Notes the result of another write: a write of another device may need a decision or have one, and a write of
-    /// this phone may have stopped the user's queue.
+    /// Notes the result of another write: a write of another device may need or have received a decision, and a write
+    /// of this phone may have stopped the user's queue.
     private func noteOther(_ json: JSON, _ result: MutationResult) async {
         let isOther = json["device_id"].map { $0 != .string(worker.device.wire) } ?? false
         guard isOther && [.failed, .conflict].contains(result.status) || worker.status.status.isQueueHeld else {

@@ -1,7 +1,7 @@
 import Foundation
 import GRDB
 
-/// The row that only one process has at a time, while it synchronizes.
+/// The lease that lets only one process at a time synchronize the database.
 ///
 /// Two processes would do no harm, because the gateway accepts each write once; but all requests would be sent twice.
 struct SyncLease: Sendable {

@@ -28,7 +28,7 @@ extension SyncWorker {
             }
             isFirst = false
             status.update { $0.phase = .pulling }
-            // before the request: events received from here on may be missing in the response
+            // called before the request, because events that are received after this may be missing in the response
             beginPull()
             switch try await send(request(feed, device, numbers)) {
             case .ok(let answer):
@@ -107,7 +107,7 @@ extension SyncWorker {
                 let counters = DeviceNumbers(map, db)
                 // rows created since the request have taken numbers that the page assigns to other rows
                 guard try counters.next() == numbers else { return false }
-                // first, so that a row that gets another number gets none of the page's
+                // the counters first, so that a row that gets another number gets none of the page's numbers
                 try counters.raise(to: page.nextLocalIDs)
                 return try PageApplication(map, db, now: now).apply(page, after: feed.cursor)
             }
@@ -117,11 +117,11 @@ extension SyncWorker {
         }
     }
 
-    /// Applies a page whose rows the app's tables do not accept together: first all of it except the rows, then each row
-    /// in a separate transaction.
+    /// Applies a page whose rows the app's tables do not accept in one transaction: first everything except the rows,
+    /// then each row in a separate transaction.
     ///
-    /// A row that its table still does not accept stays held, and the others are written. Otherwise the page would be
-    /// pulled repeatedly. If this is interrupted, the next pull writes the remaining rows (``refreshHeld()``).
+    /// A row that its table still does not accept stays held, and all other rows are written. Otherwise the page would
+    /// be pulled repeatedly. If this is interrupted, the next pull writes the remaining rows (``refreshHeld()``).
     private func applyWithoutRows(_ page: ChangesPage, _ feed: Feed, _ numbers: NextLocalIDs) async throws -> Bool {
         let names = try await write { [map] db, now -> [EntityName]? in
             let counters = DeviceNumbers(map, db)
@@ -149,7 +149,7 @@ extension SyncWorker {
         do {
             try await write { [map] db, now in try Projection(map, db, now: now).refresh(names) }
         } catch let error as DatabaseError where error.isAboutRow {
-            // one of the rows fails the transaction: each row gets a separate one
+            // a row made the transaction fail, so each row gets a separate transaction
             for name in names {
                 do {
                     try await write { [map] db, now in try Projection(map, db, now: now).refresh([name]) }

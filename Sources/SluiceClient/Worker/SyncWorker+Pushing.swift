@@ -3,9 +3,8 @@ import GRDB
 
 /// The stages that carry writes to the gateway.
 extension SyncWorker {
-    /// Registers this device at the gateway, and reads how far the gateway has accepted the device's numbers. A phone
-    /// that was restored from a backup continues after them. If the gateway was restored, the phone sends it all later
-    /// mutations.
+    /// Registers this device at the gateway, and reads the device's watermark. A phone that was restored from a backup
+    /// continues after the watermark. If the gateway was restored, the phone sends all later mutations again.
     ///
     /// It happens at each launch, and when the gateway refuses a cursor that it has returned.
     ///
@@ -117,7 +116,7 @@ extension SyncWorker {
             return (true, try mayRenumber && push.renumber(answer, batch, writtenAfter: moment))
         }
         guard isApplied else {
-            throw Stop.again(TransientError(text: "an answer to a push that is not what it should be"))
+            throw Stop.again(TransientError(text: "a malformed response to a push"))
         }
         try await noteQueue(answer["held_by"])
         if isRenumbered {
@@ -144,8 +143,8 @@ extension SyncWorker {
         }
     }
 
-    /// The maximum number of results that are read one by one after a push; the pull returns the entities of all
-    /// others.
+    /// The maximum number of results that are read one by one after a push. The pull returns the entities of all other
+    /// results.
     private static let cutResults = 20
 
     /// Reads mutations whose entity did not fit the response to a push.
@@ -166,7 +165,7 @@ extension SyncWorker {
         let ids = (hold?["mutation_ids"]?.array ?? []).compactMap { $0.string.flatMap(UUID.init(text:)) }
         let blocker = hold?["reason"]?.string.map { SyncStatus.Blocker.queue(reason: $0, mutations: ids) }
         status.update { $0.blockedBy = blocker }
-        // a write of another device stops the queue: its copy makes it possible to settle it on this phone
+        // a write of another device stops the queue; a copy makes it possible to settle the write on this phone
         guard let reason = hold?["reason"]?.string, ["conflict", "failure"].contains(reason) else { return }
         if try await write({ db, _ in try OtherWrite.isAnyUnknown(ids, db) }) { wantOthers() }
     }
@@ -175,8 +174,8 @@ extension SyncWorker {
     private func handle(_ problem: Problem, of batch: PushBatch) async throws {
         switch problem.code {
         case "sequence_gap":
-            // a gap that does not set the phone back would recur immediately; a gap that sets it back by little each
-            // time would recur often
+            // a gap that does not set the phone back would recur immediately; a turn sets the phone back only once,
+            // because gaps that set it back in small steps would recur often
             let expected = problem.json["expected"]?.int64
             guard let expected, (0..<(batch.afterSequence ?? .max)).contains(expected), mayReopen() else {
                 throw Stop.again(TransientError(text: problem.description))
@@ -191,7 +190,7 @@ extension SyncWorker {
                     try PushAnswer(map, db, now: now).reject(batch.rows[0], problem)
                 }
             }
-            // one of the entries makes the body unreadable: pushes of one entry find it
+            // an entry makes the body unreadable; pushes with one entry each find that entry
             limits.entries = 1
         default: throw Stop.blocked(.refused(problem))
         }
@@ -204,8 +203,9 @@ extension SyncWorker {
         try await readQueue()
     }
 
-    /// Sends writes that took effect again, so that the gateway returns their states. A restored gateway may lack some
-    /// of them below its watermark: another phone that was set up from the same backup has used their numbers since.
+    /// Sends writes again that took effect, so that the gateway returns their states. A restored gateway may lack some
+    /// of these writes below its watermark, because another phone that was set up from the same backup has used their
+    /// numbers.
     ///
     /// - Returns: whether the gateway lacks any.
     func recheckEnded() async throws -> Bool {
@@ -231,7 +231,7 @@ extension SyncWorker {
     private func recheckOpen() async throws {
         var (isOpen, hasChanged) = (recheckedUpTo > 0, false)
         while let batch = try await write({ [recheckedUpTo, limits] db, _ in
-            // small requests, so that a check that a deadline ends has made progress
+            // requests are small, so that a check makes progress even if a deadline ends it
             var limits = limits
             limits.entries = min(limits.entries, 100)
             return try PushBatch.open(after: recheckedUpTo, limits, db)
@@ -254,8 +254,8 @@ extension SyncWorker {
         noteRecheck(isOpen: isOpen, hasChanged: hasChanged)
     }
 
-    /// Requests the state of writes that wait for a decision, which may have been made elsewhere: by an operator or on
-    /// another phone. It reads, because a push would run writes that the gateway no longer has.
+    /// Requests the state of writes that wait for a decision. An operator, or the user on another phone, may have
+    /// decided. The writes are read and not pushed, because a push would run writes that the gateway no longer has.
     private func askAfterStopped() async throws {
         guard isStoppedDue else { return }
         stoppedAskedAt = .now
@@ -271,7 +271,7 @@ extension SyncWorker {
         try await readOtherDevices()
     }
 
-    /// Reads the user's other devices' writes that need a decision.
+    /// Reads the writes of the user's other devices that need a decision.
     private func readOtherDevices() async throws {
         var request = GatewayRequest(path: "/v1/mutations")
         var mutations: [JSON] = []

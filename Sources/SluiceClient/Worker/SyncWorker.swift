@@ -36,7 +36,7 @@ actor SyncWorker {
     let flight: SyncLease
     /// The device of the database when the client was created.
     ///
-    /// After a sign-out the database has no device, or another user's.
+    /// After a sign-out the database has no device, or the device of another user.
     let device: UUID
     private let captured: CapturedRows
     /// The limits of a push, which are reduced after a 413.
@@ -44,11 +44,11 @@ actor SyncWorker {
     var hasRegistered = false
     /// The back-off after no response, a response of another server, or a response that stops all stages.
     private var outage = BackOff()
-    /// The back-off of stages that failed while the gateway answered others.
+    /// The back-off of stages that failed while the gateway answered the requests of other stages.
     private var setbacks: [Stage: BackOff] = [:]
     private var stage = Stage.register
-    /// Whether the deadline of the last turn ended its check of open mutations: then the next turn pulls before it, so
-    /// that a long check keeps no changes away.
+    /// Whether the last turn's deadline ended its check of open mutations. If so, the next turn pulls before the check,
+    /// so that a long check does not delay changes.
     private var isPullFirst = false
     /// Whether the feed is known to have changes.
     var isPullWanted = true
@@ -59,7 +59,8 @@ actor SyncWorker {
     private var recheckedAt: ContinuousClock.Instant?
     /// The number of the last mutation that an unfinished check has covered; the next check continues after it.
     var recheckedUpTo: Int64 = 0
-    /// Mutations that are still open after a turn's own push are checked in a later turn, for a turn of any length.
+    /// The start of the turn. Mutations that a push of this turn leaves open are checked in a later turn, however long
+    /// this turn is.
     private(set) var turnBegan = ContinuousClock.now
     /// The turn in which the gateway last returned the state of the user's queue.
     var queueNotedAt: ContinuousClock.Instant?
@@ -109,7 +110,7 @@ actor SyncWorker {
             if Task.isCancelled { return }
             status.update { $0.nextAttempt = self.configuration.now().addingTimeInterval(pause.seconds) }
             await bell.wait(atMost: pause)
-            // the user's writes during an outage wait for its end
+            // the user's writes ring the bell, but do not end the pause of an outage
             while let pause = hold, !Task.isCancelled { await bell.wait(atMost: pause) }
         }
     }
@@ -129,7 +130,7 @@ actor SyncWorker {
 
     private func hasWork() async -> Bool {
         if isPullWanted { return true }
-        // writes that wait for a decision about another write, or for an upstream, may wait for long
+        // writes that wait for a decision about another write, or for an upstream, may wait for a long time
         let isQueueHeld = status.status.isQueueHeld
         let hasWork = try? await database.read { db in
             if try PushBatch.isAnyToSend(db) { return true }
@@ -198,7 +199,7 @@ actor SyncWorker {
                 return .seconds(5)
             }
             let pause = await stages()
-            // in a separate task, because this one may have been cancelled
+            // in a separate task, because the present task may have been cancelled
             await Task { try? await write { [flight] db, _ in try flight.release(db) } }.value
             return pause
         } catch is CancellationError {
@@ -315,7 +316,7 @@ actor SyncWorker {
         do {
             try await turn.value
         } catch {
-            // received at the moment in which this task was cancelled: the next task gets the turn
+            // the turn was given to this task just as it was cancelled: the next task gets the turn
             if !turn.give(.failure(error)) { leave() }
             throw error
         }

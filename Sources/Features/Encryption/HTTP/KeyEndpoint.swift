@@ -24,7 +24,7 @@ struct KeyEndpoint: Sendable {
         }
     }
 
-    /// The state of a data key: `seals` for the newest, `opens` for an older key, `locked` without its master key here.
+    /// The state of a data key: `seals` for the newest, `opens` for an older key, `locked` without its master key.
     private func state(of key: KeyRotation.Key, newest: Int32?) -> String {
         guard store.masterKeys?[key.masterKey] != nil else { return "locked" }
         return key.number == newest ? "seals" : "opens"

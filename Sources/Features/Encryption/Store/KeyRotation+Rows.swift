@@ -7,12 +7,12 @@ package import SyncStore
 extension KeyRotation {
     /// Seals an organization's rows under its newest data key, and drops its older keys.
     ///
-    /// Rows of users with their own keys are sealed with these. Values already sealed under the key are only read, so
-    /// an interrupted run continues when it is called again. Values that cannot be opened are left as they are, and
-    /// reported.
+    /// Rows of users with their own keys are sealed under the user's key. Values that are already sealed under the
+    /// right key are only read, so an interrupted run continues when it is called again. Values that cannot be opened
+    /// stay unchanged, and are reported.
     ///
     /// - Parameters:
-    ///   - grace: seconds after the newest key was made before sealing starts; the run waits until they have passed.
+    ///   - grace: the seconds from the creation of the newest key to the start of sealing. The run waits for this time.
     ///   - dropsKeys: whether to drop older data keys once no value is sealed under them.
     ///   - onWait: called before the run waits, with the number of seconds.
     ///   - progress: called after each few hundred rows.
@@ -91,7 +91,7 @@ extension KeyRotation {
         try await Task.sleep(for: .microseconds(wait))
     }
 
-    /// Drops older data keys, unless a remaining value may be sealed under them.
+    /// Drops older data keys, unless a value may still be sealed under them.
     private func drop(before number: Int32, _ organization: UUID, _ rows: inout SealedRows) async throws {
         let results = try await pool.run([
             Self.dropStatement(
@@ -177,7 +177,7 @@ extension KeyRotation {
                 if !queries.isEmpty { _ = try await pool.run(queries) }
                 counts.rewrapped += queries.count
                 progress(counts.rewrapped)
-                // clients choose ids, and the least UUID is a valid id
+                // clients choose ids, so a user can have the least UUID
                 guard let next = end.name.successor else { return }
                 last = next
             }

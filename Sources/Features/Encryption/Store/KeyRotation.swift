@@ -25,9 +25,9 @@ package struct KeyRotation: Sendable {
         package let createdAt: Timestamp
     }
 
-    /// Returns the data keys after an organization and a number, in this order.
+    /// Returns the data keys after an organization and a number, ordered by both.
     ///
-    /// - Returns: at most 500; fewer at the end.
+    /// - Returns: at most 500 keys; fewer at the end.
     package func keys(after organization: UUID, _ number: Int32) async throws(Problem) -> [Key] {
         try await stored(after: organization, number, excluding: "").map(\.key)
     }
@@ -61,8 +61,8 @@ package struct KeyRotation: Sendable {
     /// again.
     ///
     /// - Parameter progress: called with the number of keys rewrapped so far, a few hundred at a time.
-    /// - Returns: the number of rewrapped keys, and the number of data keys left because their master keys are not
-    ///   configured here.
+    /// - Returns: the number of rewrapped keys, and the number of data keys that stay because their master keys are not
+    ///   configured in this process.
     /// - Throws: `validation_failed` if no master key wraps.
     package func rewrap(_ progress: (Int) -> Void) async throws(Problem) -> (rewrapped: Int, unknown: Int) {
         let (masters, master) = try wrapping()
@@ -100,8 +100,8 @@ package struct KeyRotation: Sendable {
     /// seconds.
     ///
     /// - Returns: the number of the new key; nil if there is no such organization.
-    /// - Throws: `store_unavailable` if the newest data key cannot be opened here; `validation_failed` if no master key
-    ///   wraps.
+    /// - Throws: `store_unavailable` if this process cannot open the newest data key; `validation_failed` if no master
+    ///   key wraps.
     package func renew(_ organization: UUID) async throws(Problem) -> Int32? {
         let (masters, master) = try wrapping()
         return try await failure.reporting("renew a data key") {
@@ -121,10 +121,10 @@ package struct KeyRotation: Sendable {
         }
     }
 
-    /// Checks that the master keys open the organization's keys, or, if it has no key, any other organization's.
+    /// Checks that the master keys open the organization's data keys or, if it has no key, another organization's.
     ///
-    /// A process that fails this check has other master keys than the gateways, which could not open the values it
-    /// seals.
+    /// A process that fails this check has other master keys than the gateways. So the gateways could not open the
+    /// values that the process seals.
     ///
     /// - Throws: ``SealError/locked(_:)``.
     func check(_ masterKeys: MasterKeys, _ keys: [WrappedKey], of organization: UUID) async throws {

@@ -19,7 +19,7 @@ struct SealedSettings {
         let (name, key) = (table.name, table.key.first)
         hasKey = key != nil
         let names = columns.map { "\($0.name)" }
-        // the key precedes each column, because it can be part of the sealed text
+        // the row's key precedes each column, because the sealed text can depend on the key
         let list = key.map { key in "\(key)::text AS row_key, " + names.map { "\(key), \($0)" }.joined(separator: ", ")
         }
         read = Statement(

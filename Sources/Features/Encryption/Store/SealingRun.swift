@@ -5,10 +5,10 @@ package import SyncStore
 
 /// Seals one organization's rows.
 ///
-/// First it opens all of them, without locks, to detect values that do not open, and users whose keys are gone, before
-/// it makes any key. Then it seals the rows that are due, a few in each transaction.
+/// Before it makes any key, it opens all rows without locks. So it detects values that cannot be opened, and users
+/// whose keys are missing. Then it seals the rows that are due, a few in each transaction.
 package struct SealingRun {
-    /// The number of rows that one statement checks for whether they require sealing.
+    /// The number of rows of which one statement checks whether they require sealing.
     package static let scan = SealedLaneRows.scan
     /// The number of rows that one transaction writes or one statement reads.
     package static let batch = 20
@@ -37,7 +37,7 @@ package struct SealingRun {
 
     private mutating func walk(_ step: Step) async throws {
         let ofLanes = tables.compactMap(SealedTable.init)
-        // clients choose ids, and the least UUID is a valid id
+        // clients choose ids, so a user can have the least UUID
         var next: UUID? = UUID.least
         while let start = next, let user = try await user(from: start) {
             let lane = LaneKey(organization: organization, user: user)
@@ -97,14 +97,15 @@ package struct SealingRun {
             _ = try found.readSealed { try kind.renewed(&$0, &renewal) }
             return renewal.closed
         }
-        // a row closed for any other reason is left: a new key would look like the key that sealed the row
+        // a user whose rows need a missing key gets no new key, because it would look like the key that sealed the
+        // rows
         for case .keys(_, let user?) in closed.map(\.cover) {
             userKeys.withoutKey.insert(LaneKey(organization: organization, user: user))
         }
         if !areDue { rows.leave(closed) }
     }
 
-    /// Seals rows again under their locks; values that cannot be opened stay unchanged and are recorded.
+    /// Seals rows again under their locks. Values that cannot be opened stay unchanged, and are recorded.
     private mutating func write<Kind: SealedKind>(_ keys: [Kind.Key], of kind: Kind) async throws {
         let seal = seal
         let closed = try await userKeys.fetchingMissingKeys {
@@ -120,7 +121,7 @@ package struct SealingRun {
         rows.leave(closed)
     }
 
-    /// All rows in one transaction: every writer of settings takes the same lock.
+    /// Seals all settings in one transaction, because every writer of settings takes the same lock.
     private mutating func seal(_ settings: SealedSettings) async throws {
         let (organization, seal) = (organization, seal)
         let (count, closed) = try await pool.transaction { connection in

@@ -14,7 +14,7 @@ import Telemetry
 ///
 /// The signature is the authentication; no body is parsed before it is verified.
 struct ReceiverEndpoint: Sendable {
-    /// The largest message in bytes, unless pushes must be smaller: a message is read before its sender is known.
+    /// The largest message in bytes, unless pushes must be smaller. It is small because the sender is not known yet.
     static let maximumBytes = 1_048_576
 
     let store: Store
@@ -29,7 +29,7 @@ struct ReceiverEndpoint: Sendable {
 
     private let verifier = SourceVerifier()
     private let metrics = SourceMetrics()
-    /// Limits the log lines about callers without a signature to one a second.
+    /// Limits the log lines about callers without a valid signature to one line a second.
     private let warned = Throttle(.seconds(1), isDueFirst: true)
 
     init(
@@ -67,7 +67,7 @@ struct ReceiverEndpoint: Sendable {
         }
     }
 
-    /// Verifies a message. Large messages take turns, and so do messages for the same source or from the same address.
+    /// Verifies a message. Large messages wait for each other, and so do messages for one source or from one address.
     private func isGood(
         _ head: SourceVerifier.Head,
         _ body: [UInt8],
@@ -192,7 +192,7 @@ struct ReceiverEndpoint: Sendable {
         return try mapping.map(tree.root, id: .message(ByteExactString(messageID)), limits: limits)
     }
 
-    /// Returns why the sender must send a message again, or nil if all of its events were accepted.
+    /// Returns the reason why the sender must send a message again, or nil if all events in it were accepted.
     ///
     /// The accepted part of the message stays accepted. For every refusal, the sender receives a status that makes it
     /// retry: another status, such as 410, would end the deliveries permanently.
@@ -209,7 +209,7 @@ struct ReceiverEndpoint: Sendable {
     }
 
     private func record(_ problem: Problem, _ receiver: SourceReceivers.Receiver, _ exchange: Exchange) async {
-        // the gateway causes these problems, and they are temporary
+        // these problems are temporary, and the source does not cause them
         guard ![.overloaded, .storeUnavailable, .keysUnavailable].contains(problem.code) else { return }
         let place = problem.errors.first.map { " (at '\($0.pointer)')" } ?? ""
         logger.notice(
@@ -233,8 +233,8 @@ extension SourceReceivers.Receiver {
 
 /// Verifies that a message is from its source.
 ///
-/// A verification takes the same time for every source, and for a name without a source: random values replace the
-/// missing ones of two secrets and two public keys.
+/// A verification takes the same time for every source, and for a name without a source. It always uses two secrets and
+/// two public keys; random values replace missing ones.
 struct SourceVerifier: Sendable {
     /// The maximum number of secrets that are valid at the same time.
     private static let width = 2

@@ -5,7 +5,7 @@ import SyncHTTP
 package import SyncModel
 import SyncStore
 
-/// `/admin/organizations/{id}/sources`: the sources that bring an organization's edits without a program in between.
+/// `/admin/organizations/{id}/sources`: the sources that report an organization's edits without a separate program.
 ///
 /// A secret that the gateway generated is shown once, in the response to the request that required it. All other
 /// secrets are never shown.
@@ -126,7 +126,7 @@ package struct SourceTrial: AnswerBody {
     }
 
     /// - Parameters:
-    ///   - messageID: the id of a message that is sent.
+    ///   - messageID: for a webhook source, the id of the tried message, from which ids of events are made.
     ///   - mapping: the mapping to be tried instead of the source's own.
     /// - Throws: the reason why no event can be made from the body, with pointers below `/body`.
     package init(

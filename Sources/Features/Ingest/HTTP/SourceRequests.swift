@@ -4,7 +4,7 @@ import StandardWebhooks
 import SyncHTTP
 package import SyncModel
 
-/// The body of `PUT /admin/organizations/{id}/sources/{name}`, before its parts are compared.
+/// The body of `PUT /admin/organizations/{id}/sources/{name}`, before its members are checked against each other.
 struct SourceRequest {
     private var kind: SourceKind?
     private var settings: JSONValue?
@@ -92,8 +92,8 @@ struct SourceRunRequest {
 }
 
 extension SourceAdministration.Beginning {
-    /// Reads the place at which a run begins: null for the beginning of the data, or a place in the form of the
-    /// source's settings.
+    /// Reads the place at which a run begins: null for the beginning of the data, or a place in the form that the
+    /// source's settings define.
     fileprivate init?(from value: JSONValue, of source: SourceRow, _ report: inout MemberReport) {
         guard !value.isNull else {
             self = .anew

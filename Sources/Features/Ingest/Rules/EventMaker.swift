@@ -15,8 +15,8 @@ extension MappingRule {
 
 /// Makes an item's event by its rule.
 ///
-/// The event is written as a program would send it, and then read like a sent event. So the same conditions apply to
-/// both.
+/// The event is written as a program would send it, and then read like an event that a program sent. So the same
+/// conditions apply to both.
 struct EventMaker {
     let rule: MappingRule
     /// The place of the item in the body.
@@ -30,7 +30,7 @@ struct EventMaker {
         self.limits = limits
     }
 
-    /// More bytes than an id or a time can have: a longer value is refused and not copied.
+    /// More bytes than an id or a time can have. A longer value is refused without being copied.
     private static let maximumScalarBytes = 4_096
 
     /// Makes the item's event.
@@ -123,7 +123,7 @@ struct EventMaker {
         return (writer.bytes, name)
     }
 
-    /// Returns the value of a required member; reports a missing one.
+    /// Returns the value of a required member; reports a missing value.
     private mutating func needed(
         _ member: String,
         _ pointer: MappedPointer,
@@ -258,7 +258,7 @@ extension IngestEvent {
 
 /// The result of mapping a body.
 package struct MappedEvents: Sendable {
-    /// The origin of an event.
+    /// The item and the rule from which an event was made.
     package struct Origin: Sendable, Hashable {
         /// The place of its item in the body, as a JSON Pointer.
         @Exact package private(set) var place: String
@@ -282,7 +282,7 @@ package struct MappedEvents: Sendable {
         rules.append(rule)
     }
 
-    /// Returns a verdict's problem with its pointers into a batch of these entries replaced by pointers into the body.
+    /// Returns a verdict's problem with pointers into the body, in place of pointers into a batch of these entries.
     ///
     /// - Parameter index: the entry's index in these events and in the batch.
     package func placed(_ problem: Problem, of index: Int) -> Problem {
@@ -302,11 +302,11 @@ package struct MappedEvents: Sendable {
     }
 }
 
-/// The source of the ids of events whose rule does not define one.
+/// How the ids of events are made whose rule does not define an id.
 package enum MappedID: Sendable, Hashable {
     /// The id of the message, with the item's place in the message if there are several items.
     case message(ByteExactString)
-    /// Derived from the content: entity, operation, and the version or, without one, time and document.
+    /// The id is derived from the content: entity, operation, and the version or, without a version, time and document.
     case content
 
     func ofItem(_ index: Int) -> MappedID {
@@ -329,7 +329,7 @@ extension MappingRule {
         }
     }
 
-    /// Returns the place in the body that a pointer into an event refers to; the item if the rule itself sets the
+    /// Returns the place in the body to which a pointer into an event refers; the item if the rule itself sets the
     /// member.
     func place(ofMember pointer: String, in place: String) -> String {
         let steps = pointer.dropFirst().split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false)

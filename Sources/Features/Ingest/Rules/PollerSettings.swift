@@ -10,7 +10,7 @@ package struct PollerSettings: TableObject, Hashable {
     package static let maximumParameterBytes = 100
     package static let headerLimit = 32
 
-    /// The parameter that requests only the changes since the last known one.
+    /// The parameter that requests only the changes since the last known change.
     package struct Since: TableObject, Hashable {
         @Exact package private(set) var parameter: String = ""
         package private(set) var form = Form.rfc3339
@@ -143,7 +143,7 @@ package struct PollerSettings: TableObject, Hashable {
         settings.mapping = mapping
     }
 
-    /// Refuses parameters that are named twice: servers differ in which of the two values they use.
+    /// Refuses parameters that occur twice, because servers differ in which of the two values they use.
     private func checkParameters(at pointer: String, _ report: inout MemberReport) {
         var seen = Set<ByteExactString>(PollPath(path).parameters)
         var ours: [(String, String)] = []
@@ -159,7 +159,7 @@ package struct PollerSettings: TableObject, Hashable {
         }
     }
 
-    /// Returns the state of a worker after an operator requested everything from a place on, `{"from": …}`.
+    /// Returns the state of a worker after an operator requested all data from a place on, `{"from": …}`.
     ///
     /// If there is no such place, this returns nil and adds the error to the report.
     func state(from value: JSONValue, at pointer: String, _ report: inout MemberReport) -> [UInt8]? {
@@ -179,7 +179,7 @@ package struct PollerSettings: TableObject, Hashable {
 extension PollerSettings.Paging: JSONWritable {
     private static let form = #"{"link": true}, {"cursor": {"parameter", "pointer"}} or {"page": {"parameter"}}"#
 
-    /// The ways of paging, of which the object must name one.
+    /// The ways of paging. The object must contain exactly one of them.
     private static let table = MemberTable<[Self], Self>("paging: " + form) {
         BodyMember("link") { value, place, found, report in
             let detail = "link must be true; omit paging if there is only one page"

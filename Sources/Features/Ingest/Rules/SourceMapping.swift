@@ -10,7 +10,7 @@ package struct SourceMapping: TableObject, Hashable {
 
     /// The array of items in a body; nil if the body is the only item.
     package internal(set) var events: MappedPointer?
-    /// The rules, of which the first that matches an item applies to it.
+    /// The rules. The first rule that matches an item applies to it.
     package private(set) var rules: [MappingRule] = []
 
     package init() {}
@@ -22,14 +22,14 @@ package struct SourceMapping: TableObject, Hashable {
 
     /// The maximum number of document bytes made from one body, in addition to its own length.
     ///
-    /// With `^`, every item may repeat a part of the body. Refused events count, too, because their bytes were written
-    /// and read.
+    /// With `^`, every item may repeat a part of the body. The bytes of refused events count, too, because they were
+    /// written and read.
     package static let repeatedBytes = 4_194_304
 
     /// Makes events from a body.
     ///
     /// - Parameters:
-    ///   - id: the ids of events whose rule does not define one.
+    ///   - id: how the ids of events are made whose rule does not define an id.
     ///   - limits: the limits of a push. `mutations` limits the number of items; a caller that submits events in
     ///     several batches can permit more.
     /// - Throws: `validation_failed` if there is no array of items; `payload_too_large` if there are too many items.
@@ -170,7 +170,7 @@ package enum MappedScalar: Sendable, Hashable, JSONWritable {
         }
     }
 
-    /// The name of a member with this value.
+    /// The value as the name of a member, by which a rule's operations are looked up.
     var name: String {
         switch self {
         case .text(let text): text.string

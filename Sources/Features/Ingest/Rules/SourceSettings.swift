@@ -61,9 +61,9 @@ package enum SourceSettings: Sendable, Hashable {
         }
     }
 
-    /// Returns the state of a worker after an operator requested everything from a place on.
+    /// Returns the state of a worker after an operator requested all data from a place on.
     ///
-    /// - Returns: the state; nil if there is no such place, which is then an error in the report.
+    /// - Returns: the state; nil if there is no such place. The report then contains the error.
     package func state(
         from value: JSONValue,
         at pointer: String,
@@ -78,8 +78,8 @@ package enum SourceSettings: Sendable, Hashable {
         }
     }
 
-    /// Returns why the gateway does not connect to the address in a valid secret, as far as this is known before the
-    /// name is resolved.
+    /// Returns the reason why the gateway does not connect to the address in a valid secret, as far as the reason is
+    /// known before the name is resolved.
     ///
     /// The text contains no password.
     package static func problem(
@@ -103,7 +103,7 @@ package enum SourceSettings: Sendable, Hashable {
     }
 }
 
-/// The way in which a source brings an organization's edits.
+/// The way in which a source reports an organization's edits.
 package enum SourceKind: String, Sendable, Hashable, CaseIterable {
     /// The organization's API sends webhooks to the gateway.
     case webhook
@@ -112,7 +112,7 @@ package enum SourceKind: String, Sendable, Hashable, CaseIterable {
     /// The gateway reads the log of the organization's database.
     case postgres
 
-    /// Whether a worker of the gateway fetches its data.
+    /// Whether a worker of the gateway fetches the source's data.
     package var isWorkedOn: Bool { self != .webhook }
 }
 
@@ -146,6 +146,6 @@ package struct ReceiverSettings: TableObject, Hashable {
         BodyMember("mapping", .object, as: \.mapping).required()
     }
 
-    /// Returns why a text cannot be a secret; nil for a valid one. Without a secret, the gateway generates one.
+    /// Returns the reason why a text cannot be a secret; nil for a valid secret. The gateway makes a missing secret.
     static func problem(ofSecret secret: String?) -> String? { nil }
 }

@@ -6,9 +6,9 @@ import Synchronization
 
 /// Validates service tokens, with a cache.
 ///
-/// A cached token is at most five seconds old, so that a revoked one is refused within this time.
+/// A cached token is at most five seconds old, so that a revoked token is refused within five seconds.
 package final class ServiceTokens: Sendable {
-    /// Maximum number of cached tokens, including unknown ones.
+    /// The maximum number of cached tokens, including unknown tokens.
     static let capacity = 20_000
 
     private struct Key: Hashable {
@@ -108,7 +108,7 @@ package final class ServiceTokens: Sendable {
 extension Administration {
     /// The maximum number of valid service tokens of an organization.
     package static let serviceTokenLimit = 100
-    /// The maximum number of revoked tokens that are kept for lists: the latest ones.
+    /// The maximum number of revoked tokens that are kept for lists; the latest tokens are kept.
     static let revokedTokenLimit: Int64 = 100
 
     /// Returns the organization's service tokens, newest first, including revoked tokens; nil if there is no such
@@ -152,7 +152,7 @@ extension Administration {
         _ = try await run(
             Self.forgetTokensStatement,
             Parameters(of: organization, Self.revokedTokenLimit),
-            "forget old service tokens"
+            "delete old service tokens"
         )
         catalog.invalidate(organization)
         return rows.first.map { (token, $0) }

@@ -3,7 +3,7 @@ import Postgres
 package import SyncModel
 package import SyncStore
 
-/// The operators' actions on sources, which bring an organization's edits.
+/// The operators' actions on sources, which report an organization's edits.
 package struct SourceAdministration: Sendable {
     /// The maximum number of sources of an organization.
     package static let maximumSources = 20
@@ -33,7 +33,7 @@ package struct SourceAdministration: Sendable {
 
     /// Adds a source, or replaces its settings; returns nil if there is no such organization.
     ///
-    /// - Parameter usual: the secret of a new source if the update has no secret.
+    /// - Parameter usual: the secret that a new source gets if the update has no secret.
     /// - Returns: the source's row, and whether the source is new.
     /// - Throws: `validation_failed` if the organization already has the maximum number of sources, if the kind
     ///   differs, or if the secret does not fit the kind.
@@ -153,7 +153,7 @@ package struct SourceAdministration: Sendable {
 
     /// Makes a worker read a source immediately. A worker that already has the source begins again.
     ///
-    /// Returns nil if there is no such source, if it is not enabled, or if nothing is fetched from its kind.
+    /// Returns nil if there is no such source, if it is not enabled, or if its kind only receives messages.
     package func run(_ key: SourceKey, from beginning: Beginning) async throws(Problem) -> SourceRow? {
         var parameters = Self.parameters(key, now())
         switch beginning {
@@ -170,7 +170,7 @@ package struct SourceAdministration: Sendable {
         return try await rows(Query(SourceAdminStatements.run, parameters), "run a source")
     }
 
-    /// Returns why an existing source cannot be run.
+    /// Returns the reason why an existing source cannot be run.
     package static func cannotRun(_ source: SourceRow) -> Problem {
         let reason =
             source.kind.isWorkedOn
@@ -222,7 +222,7 @@ package struct SourceUpdate: Sendable, Hashable {
 package struct RestoredSource: Sendable, Hashable {
     package let key: SourceKey
     package let isEnabled: Bool
-    /// The restored position; nil if none was stored when the backup was made.
+    /// The restored position; nil if no position was stored when the backup was made.
     package let confirmed: String?
 }
 
@@ -237,7 +237,7 @@ extension Administration {
         }
     }
 
-    /// The sources that read a slot: the slot no longer returns changes that were confirmed after the backup.
+    /// The sources that read a slot. Their slots no longer return changes that were confirmed after the backup.
     static let sourcesStatement = Statement(
         "restore_sources",
         """

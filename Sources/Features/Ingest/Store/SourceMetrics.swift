@@ -13,7 +13,7 @@ package struct SourceMetrics: Sendable {
 
     /// The reason why a batch is retried.
     package enum Retry: String, Sendable, Hashable, CaseIterable {
-        /// The batch was too much for one transaction: its halves follow.
+        /// The batch was too large for one transaction, so its halves are submitted.
         case tooLarge = "too_large"
         /// The database is unavailable or overloaded, or refused the batch.
         case unavailable

@@ -98,7 +98,7 @@ package final class SourceReceivers: Sendable {
     }
 
     private func read(_ key: SourceKey, at moment: Timestamp) async throws -> Found? {
-        // decrypts only secrets of sources that exist: an invented name causes no read of keys
+        // decrypts only the secrets of existing sources, so that an invented name causes no read of keys
         guard let row = try await lookup.find(key) else { return nil }
         return try await catalog.opening(key.organization) { seal in
             var row = row
@@ -130,7 +130,7 @@ package final class SourceReceivers: Sendable {
 
     // MARK: - Results of messages
 
-    /// Records that a message was accepted, unless the same minute already has a record.
+    /// Records that a message was accepted, at most once a minute.
     ///
     /// The message stays accepted even if the record cannot be written.
     package func succeeded(_ receiver: Receiver) async {
@@ -145,7 +145,7 @@ package final class SourceReceivers: Sendable {
         )
     }
 
-    /// Records that a message was refused, unless the same minute already has a record.
+    /// Records that a message was refused, at most once a minute.
     ///
     /// - Parameter error: the reason, without a secret.
     package func failed(_ receiver: Receiver, _ error: String) async {

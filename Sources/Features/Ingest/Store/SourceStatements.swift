@@ -34,7 +34,7 @@ enum SourceStatements {
         """
     )
 
-    /// A worker's report is valid only under its present lease.
+    /// A worker's report is valid only if the worker still has the lease.
     private static let held = """
         s.organization_id = :organization AND s.name = :name AND s.lease_token = :token AND s.leased_until IS NOT NULL
         """
@@ -172,7 +172,7 @@ enum SourceAdminStatements {
         """
     )
 
-    /// Ends the lease of a worker that has the source. The worker detects this at its next statement.
+    /// Ends the lease of the worker that has the source. The worker detects this with its next statement.
     private static let interrupt = "lease_token = s.lease_token + 1, leased_until = NULL"
 
     /// Changes a source. Earlier failures still count: only a success resets them.

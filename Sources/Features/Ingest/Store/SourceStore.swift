@@ -6,8 +6,8 @@ package import SyncStore
 
 /// The database operations of the workers that fetch from sources.
 ///
-/// Any number of replicas may use it at the same time: a lease's token only grows, and a report under an older token
-/// changes nothing.
+/// Any number of replicas can use it at the same time: the token of a lease only grows, and a report under an older
+/// token changes nothing.
 package struct SourceStore: Sendable {
     /// The time after which a lease that is not renewed expires, in seconds.
     package static let leaseSeconds: Double = 60
@@ -65,7 +65,7 @@ package struct SourceStore: Sendable {
             }
             return (found.map(\.key), found.count < Self.searchLimit ? nil : found.last)
         } catch {
-            throw failure.problem(error, doing: "look for sources")
+            throw failure.problem(error, doing: "find due sources")
         }
     }
 
@@ -75,10 +75,10 @@ package struct SourceStore: Sendable {
     ///
     /// If its secret cannot be decrypted, this records a failure of the source.
     ///
-    /// - Returns: the lease; nil if the source cannot be processed now. It is disabled, leased or deleted, its
-    ///   organization is not served, a newer gateway wrote its settings, or its secret cannot be decrypted.
+    /// - Returns: the lease; nil if the source is not due, or is disabled, leased or deleted, its organization is not
+    ///   served, a newer gateway wrote its settings, or its secret cannot be decrypted.
     package func claim(_ key: SourceKey, _ kind: SourceKind) async throws(Problem) -> ClaimedSource? {
-        // includes organizations whose data cannot be decrypted: their sources must not count as working
+        // this includes organizations whose data cannot be decrypted, because their sources must not count as working
         guard try await catalog.entry(key.organization).organization?.status == .active else { return nil }
         let moment = now()
         let until = moment.adding(seconds: Self.leaseSeconds)
@@ -138,21 +138,21 @@ package struct SourceStore: Sendable {
 
     /// Renews the worker's lease; call it every ``renewSeconds``.
     ///
-    /// - Returns: the new end of the lease; nil if the worker lost the source. Another worker has it, or an operator
-    ///   changed, disabled, restarted or removed it. The worker must then stop its work.
+    /// - Returns: the new end of the lease; nil if the worker lost the source, because another worker has it, or an
+    ///   operator changed, disabled, restarted or removed it. The worker must then stop its work.
     package func renew(_ claim: ClaimedSource) async throws(Problem) -> Timestamp? {
         let until = now().adding(seconds: Self.leaseSeconds)
-        let isHeld = try await report(claim, SourceStatements.renew, Self.parameters(claim, until), "hold a source")
+        let isHeld = try await report(claim, SourceStatements.renew, Self.parameters(claim, until), "renew a lease")
         return isHeld ? until : nil
     }
 
     /// Returns whether the worker still has the source.
     ///
-    /// It is false once an operator has changed, disabled, restarted or removed the source, or suspended its
-    /// organization: then the worker must ingest nothing more. Workers call it every few seconds, and before they
-    /// ingest the events they have read.
+    /// The result is false once an operator has changed, disabled, restarted or removed the source, or suspended its
+    /// organization. The worker must then ingest nothing more. Workers call this every few seconds, and before they
+    /// ingest the events that they have read.
     package func isHeld(_ claim: ClaimedSource) async throws(Problem) -> Bool {
-        try await failure.reporting("look at a source") {
+        try await failure.reporting("check a source's lease") {
             let parameters = Parameters(of: claim.key.organization, claim.key.name, claim.token)
             return try await pool.run([Query(SourceStatements.isHeld, parameters)])[0].count > 0
         }
@@ -165,12 +165,12 @@ package struct SourceStore: Sendable {
         let until = now().adding(seconds: Self.leaseSeconds)
         var parameters = Self.parameters(claim, until)
         parameters.add(PostgresJSON(state))
-        return try await report(claim, SourceStatements.note, parameters, "note a source's state") ? until : nil
+        return try await report(claim, SourceStatements.note, parameters, "write a source's state") ? until : nil
     }
 
     /// Writes the worker's position, and renews its lease.
     ///
-    /// Call it once the events before this position are durable: a later worker begins after them.
+    /// Call it only once the events before this position are durable, because a later worker begins after them.
     ///
     /// - Parameters:
     ///   - state: a JSON object.
@@ -187,12 +187,12 @@ package struct SourceStore: Sendable {
         parameters.add(PostgresJSON(state))
         parameters.add(hasEvents ? moment : nil)
         parameters.add(moment)
-        return try await report(claim, SourceStatements.progress, parameters, "note how far a source is") ? until : nil
+        return try await report(claim, SourceStatements.progress, parameters, "write a source's position") ? until : nil
     }
 
     /// Releases a source.
     ///
-    /// - Returns: false if the worker had lost the source: then nothing was written.
+    /// - Returns: false if the worker had lost the source, and nothing was written.
     package func finish(_ claim: ClaimedSource, _ outcome: SourceOutcome) async throws(Problem) -> Bool {
         let moment = now()
         switch outcome {
@@ -208,10 +208,10 @@ package struct SourceStore: Sendable {
             parameters.add(Self.bounded(error))
             parameters.add(moment)
             parameters.add(PostgresJSON(state))
-            return try await report(claim, SourceStatements.fail, parameters, "write why a source failed")
+            return try await report(claim, SourceStatements.fail, parameters, "write the failure of a source")
         case .released(let nextRunAt):
             let parameters = Self.parameters(claim, nextRunAt)
-            return try await report(claim, SourceStatements.release, parameters, "give a source back")
+            return try await report(claim, SourceStatements.release, parameters, "release a source")
         }
     }
 
@@ -286,7 +286,8 @@ package struct SourceStore: Sendable {
         /// The number of enabled sources whose last attempt failed.
         package var failing = 0
         package var disabled = 0
-        /// The oldest of the sources' last successes; the creation time counts for a source that never succeeded.
+        /// The earliest of the times at which the sources last succeeded. For a source that never succeeded, the time
+        /// of its creation counts.
         package var oldestSuccess: Timestamp?
 
         package init() {}

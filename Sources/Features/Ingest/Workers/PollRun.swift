@@ -24,7 +24,7 @@ struct PollRun: Sendable {
         var refused = 0
         /// The place of the first refused item, and the reason.
         var firstRefusal: String?
-        /// Why the events read could not be ingested yet.
+        /// The reason why the events read could not be ingested yet.
         var postponement: String?
     }
 
@@ -78,7 +78,7 @@ struct PollRun: Sendable {
                 return finished(self.failure(failure, planner, state, failures), tally)
             case .page(let found): page = found
             }
-            // an operator may have changed or disabled it during the request
+            // an operator may have changed or disabled the source during the request
             guard await isHeld() else { return nil }
             let taken = await take(page)
             tally.add(taken.tally)
@@ -123,7 +123,7 @@ struct PollRun: Sendable {
         }
     }
 
-    /// Records the position of the run. If that fails, the pages are read again.
+    /// Records the position of the run. If this fails, the pages are read again.
     private func isRecorded(_ state: PollState, _ planner: PollPlanner, hasEvents: Bool) async -> Bool {
         do throws(Problem) {
             return try await store.sources.progress(claim, state: planner.stored(state), hasEvents: hasEvents) != nil
@@ -206,7 +206,7 @@ struct PollRun: Sendable {
         var limits = SourceIntake.Limits(events: configuration.limits.mutations, bytes: configuration.limits.bodyBytes)
         limits.attempts = configuration.timeout
         limits.pause = configuration.retryPause
-        // the API lists it again; until then it is reported like any refused item
+        // the API lists an impossible item again; until then the item is reported like any refused item
         limits.skipsImpossible = true
         let intake = SourceIntake(
             ingest: store.ingest,

@@ -12,11 +12,11 @@ package import SyncStore
 /// The poller and the circuits of forwarded requests are independent: neither stops the other.
 package final class Poller: LeasedWorker {
     package struct Configuration: Sendable {
-        /// The number of sources that this replica polls concurrently, without those that wait for a slow host.
+        /// The number of sources that this replica polls concurrently, without sources that wait for a slow host.
         package var places = 16
         /// The total number of concurrent sources for each place, including sources that wait for a slow host.
         package var requestsPerPlace = 4
-        /// The maximum number of these for one organization.
+        /// The maximum number of concurrent sources of one organization.
         package var maxConcurrentPerOrganization = 4
         /// The number of pages after which a source releases its place.
         package var pages = 20
@@ -31,7 +31,7 @@ package final class Poller: LeasedWorker {
         package var timeout = 5
         /// The pause before the second attempt, in seconds; later pauses double.
         package var retryPause = 0.5
-        /// The limits of a push; a page has at most the length of a push.
+        /// The limits of a push. A page can have as many bytes as a push, and more items.
         package var limits = IntakeLimits()
         /// The poller's clock.
         package var now: TimeSource

@@ -17,7 +17,8 @@ struct ReplicationAdvice {
             return SourceFailure("The slot or the publication is missing: \(error.message). \(Self.creation)")
         case "42501":
             return SourceFailure(
-                "The role may not do this: \(error.message). Run there: ALTER ROLE … REPLICATION (of managed "
+                "The role is not allowed to do this: \(error.message). "
+                    + "In the source's database run: ALTER ROLE … REPLICATION (of managed "
                     + "databases, grant the equivalent role, such as rds_replication)."
             )
         case "55000": return SourceFailure("The slot cannot be read: \(error.message). \(Self.creation)")
@@ -66,7 +67,7 @@ struct ReplicationAdvice {
         "Import the tables again (sluice import), then run the source with from null "
         + "(sluice sources run --from-beginning)"
 
-    /// Returns why the log between a stored position and the slot cannot be read; nil if nothing is missing.
+    /// Returns the failure if the log between a stored position and the slot cannot be read; nil if nothing is missing.
     func failure(
         of state: ReplicationState,
         _ known: LogPosition,
@@ -116,13 +117,13 @@ struct ReplicationAdvice {
         "To create them, run in the source's database: CREATE PUBLICATION … FOR TABLE …; "
         + "SELECT pg_create_logical_replication_slot('…', 'pgoutput')."
 
-    /// Messages of a server while a connection is opened; they have no code.
+    /// Messages of a server during the opening of a connection, which have no error code.
     private static let connecting: [(sign: String, advice: String)] = [
         ("password authentication failed", "Correct the user and password in the source's secret."),
         ("no password supplied", "Add a password to the source's secret."),
         ("no pg_hba.conf entry", "Allow the role to connect from the gateway's address in the server's pg_hba.conf."),
-        ("must be superuser or replication role", "Run there: ALTER ROLE … REPLICATION."),
-        ("permission denied to start WAL sender", "Run there: ALTER ROLE … REPLICATION."),
+        ("must be superuser or replication role", "In the source's database run: ALTER ROLE … REPLICATION."),
+        ("permission denied to start WAL sender", "In the source's database run: ALTER ROLE … REPLICATION."),
         ("certificate verify failed", "The gateway does not trust the issuer of its certificate."),
         ("server does not support SSL", "Enable TLS on the server, or use another sslmode."),
     ]

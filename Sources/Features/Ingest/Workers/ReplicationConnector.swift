@@ -32,7 +32,7 @@ package struct ReplicationConnector: Sendable {
             guard let first = addresses.first else {
                 throw SourceFailure("The database's host '\(uri.host)' has no address.", isFatal: false)
             }
-            // connects to the address that was checked, even if the name resolves to another one later
+            // connects to the address that was checked, even if the name resolves to another address later
             guard let address = addresses.first(where: { uri.problem($0, policy) == nil }) else {
                 throw SourceFailure(
                     "Connections to host '\(uri.host)' are not allowed: \(uri.problem(first, policy) ?? "")."

@@ -36,7 +36,7 @@ package final class ReplicationPlaces: WorkPlaces {
     func record(_ source: SourceKey, hasFailed: Bool) {
         state.withLock { state in
             if hasFailed { state.failing.insert(source) } else { state.failing.remove(source) }
-            // later failures are added again
+            // sources that fail later are added again
             if state.failing.count > 10_000 { state.failing = [] }
         }
     }
@@ -45,13 +45,13 @@ package final class ReplicationPlaces: WorkPlaces {
 
     /// Assigns places to sources, organization by organization; within an organization, the longest waiting first.
     ///
-    /// If no place is free, this asks the sources that have had a place for long to release it.
+    /// If no place is free, this asks the sources that have had a place for a long time to release it.
     package func take(_ sources: [SourceKey]) -> (taken: [SourceKey], isCrowded: Bool) {
         state.withLock { state in
             for source in sources {
                 guard let work = state.running[source], work.begun.duration(to: .now) > .seconds(configuration.settling)
                 else { continue }
-                // an operator changed the source
+                // a source that has been followed for this long is due only if an operator has changed it
                 state.running[source]?.yields = true
             }
             let places = configuration.places
@@ -100,7 +100,7 @@ package final class ReplicationPlaces: WorkPlaces {
         for (key, _) in longest { running[key]?.yields = true }
     }
 
-    /// Asks organizations with more than an equal share to release the excess, before the turns of their sources end.
+    /// Asks organizations with more than an equal share to release the excess before their sources' turns end.
     private func askForExcess(_ count: Int, waiting: Set<UUID>, _ running: inout [SourceKey: Work]) {
         let held = Dictionary(grouping: running, by: \.key.organization)
         let share = max(1, configuration.places / max(1, waiting.union(held.keys).count))

@@ -4,7 +4,7 @@ import SyncModel
 import SyncStore
 import Synchronization
 
-/// A worker's lease of a source: follows the log until the run is ended.
+/// A worker's lease of a source. It follows the log until the run ends.
 final class ReplicationRun: Sendable {
     /// The reason for the end of the run.
     enum End: Error {
@@ -32,7 +32,7 @@ final class ReplicationRun: Sendable {
         var state: ReplicationState?
         /// The end of the last transaction whose events are durable.
         var reached = LogPosition.zero
-        /// The part of this position that is recorded in the source's state.
+        /// The position that is recorded in the source's state, at most ``reached``.
         var written = LogPosition.zero
         /// Whether events arrived since the state was written.
         var hasEvents = false
@@ -42,7 +42,7 @@ final class ReplicationRun: Sendable {
         var isProven = false
         /// Whether a batch is being submitted.
         var isBusy = false
-        /// Whether an attempt to submit the batch has failed: then the source does not count as working.
+        /// Whether an attempt to submit the batch has failed. If so, the source does not count as working.
         var isRetrying = false
         /// Whether the feed accepted a new event.
         var hasTaken = false
@@ -96,12 +96,12 @@ final class ReplicationRun: Sendable {
 
     // MARK: - Holding
 
-    /// Renews this worker's lease while no other call does.
+    /// Renews this worker's lease whenever no other call renews it.
     private func hold() async throws {
         var checkedAt = ContinuousClock.now
         while true {
             if parts.ends() { throw End.released }
-            // checked at intervals, because a quiet database sends nothing for long
+            // checked at intervals, because a quiet database may send nothing for a long time
             if checkedAt.duration(to: .now) >= configuration.heldInterval {
                 try await checkHeld()
                 checkedAt = .now
@@ -112,7 +112,7 @@ final class ReplicationRun: Sendable {
         }
     }
 
-    /// Ends the run if this worker has lost the source: then no further events are ingested.
+    /// Ends the run if this worker has lost the source, so that no further events are ingested.
     private func checkHeld() async throws {
         let isHeld: Bool
         do throws(Problem) {
@@ -126,7 +126,7 @@ final class ReplicationRun: Sendable {
 
     /// Writes this run's position, or only renews the lease.
     ///
-    /// Only a newly durable position, or a stream without a failing batch, counts as a success.
+    /// Only a new durable position, or a stream without a failing batch, counts as a success.
     private func hold(writing: Bool) async throws {
         let now = progress.withLock { $0 }
         var state = now.state
@@ -144,7 +144,7 @@ final class ReplicationRun: Sendable {
                 until = try await parts.sources.renew(claim)
             }
         } catch {
-            // the gateway's database is unavailable: there is time until the lease ends
+            // the gateway's database is unavailable: the run may continue until the lease ends
             guard now.heldAt.duration(to: .now) < .seconds(SourceStore.leaseSeconds) else { throw End.lost }
             return
         }
@@ -182,7 +182,7 @@ final class ReplicationRun: Sendable {
         state.scope = finding.scope
         state.warning = inspection.warning(of: finding.publication)
         if let userMessage = rewrite(finding) { state.lastRewrite = userMessage }
-        // recorded before the slot is used: if the slot is lost from now on, the source stops
+        // recorded before the slot is used, so that the source stops if the slot is lost later
         guard try await parts.sources.record(claim, state: state.json) != nil else { throw End.lost }
         let begun = state
         progress.withLock { $0.state = begun }
@@ -232,8 +232,8 @@ final class ReplicationRun: Sendable {
 
     /// Returns the state to continue from.
     ///
-    /// If the log begins again, versions made from log positions must exceed all earlier ones. They start with the
-    /// nanoseconds since 1970, which grow faster than logs.
+    /// If the log begins again, versions made from log positions must exceed all earlier versions. The new versions
+    /// start with the nanoseconds since 1970, which grow faster than logs.
     ///
     /// - Throws: an error if the log between the stored position and the slot can no longer be read.
     private func begin(
@@ -284,7 +284,7 @@ final class ReplicationRun: Sendable {
                     do {
                         try await read(relation, &reader, &types, inspection)
                     } catch let failure as SourceFailure {
-                        // the preceding changes are read with these settings, and may not fit the corrected settings
+                        // the changes so far were read with these settings, and might not fit the corrected settings
                         try await flush(&fold, into: &batch, isFinal: false)
                         try await take(&batch)
                         throw failure
@@ -362,7 +362,8 @@ final class ReplicationRun: Sendable {
             bytes += 200 + event.documentBytes
         }
 
-        /// Adds events, except those that the transaction's fold keeps: it follows their rows or holds earlier events.
+        /// Adds events to the batch or to the transaction's fold. The fold takes an event if it tracks the event's row,
+        /// or already holds earlier events.
         mutating func add(_ new: [LoggedEvent], _ fold: inout TransactionFold) {
             for event in new {
                 if fold.isEmpty, !event.isFollowedByRow { add(event) } else { fold.add(event) }
@@ -416,7 +417,7 @@ final class ReplicationRun: Sendable {
 
     // MARK: - Confirming
 
-    /// Records how far this run has read, then confirms it to the server, at intervals.
+    /// Records how far this run has read, and then confirms this position to the server, at intervals.
     private func confirm(_ stream: ReplicationStream) async throws {
         let begun = ContinuousClock.now
         var confirmed = LogPosition.zero
@@ -455,7 +456,7 @@ final class ReplicationRun: Sendable {
 
     /// Checks the slot at intervals.
     ///
-    /// A defect of the tables counts only after all earlier entries of the log have been read.
+    /// A defect of the tables ends the run only after all earlier entries of the log have been read.
     private func watch(_ inspection: SlotInspection, _ first: SlotInspection.Defect?) async throws {
         var lack = first
         var notedAt = ContinuousClock.now
@@ -560,7 +561,7 @@ final class ReplicationRun: Sendable {
         parts.logger.warning("Rows of a database were rejected", metadata: more)
     }
 
-    /// Counts stale inserted rows if a table was truncated: then the entities of its rows still exist.
+    /// Counts stale inserted rows if a table was truncated, because the entities of the table's old rows still exist.
     private func record(stale verdicts: [IngestVerdict], _ events: ArraySlice<LoggedEvent>) {
         let stale = zip(verdicts, events).count { $0.result == .stale && $1.startsVersions }
         guard stale > 0 else { return }

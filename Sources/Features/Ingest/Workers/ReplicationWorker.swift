@@ -15,11 +15,11 @@ package final class ReplicationWorker: LeasedWorker {
         /// The number of sources that this replica follows concurrently. Each source needs two threads and two
         /// connections to its database.
         package var places = 32
-        /// The maximum number of these for one organization.
+        /// The maximum number of concurrent sources of one organization.
         package var maxConcurrentPerOrganization = 4
         /// Seconds after which a source releases its place if other sources wait.
         package var turn: Double = 60
-        /// The seconds after which a followed source should no longer be due. If it is due later, an operator has
+        /// The seconds after which a followed source is no longer due. If it is due after this time, an operator has
         /// changed it.
         package var settling: Double = 5
         /// The interval at which the database is searched, in seconds, before jitter.
@@ -92,7 +92,8 @@ package final class ReplicationWorker: LeasedWorker {
         logger.warning("The end of a source's run was not written", metadata: metadata)
     }
 
-    /// Follows until the gateway stops or other sources wait for the place; then durable events are confirmed.
+    /// Follows a source until the gateway stops or other sources wait for the place. At the end it confirms the events
+    /// that are durable.
     package func work(on claim: ClaimedSource) async throws(Problem) -> Bool {
         guard case .postgres(let settings) = claim.settings else { return false }
         let run = ReplicationRun(

@@ -25,7 +25,7 @@ struct SlotInspection {
         let scope: PublicationScope
     }
 
-    /// Changes are missing in the log, because the publication was changed while the source followed it.
+    /// An error if changes are missing in the log, because the publication was changed while the source followed it.
     struct Loss: Error {
         let reason: String
         /// The defect that must be corrected first, with the remedy.
@@ -50,10 +50,10 @@ struct SlotInspection {
         let report: SlotReport
     }
 
-    /// A defect of the tables in the present catalog. Older parts of the log may not have it.
+    /// A defect of the tables in the present catalog. Older parts of the log may be free of it.
     struct Defect {
         let failure: SourceFailure
-        /// The end of the log at that time.
+        /// The end of the log when the defect was found.
         let end: LogPosition
     }
 
@@ -61,8 +61,8 @@ struct SlotInspection {
     ///
     /// - Parameters:
     ///   - state: the progress of an earlier worker.
-    ///   - seen: called with the slot's state, good or bad.
-    /// - Returns: the results, with the tables' defect; at the first check, this defect is thrown instead.
+    ///   - seen: called with the slot's state, even if the slot has a defect.
+    /// - Returns: the results, with the tables' defect. At the first check, such a defect is thrown instead.
     /// - Throws: the defect, with a description.
     func prepare(
         _ state: ReplicationState?,
@@ -71,7 +71,7 @@ struct SlotInspection {
     ) async throws -> (Server, Slot, Finding, Defect?) {
         try await disableJIT()
         var slot = try await slot(now: now)
-        // reported despite any other defect, because the slot retains the server's log
+        // the slot is reported despite any other defect, because it retains the server's log
         if let slot { seen(slot.report) }
         let server = try await server()
         let known = state?.slot == settings.slot && state?.gap == nil ? state?.scope : nil
@@ -84,13 +84,14 @@ struct SlotInspection {
         if slot == nil {
             if state?.slot == settings.slot {
                 throw SourceFailure(
-                    "Slot '\(settings.slot)' no longer exists, so changes since then are lost. Create it again (or "
+                    "Slot '\(settings.slot)' no longer exists, so later changes are lost. Create it again (or "
                         + "set create_slot), import the tables, then run the source with from null."
                 )
             }
             guard settings.createsSlot else {
                 throw SourceFailure(
-                    "There is no slot '\(settings.slot)'. Run there: SELECT pg_create_logical_replication_slot("
+                    "There is no slot '\(settings.slot)'. "
+                        + "In the source's database run: SELECT pg_create_logical_replication_slot("
                         + "'\(settings.slot)', 'pgoutput'), or set create_slot: true."
                 )
             }
@@ -130,8 +131,8 @@ struct SlotInspection {
     /// Checks the publication and the tables.
     ///
     /// - Parameters:
-    ///   - known: the scope at the last check; nil at the first one, and after a loss.
-    ///   - isRunning: whether the log is being read: then a table may have another name than in the settings.
+    ///   - known: the scope at the last check; nil at the first check, and after a loss.
+    ///   - isRunning: whether the log is being read. If so, a table may have another name than in the settings.
     /// - Throws: `Loss` if changes since the last check may not be in the log; otherwise the defect that must be
     ///   corrected first.
     func check(since known: PublicationScope?, isRunning: Bool) async throws -> Finding {
@@ -143,14 +144,14 @@ struct SlotInspection {
         }
         let scope = try await scope(of: publication, known)
         if let known, let reason = scope.loss(since: known) {
-            // the server's functions can read a newer change than the statement that calls them; this reads the scope
-            // again for the reason
+            // the server's functions can read a newer change than the statement that calls them, so the scope is read
+            // again to find the reason
             throw Loss(reason: try await self.scope(of: publication, known).loss(since: known) ?? reason)
         }
         if let name = scope.unlogged {
             let failure = SourceFailure(
-                "Table \(name) is unlogged or a foreign table, so its changes are not in the log. If it is unlogged, run "
-                    + "there: ALTER TABLE \(name) SET LOGGED"
+                "Table \(name) is unlogged or a foreign table, so its changes are not in the log. If it is unlogged, "
+                    + "run in the source's database: ALTER TABLE \(name) SET LOGGED"
             )
             throw known.map { _ in Loss(reason: "table \(name) became unlogged", failure: failure) } ?? failure
                 as any Error
@@ -171,7 +172,7 @@ struct SlotInspection {
 
     // MARK: - The server
 
-    /// PostgreSQL overestimates the cost of catalog queries, and would spend seconds of each check on compiling them.
+    /// PostgreSQL overestimates the cost of catalog queries, and would spend seconds of each check to compile them.
     private func disableJIT() async throws { try await connection.execute(script: "SET jit = off") }
 
     private func server() async throws -> Server {
@@ -179,7 +180,8 @@ struct SlotInspection {
         let level: String = try rows.read(0, 0)
         guard level == "logical" else {
             throw SourceFailure(
-                "The server's wal_level is '\(level)'. Run there: ALTER SYSTEM SET wal_level = logical, and restart it."
+                "The server's wal_level is '\(level)'. "
+                    + "In the source's database run: ALTER SYSTEM SET wal_level = logical. Restart the server after it."
             )
         }
         return Server(
@@ -205,7 +207,8 @@ struct SlotInspection {
             guard lost.isEmpty else {
                 throw SourceFailure(
                     "Publication '\(settings.publication)' does not publish \(lost.joined(separator: ", ")), "
-                        + "so such changes would never arrive. Run there: ALTER PUBLICATION \"\(name)\" SET (publish = "
+                        + "so such changes would never arrive. "
+                        + "In the source's database run: ALTER PUBLICATION \"\(name)\" SET (publish = "
                         + "'insert, update, delete, truncate'); earlier changes are not in the log, so "
                         + "import the tables."
                 )
@@ -225,7 +228,8 @@ struct SlotInspection {
         }
         let tables = settings.tables.map(\.name.sql).joined(separator: ", ")
         throw SourceFailure(
-            "There is no publication '\(settings.publication)'. Run there: CREATE PUBLICATION \"\(name)\" FOR TABLE "
+            "There is no publication '\(settings.publication)'. "
+                + "In the source's database run: CREATE PUBLICATION \"\(name)\" FOR TABLE "
                 + tables
         )
     }
@@ -236,7 +240,8 @@ struct SlotInspection {
         let name = settings.publication.replacing("\"", with: "\"\"")
         return
             "Publication '\(settings.publication)' does not publish truncate, so state.last_truncation stays empty "
-            + "if a table is emptied. Run there: ALTER PUBLICATION \"\(name)\" SET (publish = 'insert, update, "
+            + "if a table is emptied. "
+            + "In the source's database run: ALTER PUBLICATION \"\(name)\" SET (publish = 'insert, update, "
             + "delete, truncate')"
     }
 
@@ -346,7 +351,7 @@ struct SlotInspection {
 
     // MARK: - Statements
 
-    /// A server that replicates from another writes no log itself.
+    /// SQL: the end of the log. A server that replicates from another server writes no log itself.
     private static let end =
         "CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END"
 
@@ -427,8 +432,8 @@ struct SlotInspection {
     /// If a table leaves its schema and returns, PostgreSQL writes its dependency on the schema again. If a partition
     /// is attached again, PostgreSQL writes its row of `pg_inherits` again.
     ///
-    /// Servers before PostgreSQL 15 have no schemas, conditions and column lists in publications. So these are read as
-    /// JSON and through dependencies, which works on every server.
+    /// Servers before PostgreSQL 15 have no schemas, conditions and column lists in publications. So the statement
+    /// reads these as JSON and through dependencies, which works on every server.
     private static let scopeStatement = Statement(
         "replication_scope",
         """
@@ -562,13 +567,12 @@ private struct TableFinding {
     /// `d`: the primary key; `i`: an index; `f`: all columns; `n`: nothing.
     let identity: String?
     let columns: [String]
-    /// Generated columns that the server cannot publish. Servers before PostgreSQL 18 cannot publish any.
+    /// Generated columns that the server cannot publish. Servers before PostgreSQL 18 publish no generated columns.
     let generated: [String]
     let keys: [String]
-    /// Unique indexes over all rows.
+    /// The unique indexes without a condition or an expression.
     let uniques: [Unique]
-    /// The columns that the publication contains; nil if the server does not list them. Servers before PostgreSQL 15 do
-    /// not.
+    /// The columns that the publication contains; nil if the server does not list them, as before PostgreSQL 15.
     let published: [String]?
     let isPartitioned: Bool
     let isPartition: Bool
@@ -616,7 +620,8 @@ private struct TableFinding {
             if isPartitioned, !isViaRoot {
                 throw SourceFailure(
                     "Table \(table.name) is partitioned, and publication '\(publication)' publishes changes with the "
-                        + "names of partitions, if at all. Run there: ALTER PUBLICATION \"\(quoted)\" ADD TABLE "
+                        + "names of partitions, if at all. "
+                        + "In the source's database run: ALTER PUBLICATION \"\(quoted)\" ADD TABLE "
                         + "\(table.name.sql), and ALTER PUBLICATION \"\(quoted)\" SET (publish_via_partition_root = "
                         + "true)"
                 )
@@ -624,12 +629,12 @@ private struct TableFinding {
             if isPartition, isViaRoot {
                 throw SourceFailure(
                     "Table \(table.name) is a partition, and publication '\(publication)' publishes its changes "
-                        + "with the partitioned table's name. Use that table in the settings instead, or run there: "
-                        + "ALTER PUBLICATION \"\(quoted)\" SET (publish_via_partition_root = false)"
+                        + "with the partitioned table's name. Use that table in the settings instead, or run in the "
+                        + "source's database: ALTER PUBLICATION \"\(quoted)\" SET (publish_via_partition_root = false)"
                 )
             }
             throw SourceFailure(
-                "Publication '\(publication)' does not contain table \(table.name). Run there: "
+                "Publication '\(publication)' does not contain table \(table.name). In the source's database run: "
                     + "ALTER PUBLICATION \"\(quoted)\" ADD TABLE \(table.name.sql)"
             )
         }
@@ -640,25 +645,25 @@ private struct TableFinding {
         let names = Set<ByteExactString>(columns.map { renamings[$0] ?? $0 })
         for (role, column) in table.wanted where !names.contains(column) {
             throw SourceFailure(
-                "Table \(table.name) has no column '\(column)', which the settings use as \(role). Correct the "
-                    + "settings. If it was renamed, add the old name to the table's 'renamed', for earlier parts of "
-                    + "the log."
+                "Table \(table.name) has no column '\(column)', which the settings name in '\(role)'. Correct the "
+                    + "settings. If the column was renamed, add its old name to the table's 'renamed', for earlier "
+                    + "parts of the log."
             )
         }
         let generated = Set<ByteExactString>(generated.map { renamings[$0] ?? $0 })
         for (role, column) in table.wanted where generated.contains(column) {
             throw SourceFailure(
-                "Column '\(column)' of table \(table.name), which the settings use as \(role), is generated, and generated "
-                    + "columns are not published. Take it out of the settings."
+                "Column '\(column)' of table \(table.name), which the settings name in '\(role)', is generated, and "
+                    + "generated columns are not published. Remove it from the settings."
             )
         }
         if let published {
             let published = Set(published.map { renamings[$0] ?? $0 })
             for (role, column) in table.wanted where !published.contains(column) {
                 throw SourceFailure(
-                    "The publication omits column '\(column)' of table \(table.name), which the settings use as "
-                        + "\(role). Add it to the publication's column list (ALTER PUBLICATION … SET TABLE), or take "
-                        + "it out of the settings."
+                    "The publication omits column '\(column)' of table \(table.name), which the settings name in "
+                        + "'\(role)'. Add it to the publication's column list (ALTER PUBLICATION … SET TABLE), or "
+                        + "remove it from the settings."
                 )
             }
         }
@@ -666,7 +671,8 @@ private struct TableFinding {
         if let missing = table.ids.first(where: { !identifying.contains($0) }), identity != "f" {
             throw SourceFailure(
                 "The log does not identify deleted rows of table \(table.name): '\(missing)' is not in its primary "
-                    + "key or replica identity. Run there: ALTER TABLE \(table.name.sql) REPLICA IDENTITY FULL"
+                    + "key or replica identity. "
+                    + "In the source's database run: ALTER TABLE \(table.name.sql) REPLICA IDENTITY FULL"
             )
         }
         let ids = Set(table.ids)
@@ -686,13 +692,13 @@ private struct TableFinding {
             throw SourceFailure(
                 "The unique constraint on the id of table \(table.name) is deferrable, so ids may move between rows "
                     + "within a transaction. The log must contain the whole old row to identify the row of an id. "
-                    + "Run there: ALTER TABLE \(table.name.sql) REPLICA IDENTITY FULL"
+                    + "In the source's database run: ALTER TABLE \(table.name.sql) REPLICA IDENTITY FULL"
             )
         }
         guard identity == "f" || table.causingKey == nil else {
             throw SourceFailure(
-                "Table \(table.name) has a causing_key. The log must contain the whole old row to show whether a "
-                    + "change wrote it or an earlier one did. Run there: ALTER TABLE \(table.name.sql) REPLICA "
+                "Table \(table.name) has a causing_key. The log must contain the whole old row to show which change "
+                    + "wrote the key. In the source's database run: ALTER TABLE \(table.name.sql) REPLICA "
                     + "IDENTITY FULL"
             )
         }

@@ -5,8 +5,8 @@ import SyncStore
 /// Submits a source's events to the feed in their order, in batches of bounded size.
 ///
 /// A patch costs as much as the whole document, which only the feed has, so a batch contains few patches. A batch that
-/// the feed does not accept is halved, down to single events, and retried with growing pauses. Retries are limited: the
-/// caller reports the result of ``take(_:noting:)`` as the source's state.
+/// the feed does not accept is halved, down to single events, and retried with growing pauses. The number of attempts
+/// is limited. The caller reports the result of ``take(_:noting:)`` as the source's state.
 struct SourceIntake: Sendable {
     struct Limits: Sendable {
         /// The maximum number of events in a batch.
@@ -21,7 +21,7 @@ struct SourceIntake: Sendable {
         /// The pause before the second attempt, in seconds. Later pauses double, up to ``longestPause``.
         var pause = 0.25
         var longestPause = 10.0
-        /// Whether an event that the feed can never accept is refused like an invalid one, instead of stopping the
+        /// Whether an event that the feed can never accept is refused like an invalid event, instead of stopping the
         /// source.
         var skipsImpossible = false
     }
@@ -29,7 +29,7 @@ struct SourceIntake: Sendable {
     enum Outcome: Sendable {
         /// Each event was accepted, or permanently refused.
         case taken
-        /// The attempts are used up at these events, for a reason that may be temporary.
+        /// All attempts to submit these events failed, for a reason that may be temporary.
         case postponed(Range<Int>, reason: String)
         /// The feed can never accept this event.
         case impossible(Int, Problem)
@@ -90,7 +90,7 @@ struct SourceIntake: Sendable {
                 guard Self.mayPass(problem.code) else { return .rejected(problem) }
                 reason = problem.detail
                 metrics.retry(kind, .unavailable)
-                // halving finds the failing event, in one step for each halving
+                // an internal error counts as a failed attempt only for a single event, which halving finds
                 if problem.code != .internalError || range.count == 1 { failures += 1 }
                 size = max(1, range.count / 2)
                 if problem.code == .internalError, range.count == 1, failures >= limits.attempts {

@@ -37,7 +37,9 @@ struct AgedRetention: Retention {
 // MARK: - Final mutations
 
 extension AgedRetention {
-    /// Reduces final mutations to idempotency records: key, fingerprint, outcome. Older ones are deleted completely.
+    /// Reduces final mutations to idempotency records: key, fingerprint, outcome.
+    ///
+    /// Mutations that are old enough for ``records(of:_:)`` are deleted completely.
     static func payloads(of organization: UUID, _ cutoffs: RetentionCutoffs) -> Self {
         Self(
             organization: organization,
@@ -90,8 +92,8 @@ extension AgedRetention {
         """
     )
 
-    /// Keeps mutations that other mutations still wait for: a lane whose worker was lost before it released all of them
-    /// still needs them. The history of their attempts is deleted.
+    /// Keeps mutations for which other mutations still wait: if a lane's worker was lost before it released all waiting
+    /// mutations, the lane still needs them. The history of their attempts is deleted.
     static let deleteMutationsStatement = Statement(
         "retention_delete_mutations",
         mutations.inputs,
@@ -133,7 +135,7 @@ struct AgedRow: RetentionRow {
     var place: RetentionPosition { .aged(age, user: user, id: id) }
 }
 
-/// A table's rows by age, a page at a time; rows of the same age are ordered by key.
+/// Reads a table's rows by age, a page at a time. Rows of the same age are ordered by key.
 struct AgedRows: Sendable {
     let statement: Statement
 

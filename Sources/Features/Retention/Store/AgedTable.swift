@@ -26,8 +26,8 @@ struct AgedTable: Sendable {
         rows = AgedRows("retention_\(name)", of: name, owner: owner, id: id, by: age)
         let keys = UserIDRow.columns(id)
         self.keys = keys
-        // A row that was written again since then stays. A CASE compares the row's age, so that the plan finds the row
-        // by key and not by age.
+        // A row that was written again after it was read stays. A CASE compares the row's age, so that the plan finds
+        // the row by key and not by age.
         delete = Statement(
             "retention_delete_\(name)",
             keys.inputs + ["cutoff"],

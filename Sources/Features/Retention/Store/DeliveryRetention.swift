@@ -3,7 +3,8 @@ import Postgres
 import SyncModel
 import SyncStore
 
-/// Deletes webhook deliveries: delivered ones at the age of payloads, others at the age of records. No lane is locked.
+/// Deletes webhook deliveries: delivered messages after the storage period of payloads, all other messages after that
+/// of records. No lane is locked.
 struct DeliveryRetention: Sendable {
     let organization: UUID
     let cutoffs: RetentionCutoffs
@@ -36,7 +37,7 @@ struct DeliveryRetention: Sendable {
         var place: RetentionPosition { .aged(age, user: endpoint, id: id) }
     }
 
-    /// Deletes deliveries, except those that an operator has retried since they were read.
+    /// Deletes deliveries, except deliveries that an operator has retried since they were read.
     func drop(_ rows: [Row]) -> Query {
         let keys = rows.map { (organization: organization, endpoint: $0.endpoint, id: $0.id) }
         var parameters = Self.keys.parameters(keys)
@@ -92,7 +93,7 @@ struct DeliveryRetention: Sendable {
     static let statements = [pageStatement, dropStatement]
 }
 
-/// Deletes old rows of the audit log for all organizations together: the log outlives the organizations.
+/// Deletes old rows of the audit log for all organizations together, because the log outlives the organizations.
 struct AuditRetention: Sendable {
     let cutoffs: RetentionCutoffs
 

@@ -6,7 +6,7 @@ import SyncStore
 /// Mutations that failed or are in conflict, by the age of their acceptance.
 ///
 /// Mutations that were not changed for longer than the limit are discarded, lane by lane, as if a user discarded them.
-/// So the user receives the outcome, a lane that waited for a decision continues, and another create may use the client
+/// So the user receives the outcome, a lane that waited for a decision continues, and another create can use the client
 /// id.
 struct ExpiredFailures {
     struct Page {
@@ -55,8 +55,8 @@ struct ExpiredFailures {
         """
     )
 
-    /// Discarded mutations lose their payload immediately, and record the reason of the discard. Their error keeps the
-    /// earlier failure.
+    /// Deletes the payload of discarded mutations immediately, and records the reason for the discard. The error still
+    /// contains the earlier failure.
     static let forgetStatement = Statement(
         "retention_forget",
         AgedRetention.mutations.inputs,
@@ -73,8 +73,8 @@ struct ExpiredFailures {
 }
 
 extension Settlement {
-    /// Discards failed and conflicting mutations of a lane that were last changed before a moment, except those with
-    /// dependants that stay (product rule 15).
+    /// Discards failed and conflicting mutations of a lane that were last changed before a moment. Mutations with
+    /// dependants that stay are excepted (product rule 15).
     ///
     /// - Returns: the number of discarded mutations.
     func expire(_ ids: [UUID], before cutoff: Timestamp, _ lane: LaneKey) async throws(Problem) -> Int {

@@ -3,11 +3,11 @@ import Postgres
 import SyncModel
 import SyncStore
 
-/// Local ids of an organization's entities that retention deletes.
+/// Deletes local ids, for retention of an organization's entities.
 ///
 /// A record of a user may still need a local id for comparison, so it becomes a mapping (``LocalID/retiredID(on:)``).
 struct LocalIDRetention {
-    /// A local id that some mutation has named, of a user who has open mutations.
+    /// A local id that a mutation has contained, of a user who has open mutations.
     struct Named {
         let user: UUID
         let clientID: UUID
@@ -31,8 +31,8 @@ struct LocalIDRetention {
 
     /// Deletes the local ids of entities.
     ///
-    /// No index has all devices' ids of an entity, because a device's first pull would then write to all parts of the
-    /// index. So each device is searched, some at a time.
+    /// No index has all devices' ids of an entity, because a device's first pull would write to all parts of such an
+    /// index. So the ids of each device are searched, for some devices at a time.
     func drop(of entities: [EntityKey], on connection: Connection) async throws {
         let found = try await connection.run(Query(Self.ofDeviceTypesStatement, parameters(entities)))
         let own = try found.read { try $0.entityKey() }
@@ -90,8 +90,8 @@ struct LocalIDRetention {
         """
     )
 
-    /// The devices with local ids. The table has each of them: a push creates the row, and so does a pull that assigns
-    /// the first id.
+    /// The devices with local ids. The table has a row for each such device: a push creates the row, and so does a pull
+    /// that assigns the first id.
     static let devicesStatement = Statement(
         "retention_devices",
         ["organization", "after_user", "after_device", "limit"],
@@ -106,8 +106,8 @@ struct LocalIDRetention {
 
     /// Lanes without open mutations need no id, so only devices of the other lanes are searched.
     ///
-    /// A mutation that is pushed in the meantime may name an entity that was deleted long ago. It fails when it is
-    /// processed.
+    /// A mutation that is pushed in the meantime may name an entity that was deleted long ago. Such a mutation fails
+    /// when it is processed.
     static let namedIDsStatement = Statement(
         "retention_named_local_ids",
         EntityRows.keys.inputs + ["organization"],
@@ -142,8 +142,8 @@ struct LocalIDRetention {
 
     /// Copies local ids to mappings that only comparisons find (``LocalID/retiredID(on:)``), for users with mutations.
     ///
-    /// The copy records a use, because until now a mutation may have named the entity. Lists and events begin at change
-    /// position 0, so they never show these mappings.
+    /// The copy records a use, because a mutation may have named the entity until now. Lists and events never show
+    /// these mappings, because they begin at change position 0.
     ///
     /// - Parameters:
     ///   - inputs: the parameters, including `now`.
@@ -224,7 +224,7 @@ struct LocalIDRetention {
             """
     )
 
-    /// Local ids that a device assigned to an entity in addition to its first one.
+    /// Deletes local ids that a device assigned to an entity in addition to the first local id.
     static let deleteSecondIDsStatement = Statement(
         "retention_delete_second_local_ids",
         EntityRows.keys.inputs,

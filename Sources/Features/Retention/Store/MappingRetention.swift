@@ -3,11 +3,11 @@ import Postgres
 import SyncModel
 import SyncStore
 
-/// Deletes mappings without an entity that were not used for the storage period and that no idempotency record may
-/// need.
+/// Deletes mappings without an entity, if they were not used for the storage period and no idempotency record can need
+/// them.
 ///
-/// Mappings of living entities stay. No index finds unused mappings, because it would make every create slower: once a
-/// day all mappings are scanned.
+/// Mappings of living entities stay. No index finds unused mappings, because such an index would make every create
+/// slower. Instead, all mappings are scanned once a day.
 struct MappingRetention: Retention {
     /// The interval at which all mappings of an organization are scanned, in seconds.
     static let interval: Double = 86_400
@@ -24,7 +24,7 @@ struct MappingRetention: Retention {
     let organization: UUID
     let cutoffs: RetentionCutoffs
 
-    /// A use is recorded to the day, so the last use may be up to a day later.
+    /// A use is recorded at most once a day, so the last use may be up to a day later than the recorded use.
     private var cutoff: Timestamp { cutoffs.everything.adding(seconds: -MappingUse.precision) }
 
     func page(after place: RetentionPosition?, limit: Int) -> Query {
@@ -76,7 +76,7 @@ struct MappingRetention: Retention {
         if case .mapping(let user, let client) = place { (user, client) } else { nil }
     }
 
-    /// A condition on a mapping `i`, with the cutoff's parameter. A mapping from an older gateway has no last use.
+    /// A condition on a mapping `i`, with the cutoff's parameter. Mappings of older gateways have no recorded last use.
     private static func isUnused(_ cutoff: String) -> String {
         """
         i.status <> 'pending' AND coalesce(i.last_used_at, i.resolved_at, i.created_at) < \(cutoff)
@@ -88,7 +88,7 @@ struct MappingRetention: Retention {
         """
     }
 
-    /// Reads whole client ids: a page ends after all types of its last client id.
+    /// Reads all mappings of a client id together: a page ends only after all types of its last client id.
     static let pageStatement = Statement(
         "retention_mappings",
         ["organization", "after_user", "after_client", "cutoff", "limit"],
@@ -129,12 +129,12 @@ struct MappingRetention: Retention {
     static let statements = [pageStatement, deleteStatement, noteStatement]
 }
 
-/// Client ids that open mutations of some lanes name. Their mappings stay, regardless of their age.
+/// Client ids that open mutations of some lanes contain. The mappings of these ids stay, regardless of their age.
 ///
 /// The lanes are locked, so no further id is added.
 struct NeededIDs {
-    /// The maximum number of open mutations that are scanned. In further lanes all ids count as needed until a later
-    /// run.
+    /// The maximum number of open mutations that are scanned. In lanes beyond this limit all ids count as needed until
+    /// a later run.
     static let limit = 5_000
 
     private var ids: [UUID: Set<UUID>] = [:]
@@ -144,7 +144,7 @@ struct NeededIDs {
     init(of lanes: [LaneKey: LaneState], on connection: Connection) async throws {
         known = Set(lanes.keys.map(\.user))
         var (scanned, room): ([LaneKey], Int) = ([], Self.limit)
-        // smaller lanes first, so that one large lane does not keep the others' mappings
+        // smaller lanes first, so that a large lane does not make the mappings of other lanes stay
         for (lane, state) in lanes.filter({ $0.value.openCount > 0 }).sorted(by: {
             $0.value.openCount < $1.value.openCount
         }) {
@@ -160,7 +160,7 @@ struct NeededIDs {
         }
     }
 
-    /// Whether a mapping must stay. All mappings of a user without a lane stay, because the user's state is unknown.
+    /// Whether a mapping must stay. If a user's lane is not among the lanes, all mappings of the user stay.
     func contains(_ client: UUID, of user: UUID) -> Bool {
         !known.contains(user) || crowded.contains(user) || ids[user]?.contains(client) == true
     }

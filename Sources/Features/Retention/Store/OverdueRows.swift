@@ -6,7 +6,7 @@ import SyncStore
 /// An organization's rows that retention has to delete.
 package struct OverdueRows: Sendable {
     package let organization: UUID
-    /// The starting places of tasks that store their place; the other tasks begin at their oldest row.
+    /// The starting positions of tasks that store their position. All other tasks begin at their oldest row.
     package let places: [RetentionTask: RetentionPosition]
     /// The seconds for which the oldest row of each task has been overdue; tasks without overdue rows are omitted.
     package let overdue: [RetentionTask: Double]
@@ -46,12 +46,12 @@ extension OverdueRows {
             let late = task.kind.cutoff(cutoffs).microseconds - at.microseconds
             if late > 0 { overdue[task] = Double(late) / 1_000_000 }
         }
-        // delivered messages have the payloads' storage period, and others the records'
+        // delivered messages have the storage period of payloads, and all other messages that of records
         let delivered = messages.delivered.map { cutoffs.payloads.microseconds - $0.microseconds }
         let undelivered = messages.undelivered.map { cutoffs.everything.microseconds - $0.microseconds }
         let late = [delivered, undelivered].compactMap(\.self).max() ?? 0
         if late > 0 { overdue[RetentionTask(.deliveries)] = Double(late) / 1_000_000 }
-        // mappings are scanned once a day; an interrupted scan continues
+        // mappings are scanned once a day; an interrupted scan is continued
         if let at = mappingAt {
             // a time in the future comes from a device's clock, and is ignored
             let age =

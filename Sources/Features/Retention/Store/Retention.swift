@@ -5,11 +5,11 @@ package import SyncStore
 
 /// A kind of data that retention deletes.
 ///
-/// It finds rows a page at a time, oldest first, and deletes them under the locks of their lanes.
+/// An implementation reads rows a page at a time, oldest first, and deletes due rows under the locks of their lanes.
 protocol Retention: Sendable {
     associatedtype Row: RetentionRow
 
-    /// Reads a page without locks: old rows, and rows between them.
+    /// Reads the rows of a page without locks, including rows that are not due (``RetentionRow/isDue``).
     func page(after place: RetentionPosition?, limit: Int) -> Query
     func row(_ row: inout RowReader) throws -> Row
     /// Returns further users whose lanes must be locked, if they are known before locking.
@@ -31,9 +31,9 @@ extension Retention {
 /// The result of a step.
 package struct RetentionStep: Sendable, Hashable {
     package var scanned = 0
-    /// The number of rows that were changed or deleted, or that would be in a preview.
+    /// The number of rows that were changed or deleted; in a preview, the number of rows that would be.
     package var changed = 0
-    /// The number of rows that were left to the next run because of an obstacle.
+    /// The number of due rows that were left to the next run, for example because a lane stayed locked.
     package var left = 0
     /// The place at which the next step begins; nil at the end.
     package var next: RetentionPosition?
@@ -48,7 +48,7 @@ package enum RetentionPosition: Sendable, Hashable {
     case mapping(user: UUID, client: UUID)
 }
 
-/// The lease of the only working replica. Every step renews it, and it is void once another replica has claimed it.
+/// The lease of the only working replica. Every step renews it. It is void once another replica has the lease.
 package struct RetentionLease: WorkItem, Hashable {
     let owner: UUID
     let token: Int64

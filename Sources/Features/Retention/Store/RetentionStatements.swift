@@ -47,7 +47,7 @@ enum RetentionStatements {
 
     /// Sets a transaction's time limit for locking a lane, and plans by index as in `Query.planByIndex`.
     ///
-    /// With the organization as a plain parameter, the planner could also read all of its rows by materializing them.
+    /// With the organization as a plain parameter, the planner could also materialize all rows of the organization.
     /// This is disabled, too.
     static let opening = Statement(
         "retention_opening",

@@ -6,14 +6,14 @@ import SyncStore
 
 /// The database operations of retention: small steps, each a transaction under the locks of its lanes.
 ///
-/// The working replica holds a lease, which every step renews. So only one replica works at a time, and a replica that
-/// was killed loses the lease after a minute.
+/// The working replica holds a lease, which every step renews. So only one replica works at a time. If a replica is
+/// killed, its lease expires after a minute.
 package struct RetentionStore: Sendable {
     /// The time after which a lease that is not renewed expires, in seconds.
     package static let leaseSeconds = RetentionStatus.leaseSeconds
     /// The maximum number of organizations that one statement reads.
     static let organizationsAtATime = 500
-    /// The time for which a step waits for a lane, in milliseconds: callers that wait for the step's other lanes also
+    /// The time for which a step waits for a lane, in milliseconds. Callers that wait for other lanes of the step also
     /// wait for this time.
     static let lockTimeout = 300
 
@@ -54,7 +54,7 @@ package struct RetentionStore: Sendable {
     /// Releases the lease.
     ///
     /// - Parameters:
-    ///   - report: the numbers of a finished run; nil for an interrupted one.
+    ///   - report: the numbers of a finished run; nil for an interrupted run.
     ///   - due: the time of the next run.
     /// - Returns: the recorded end of the run.
     @discardableResult
@@ -71,7 +71,7 @@ package struct RetentionStore: Sendable {
             report: PostgresJSON(report?.json),
             due_at: due
         )
-        return try await failure.reporting("give retention's turn back") {
+        return try await failure.reporting("release retention's lease") {
             _ = try await pool.run([query])
             return moment
         }
@@ -80,7 +80,7 @@ package struct RetentionStore: Sendable {
     /// Requests an immediate run, on any replica.
     package func ask() async throws(Problem) {
         let query = RetentionStatements.ask(now: now())
-        try await failure.reporting("ask for retention") {
+        try await failure.reporting("request a run of retention") {
             _ = try await pool.run([query])
         }
         requested.send()
@@ -91,14 +91,14 @@ package struct RetentionStore: Sendable {
 
     // MARK: - Steps
 
-    /// Returns a page of organizations by id, with the due work of each. The page is empty at the end.
+    /// Returns a page of organizations by id, with the due work of each; an empty page after the last organization.
     package func debts(after organization: UUID?, _ cutoffs: RetentionCutoffs) async throws(Problem) -> [OverdueRows] {
         let query = RetentionStatements.debts(aged)(
             after: organization,
             limit: Self.organizationsAtATime,
             now: cutoffs.now
         )
-        return try await failure.reporting("look for what retention has to do") {
+        return try await failure.reporting("read retention's pending work") {
             let rows = try await pool.transaction { connection in
                 try await connection.run([Self.opening, query])[1]
             }
@@ -106,7 +106,7 @@ package struct RetentionStore: Sendable {
         }
     }
 
-    /// Reads a page of an organization's rows, and deletes the old ones.
+    /// Reads a page of an organization's rows, and deletes the rows that are due.
     ///
     /// - Parameters:
     ///   - place: the end of the previous step; nil for the oldest row.
@@ -135,7 +135,7 @@ package struct RetentionStore: Sendable {
             case .audit: return try await step(AuditRetention(cutoffs: cutoffs), place, limit, lease)
             case .records: retention = AgedRetention.records(of: organization, cutoffs)
             case .payloads: retention = AgedRetention.payloads(of: organization, cutoffs)
-            // such rows are deleted only as tables
+            // all rows of this kind are in tables that are deleted by age
             case .rejections: return RetentionStep()
             case .tombstones: retention = TombstoneRetention(organization: organization, cutoffs: cutoffs)
             case .mappings: retention = MappingRetention(organization: organization, cutoffs: cutoffs)
@@ -157,7 +157,7 @@ package struct RetentionStore: Sendable {
         _ limit: Int,
         _ lease: RetentionLease?
     ) async throws -> RetentionStep {
-        // one attempt: if a step cannot lock a lane, its caller repeats it later
+        // one attempt: if a step cannot lock a lane, the caller repeats the step later
         try await pool.transaction(attempts: 1) { connection in
             let opening = [Self.opening] + (lease.map { [renewal($0)] } ?? [])
             let results = try await connection.run(opening + [retention.page(after: place, limit: limit)])
@@ -165,7 +165,7 @@ package struct RetentionStore: Sendable {
             let found = results[results.count - 1]
             let rows = try found.read(retention.row)
             let due = rows.filter(\.isDue)
-            // a page may have more rows than the limit because of equal ages; the last page has fewer
+            // a page may exceed the limit because of equal ages; only the last page has fewer rows than the limit
             let next = rows.count < limit ? nil : rows.last?.place
             guard lease != nil else { return RetentionStep(scanned: rows.count, changed: due.count, next: next) }
             var changed = 0
@@ -220,7 +220,7 @@ package struct RetentionStore: Sendable {
         }
     }
 
-    /// Each lane has a separate transaction: discarding follows rules, and there are few such lanes.
+    /// Each lane has a separate transaction, because discarding follows rules, and there are few such lanes.
     private func expire(
         _ organization: UUID,
         _ place: RetentionPosition?,
@@ -241,7 +241,7 @@ package struct RetentionStore: Sendable {
             do throws(Problem) {
                 step.changed += try await settling.expire(ids, before: cutoffs.everything, lane)
             } catch {
-                // a lane that cannot be decrypted, or stays locked, must not stop the lanes after it; the failure is
+                // a lane that cannot be decrypted, or stays locked, must not stop the other lanes; the failure is
                 // logged
                 step.left += ids.count
             }

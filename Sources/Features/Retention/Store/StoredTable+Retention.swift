@@ -10,7 +10,8 @@ extension StoredTable {
         .plain("owner", "token", "expires_at", "due_at", "started_at", "finished_at")
         .open("last_report")
 
-    /// Retention stores its position with a user's id. After this deletion, it reads some rows again.
+    /// Retention's stored position contains a user's id. This statement removes the id, so retention reads some rows
+    /// again.
     static let eraseRetentionPlaces = Statement(
         "erase_retention_places",
         ["organization", "users"],

@@ -3,11 +3,11 @@ import Postgres
 import SyncModel
 import SyncStore
 
-/// Deletes tombstones, with all devices' local ids of them and with mappings that no record may need.
+/// Deletes tombstones, together with their local ids on all devices, and with mappings that no record can need.
 ///
 /// Mappings that a record may need are kept, including mappings of local ids: ``MappingRetention`` deletes them later.
 ///
-/// A client that has pulled nothing since then must start again, because of the feed's horizon.
+/// A client that has not pulled since before the deletion of its tombstones must start again (the feed's horizon).
 struct TombstoneRetention: Retention {
     struct Row: RetentionRow {
         let organization: UUID
@@ -77,7 +77,7 @@ struct TombstoneRetention: Retention {
 
     func drop(_ rows: [Row], lanes: [LaneKey: LaneState], on connection: Connection) async throws -> Int {
         let needed = try await NeededIDs(of: lanes, on: connection)
-        // an open mutation may need the local id, which must refer to a tombstone as long as the mutation is open
+        // an open mutation may need the local id, whose tombstone must stay as long as the mutation is open
         let held = try await localIDs.named(rows.map(\.key), on: connection).filter {
             needed.contains($0.clientID, of: $0.user)
         }.map(\.key)
@@ -112,10 +112,10 @@ struct TombstoneRetention: Retention {
         return gone.count
     }
 
-    /// Ended stays and grants that are deleted with one page of tombstones.
+    /// The maximum number of ended stays, and of ended grants, that are deleted with one page of tombstones.
     private static let prunedRows: Int64 = 5_000
 
-    /// Deletes the stays of tombstones that are about to go.
+    /// Deletes the channel stays of tombstones that are about to be deleted.
     static let deleteStaysStatement = Statement(
         "retention_delete_stays_of_tombstones",
         Row.tombstone.inputs,
@@ -149,7 +149,7 @@ struct TombstoneRetention: Retention {
         """
     )
 
-    /// An entity that was written after it was read has another position, and stays.
+    /// An entity that was written since it was read has another position, and stays.
     static let deleteStatement = Statement(
         "retention_delete_tombstones",
         Row.tombstone.inputs,
@@ -162,7 +162,7 @@ struct TombstoneRetention: Retention {
         """
     )
 
-    /// Deletes mappings that no record may need; a record may still name the entity by its server id.
+    /// Deletes mappings that no record can need. A record may still name the entity by its server id.
     static let deleteMappingsStatement = Statement(
         "retention_delete_mappings_of_tombstones",
         Row.mapping.inputs + ["now"],
@@ -175,7 +175,7 @@ struct TombstoneRetention: Retention {
         """
     )
 
-    /// Records a use of the other mappings. A later scan of mappings deletes them.
+    /// Records a use of the other mappings. A later scan of mappings deletes these.
     static let keepMappingsStatement = Statement(
         "retention_keep_mappings_of_tombstones",
         Row.mapping.inputs + ["now"],
@@ -188,7 +188,7 @@ struct TombstoneRetention: Retention {
         """
     )
 
-    /// Raises the horizon. Its lock is always the last of the transaction.
+    /// Raises the horizon. The horizon's lock is always the last lock of the transaction.
     static let horizonStatement = Statement(
         "retention_raise_horizon",
         ["organization", "position"],

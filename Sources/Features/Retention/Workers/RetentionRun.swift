@@ -6,8 +6,8 @@ import SyncStore
 
 /// One run of retention over all organizations, step by step.
 ///
-/// Organizations take turns, so that one with a large backlog does not delay the others. The next run continues an
-/// interrupted one.
+/// Organizations take turns, so that an organization with a large backlog does not delay the others. The next run
+/// continues an interrupted run.
 package struct RetentionRun: Sendable {
     /// The maximum number of steps of a task before the next organization's turn.
     static let turn = 64
@@ -121,7 +121,7 @@ package struct RetentionRun: Sendable {
                     for task in tasks where debt.overdue[task] != nil {
                         let part = Job(organization: debt.organization, task: task)
                         if memory.done.contains(part) { continue }
-                        // records first: a mutation that is deleted completely need not lose its payload before
+                        // records first: if a mutation is deleted completely, its payload need not be deleted before
                         let records = Job(organization: debt.organization, task: RetentionTask(.records))
                         if task.kind == .payloads, debt.overdue[records.task] != nil, !memory.done.contains(records) {
                             isAnythingLeft = true
@@ -159,7 +159,7 @@ package struct RetentionRun: Sendable {
                     part.task,
                     of: part.organization,
                     after: place,
-                    // smaller after each failure: the step then locks fewer lanes, and takes less time
+                    // the limit is halved after each failure: a smaller step locks fewer lanes, and takes less time
                     limit: max(1, pace() >> failures),
                     cutoffs,
                     lease: lease
@@ -176,7 +176,7 @@ package struct RetentionRun: Sendable {
                 memory.failures[part] = failures + 1
                 memory.failuresInAll += 1
                 if memory.failuresInAll >= Self.maxConsecutiveFailures { throw error }
-                // after the other parts of the turn
+                // the other jobs of the turn come before the next attempt
                 if failures + 1 >= Self.maxFailuresPerTask { leave(part, error, &memory, &result) }
                 if lease != nil { try? await Task.sleep(for: .milliseconds(50 * (failures + 1))) }
                 return nil
@@ -191,7 +191,7 @@ package struct RetentionRun: Sendable {
         return nil
     }
 
-    /// Leaves a job that fails repeatedly to the next run: one organization's failure does not stop the others.
+    /// Leaves a job that fails repeatedly to the next run, so that an organization's failure does not stop the others.
     private func leave(_ part: Job, _ error: Problem, _ memory: inout Memory, _ result: inout Result) {
         logger.warning(
             "Retention leaves rows to its next run",

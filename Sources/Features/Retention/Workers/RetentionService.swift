@@ -8,7 +8,7 @@ import Synchronization
 
 /// Runs retention when it is due or requested.
 ///
-/// One replica at a time runs it, in small steps, with pauses that grow under load.
+/// Only one replica at a time runs retention, in small steps, with pauses that grow under load.
 package final class RetentionService: LeasedWorker {
     /// The interval at which a run logs its progress, in seconds.
     static let reportInterval: Double = 10
@@ -75,7 +75,7 @@ package final class RetentionService: LeasedWorker {
     package func due(from cursor: inout Void?) async throws(Problem) -> [RetentionLease] {
         let status = try await store.retentionStatus()
         shared.withLock { state in
-            // another replica has finished the rest of this replica's run
+            // another replica has finished the work that this replica's run left
             if status.finishedAt != state.finishedAt { state.overdue = 0 }
             state.finishedAt = status.finishedAt
         }

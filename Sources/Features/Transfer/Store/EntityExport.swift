@@ -8,8 +8,8 @@ import SyncStore
 ///
 /// Each page is a separate statement, so an export holds no transaction, no lock, and at most one page in memory. The
 /// last page is read together with the feed's end: the last line of each entity in the file gives its state at that
-/// moment. An entity that is written during the export moves up in the feed and is exported again. One that is deleted
-/// during the export is exported as deleted, because an earlier line may contain it.
+/// moment. An entity that is written during the export moves up in the feed and is exported again. An entity that is
+/// deleted during the export is exported as deleted, because an earlier line may contain it.
 package struct EntityExport: Sendable {
     /// The selection of the exported entities.
     package struct Filter: Sendable, Hashable {
@@ -64,7 +64,7 @@ package struct EntityExport: Sendable {
         return cursor
     }
 
-    /// Calls `write` with a few lines at a time, each with its line feed.
+    /// Exports the lines: calls `write` with a few lines at a time, each with its line feed.
     ///
     /// - Parameters:
     ///   - start: the cursor of the last line that was already written.
@@ -77,7 +77,7 @@ package struct EntityExport: Sendable {
         passed: (Progress, _ rows: Int, _ seconds: Double) async throws -> Void,
         _ write: ([UInt8]) throws -> Void
     ) async throws {
-        // another gateway may have made a key a moment ago
+        // another gateway may have made a data key just now
         catalog.invalidate(organization)
         var progress = Progress()
         var cursor = start
@@ -142,7 +142,7 @@ package struct EntityExport: Sendable {
     private func parameters(after cursor: FeedCursor?, limit: Int) -> Parameters {
         var parameters = Parameters(of: organization, cursor?.position ?? 0, limit, filter.types)
         parameters.add(filter.updatedSince)
-        // the first page has no cursor and takes the feed's end from its own result
+        // the first page has no cursor; its statement determines the feed's end
         parameters.add(filter.hasTombstones ? 0 : cursor?.head)
         parameters.add(Self.pageBytes)
         return parameters
@@ -175,8 +175,8 @@ package struct EntityExport: Sendable {
     /// A page of up to `limit` entities after a position (`after`).
     ///
     /// It contains the entities that have a type in `types` (empty: all), were written since `since`, and exist or were
-    /// deleted after `end` (null: the feed's end). Their documents have up to `bytes`. The first columns describe the
-    /// feed and the position reached. A page without entities is one row whose entity is null.
+    /// deleted after `end` (null: the feed's end). The documents of a page have up to `bytes` in total. The first
+    /// columns describe the feed and the position reached. A page without entities is one row whose entity is null.
     static let statement = Statement(
         "export_page",
         ["organization", "after", "limit", "types", "since", "end", "bytes"],
@@ -226,7 +226,7 @@ extension EntityExport.Page {
         scanned = try feed.read("scanned")
         let scannedTo: Int64? = try feed.read("scanned_to")
         if let cursor {
-            // the conditions are those of FeedPage
+            // the conditions under which a cursor has expired are those of FeedPage
             guard cursor.epoch == epoch, cursor.position <= end, horizon <= cursor.reach else {
                 let detail = "deletions since then are no longer stored, or the organization was purged or restored"
                 throw Problem(.cursorExpired, detail + ": export it from the beginning")
@@ -262,7 +262,7 @@ struct ExportedEntity {
     /// The owner; nil for an entity without an owner.
     private let owner: UUID?
     private let updatedAt: Timestamp
-    /// Whether only the owner sees it.
+    /// Whether only the owner sees the entity.
     private let isPrivate: Bool
 
     /// Reads the columns of ``EntityExport/statement`` after `is_cut`.
@@ -285,8 +285,8 @@ struct ExportedEntity {
 
     /// Appends the line, as ``EntityLine`` reads it.
     ///
-    /// The line contains the time of the last change instead of the version: an import would take the feed's version
-    /// for a version of the source.
+    /// The line contains the time of the last change instead of the version, because an import would treat the feed's
+    /// version as a version of the source.
     func appendLine(to lines: inout [UInt8], cursor: FeedCursor) {
         var writer = JSONWriter(capacity: 256 + (document?.count ?? 0))
         writer.beginObject()

@@ -2,13 +2,13 @@ package import FoundationEssentials
 package import SyncModel
 package import SyncStore
 
-/// Imports the lines of a file of entities, by the committer and the rules that apply to events of a source. Batches
-/// are small enough for devices to push between them.
+/// Imports the lines of a file of entities, with the committer and the rules of a source's events. Batches are small
+/// enough for devices to push between them.
 ///
 /// Imported lines are recognized by the ids of their events, which are derived from the lines themselves and committed
 /// together with them. So an import can be interrupted anywhere and run again, and no line is missed or imported twice.
-/// The import looks up known lines a few thousand at a time, which is fast, until a part of the file has only new
-/// lines.
+/// Until a part of the file has only new lines, the import looks up known lines a few thousand at a time, which is
+/// fast.
 package struct EntityImport {
     package struct Options: Sendable {
         package let organization: UUID
@@ -66,7 +66,7 @@ package struct EntityImport {
 
     private let ingest: IngestCommit
     private let options: Options
-    /// Called after each batch with the report, and after each look-up, then with 0 lines. Its duration sets the pace.
+    /// Called with the report after each batch and, with 0 lines, after each look-up. The seconds set the pace.
     private let passed: (Report, _ lines: Int, _ seconds: Double) async throws -> Void
     private let limit: () -> Int
     private let refused: (Refusal) -> Void
@@ -77,10 +77,9 @@ package struct EntityImport {
     private var report = Report()
     private var held: [Line] = []
     private var heldBytes = 0
-    /// Whether an earlier run may have imported the next lines. It is false after a part of the file with only new
-    /// lines.
+    /// Whether an earlier run may have imported the next lines. It is false once a part of the file had only new lines.
     ///
-    /// Known lines after that part are recognized when their batch is imported.
+    /// Known lines after such a part are recognized when their batch is imported.
     private var mayBeKnown: Bool
     private var isAtBeginning = true
 
@@ -88,7 +87,7 @@ package struct EntityImport {
     ///   - limit: the maximum number of lines in the next batch.
     ///   - refused: called with each refused line, not always in the order of the file.
     ///   - passed: called after each batch.
-    ///   - pause: waits for a number of seconds; tests can replace the clock.
+    ///   - pause: waits for a number of seconds; tests can replace it.
     package init(
         _ ingest: IngestCommit,
         _ options: Options,
@@ -275,8 +274,8 @@ package struct EntityImport {
 
 // MARK: - TransferPace
 
-/// The pace of a transfer: the operator's rate, or a pace that leaves most of the database's capacity to others, as in
-/// retention.
+/// The pace of a transfer: the operator's rate, or a pace that leaves most of the database's capacity to other work, as
+/// in retention.
 package struct TransferPace: Sendable {
     /// The permitted numbers of lines in a batch.
     package static let limits = 1...500
@@ -286,7 +285,7 @@ package struct TransferPace: Sendable {
     /// The shortest time from one batch to the next, in seconds.
     private let interval: Double
     private var pace = RetentionPace()
-    /// The seconds by which a transfer is behind its rate, during which it does not pause.
+    /// The seconds by which a transfer is late for its rate. While it is late, it does not pause.
     private var credit = 0.0
 
     /// - Parameters:
@@ -309,7 +308,7 @@ package struct TransferPace: Sendable {
         guard lines > 0 else { return rate == nil ? min(seconds, 1) : 0 }
         let own = pace.pause(after: seconds, rows: lines, waiting: 0)
         guard let rate else { return max(own, interval - seconds) }
-        // a delay of more than one second is not made up for
+        // a transfer makes up for at most one second of delay
         credit = min(credit + seconds - Double(lines) / Double(rate), 1)
         let pause = max(0, -credit, interval - seconds)
         credit += pause

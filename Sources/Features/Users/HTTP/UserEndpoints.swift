@@ -42,7 +42,7 @@ struct UserEndpoints: Sendable {
         return try .found(await store.administration.user(user, in: organization))
     }
 
-    /// Provisions the user with this issuer and subject, also before the issuer's first token for that user.
+    /// Provisions the user with this issuer and subject, even before the issuer's first token for the user.
     func letIn(_ exchange: Exchange) async throws -> Answer {
         _ = try URLQuery(of: exchange)
         let organization = try exchange.uuid(at: 0)
@@ -135,7 +135,7 @@ struct UserEndpoints: Sendable {
         return Subject(issuer: name.issuer, text: name.name)
     }
 
-    /// Responds with 200 once no data name the user any more, and with 202 while the erasure is in progress.
+    /// Responds with 200 once no stored data name the user, and with 202 while the erasure is in progress.
     ///
     /// Repeating the request continues the erasure, and gateways also continue it.
     private func erase(_ user: UUID, in organization: UUID) async throws -> Answer {

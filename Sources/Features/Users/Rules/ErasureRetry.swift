@@ -9,6 +9,6 @@ package enum ErasureRetry {
         min(3_600, 60 * Double(1 << min(max(attempts, 1) - 1, 10)))
     }
 
-    /// Whether an upstream's response means that the user is erased there, or never existed there.
+    /// Whether a response means that the upstream has erased the user, or never had the user.
     package static func isDone(status: Int) -> Bool { (200..<300).contains(status) || status == 404 || status == 410 }
 }

@@ -2,7 +2,7 @@ package import FoundationEssentials
 import JSONText
 package import SyncModel
 
-/// The facts that decide whether an operator may join a user into another. Pure.
+/// The facts that determine whether an operator can join a user into another user. Pure.
 package struct MergePreconditions: Sendable {
     /// A stored join.
     package struct Join: Sendable, Hashable {
@@ -17,7 +17,7 @@ package struct MergePreconditions: Sendable {
             self.closedUntil = closedUntil
         }
 
-        /// Whether the join is in progress. A join that is not continued in time is given up.
+        /// Whether the join still applies. A join that is not continued in time is given up.
         func counts(at now: Timestamp) -> Bool { closedUntil.map { now < $0 } ?? true }
     }
 
@@ -34,7 +34,7 @@ package struct MergePreconditions: Sendable {
     package var joins: [Join]
     /// The number of joined users of the organization.
     package var count: Int64
-    /// Whether a gateway is running that does not support joins.
+    /// Whether a gateway that does not support joins is running.
     package var hasOldGateway: Bool
     /// Whether an operator provisions users, and has provisioned only one of the two users.
     package var isOneShutOut: Bool
@@ -60,7 +60,7 @@ package struct MergePreconditions: Sendable {
     }
 
     package enum Decision: Sendable, Hashable {
-        /// Neither user is served from now on; this also continues an earlier closure.
+        /// From now on neither user is served. This also continues an earlier closure.
         case close
         /// The rows have moved already.
         case hasMoved
@@ -109,9 +109,10 @@ package struct MergePreconditions: Sendable {
         refusal("join_unknown_user", "the organization has no such target user")
     }
 
-    /// The problem of joining a provisioned user and one who is not.
+    /// The problem of joining a provisioned user and a user who is not provisioned.
     ///
-    /// Tokens of the one user would be accepted as the other's. That requires an operator's decision, not a join.
+    /// Tokens of the user without access would be accepted as tokens of the other user. An operator must provision the
+    /// user for this; a join must not do it.
     package static var oneIsShutOut: Problem {
         refusal(
             "join_shut_out",

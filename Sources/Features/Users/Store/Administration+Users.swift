@@ -7,13 +7,14 @@ package import SyncStore
 extension Administration {
     /// Returns a page of an organization's known users, by id.
     ///
-    /// A user is known after a push, a device registration, a token with a subject, being provisioned, or a join into
-    /// another user. A user whose token has a UUID, and who has only read, leaves no record.
+    /// A user is known after a push, a device registration, a token with a subject, provisioning, or a join into
+    /// another user. A user who has only read, with tokens that contain the user's UUID, leaves no record.
     ///
     /// - Parameters:
     ///   - limit: 1 to 1,000.
-    ///   - first: where the page begins; nil for the first page.
-    /// - Returns: the users, and where the next page begins, if there is one; nil if there is no such organization.
+    ///   - first: the user at which the page begins; nil for the first page.
+    /// - Returns: the users, and the user at which the next page begins, if there is a next page; nil if there is no
+    ///   such organization.
     package func users(
         of organization: UUID,
         limit: Int,
@@ -81,7 +82,7 @@ extension Administration {
     }
     // MARK: - Statements
 
-    /// The first users from `first` on, from each table that may have the only row of a user.
+    /// Reads the first users from `first` on, from each table that may have a user's only row.
     package static let listUsersStatement = Statement(
         "users_list",
         ["organization", "first", "limit"],
@@ -157,8 +158,8 @@ extension Administration {
         return rows.affected > 0
     }
 
-    /// Returns the target of a joined user; for any other user, returns the user itself: a joined user's token is
-    /// accepted as the target's.
+    /// Returns the target of a joined user, because a joined user's tokens are accepted as the target's. For any other
+    /// user, returns the user.
     private func whole(_ user: UUID, in organization: UUID) async throws(Problem) -> UUID {
         let parameters = Parameters(of: LaneKey(organization: organization, user: user))
         return try await rows(Self.wholeStatement, parameters, "look up a user") {

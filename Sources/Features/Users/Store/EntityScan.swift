@@ -3,13 +3,13 @@ import Postgres
 import SyncModel
 import SyncStore
 
-/// Searches an organization's entities for those of a user.
+/// Searches an organization's entities for the entities of a user.
 ///
 /// There is no index by owner, because it would make each write slower. The scan therefore reads all entities in the
 /// order of the feed, a page at a time and without locks.
 ///
 /// An entity that is written during the scan gets a later position, and is found again. The owner of an entity does not
-/// change, and a user whose lane is idle writes nothing: the scan misses no entity of such a user.
+/// change, and a user whose lane is idle writes nothing. So the scan misses no entity of a user with an idle lane.
 struct EntityScan {
     /// Entities that one statement reads.
     static let page: Int64 = 5_000
@@ -97,7 +97,7 @@ struct EntityScan {
 }
 
 extension [EntityKey] {
-    /// In the order in which entities are locked.
+    /// The keys in the order in which entities are locked.
     var inLockingOrder: [EntityKey] {
         sorted { left, right in
             left.type != right.type

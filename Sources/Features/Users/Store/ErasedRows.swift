@@ -6,8 +6,8 @@ import SyncStore
 struct ErasedRows: Sendable {
     /// The statements that delete rows of a table.
     ///
-    /// A single statement that deletes rows and inserts them elsewhere would copy the rows on a cluster. No role under
-    /// row-level security may do that, so these are two statements.
+    /// On a cluster, a single statement that deletes rows and inserts their hashes would copy the rows. Roles under
+    /// row-level security are not allowed to do this, so there are two statements.
     struct Deletion: Sendable {
         /// Deletes rows, with the parameters of ``StoredTable/Erase/batches(_:keep:)``.
         ///
@@ -58,7 +58,7 @@ struct ErasedRows: Sendable {
             + walks.flatMap { [$0.scan.find, $0.delete] } + last
     }
 
-    /// Keeps hashes of names, and of the values that the names identify.
+    /// Inserts the hashes of names, and of the values that the names identify.
     static let keepNames = Statement(
         "erase_keep_names",
         ["organization", "user_hash", "hashes", "known_hashes"],
@@ -70,8 +70,8 @@ struct ErasedRows: Sendable {
         """
     )
 
-    /// Rows are matched by the values that were read, including organization and user. If they were matched by the
-    /// parameters, PostgreSQL would read all of the user's rows for each row.
+    /// The deletion finds rows by the values that were read, including organization and user. If it used the parameters
+    /// instead, PostgreSQL would read all of the user's rows for each row.
     ///
     /// - Parameter name: the id that stays as a hash.
     private static func deleting(

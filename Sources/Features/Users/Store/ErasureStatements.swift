@@ -6,7 +6,7 @@ import SyncStore
 enum ErasureStatements {
     // MARK: - Closing
 
-    /// The facts about a user that an erasure requires; `migration` and `seconds` have the same meaning as in
+    /// Reads the facts about a user that an erasure requires; `migration` and `seconds` have the same meaning as in
     /// ``JoinStatements/facts``.
     static let facts = Statement(
         "erase_facts",
@@ -30,7 +30,7 @@ enum ErasureStatements {
         "INSERT INTO erasure_salts AS s (organization_id, salt) VALUES (:organization, :salt) ON CONFLICT (organization_id) DO NOTHING"
     )
 
-    /// - Parameter due_at: when a gateway continues the erasure.
+    /// - Parameter due_at: the time at which a gateway continues the erasure.
     static let close = Statement(
         "erase_close",
         ["organization", "user_hash", "users", "now", "due_at"],
@@ -46,8 +46,8 @@ enum ErasureStatements {
 
     /// Locks entities, in the order given, that a user owns or wrote last, and returns which of them are deleted.
     ///
-    /// It also returns documents that stay and are sealed with a user's key, because their owner was once the only user
-    /// who saw them.
+    /// It also returns the documents that stay but are sealed with a user's key, because their owner was once the only
+    /// user who saw them.
     static let lockEntities = Statement(
         "erase_lock_entities",
         ["organization", "user", "types", "ids"],
@@ -140,7 +140,7 @@ enum ErasureStatements {
         """
     )
 
-    /// Completes the erasure: from then on, nothing names the user.
+    /// Completes the erasure. After that, no stored data name the user.
     static let finish = Statement(
         "erase_finish",
         ["organization", "user_hash", "now"],
@@ -152,7 +152,7 @@ enum ErasureStatements {
         """
     )
 
-    /// The users who were joined into the user. They are erased with the user.
+    /// Records completed erasures of the users who were joined into the user, because they are erased with the user.
     static let followers = Statement(
         "erase_followers",
         ["organization", "users", "started_at", "finished_at"],
@@ -164,7 +164,7 @@ enum ErasureStatements {
         """
     )
 
-    /// The erasures of any organization that no gateway processes, the longest due first, read without locks.
+    /// Reads the erasures that no gateway processes, of all organizations, the longest due first, without locks.
     ///
     /// Erasures that wait only for the upstream's response are omitted for some organizations, or for all organizations
     /// if `asks_upstream` is false.
@@ -178,7 +178,7 @@ enum ErasureStatements {
         """
     )
 
-    /// Claims a due erasure for this gateway until `claimed_until`, unless another gateway has claimed it since.
+    /// Claims a due erasure for this gateway until `claimed_until`, unless another gateway has just claimed it.
     static let claim = Statement(
         "erase_claim",
         ["organization", "user_hash", "due_at", "claimed_until"],

@@ -5,7 +5,7 @@ import SyncStore
 
 /// A table's rows of one user, as lines of an export.
 ///
-/// Rows are read in the order of a key, a page at a time. A page stays in memory only until it is written.
+/// Rows are read in the order of the table's key, a page at a time. A page stays in memory only until it is written.
 struct ExportedRows: Sendable {
     let lines: StoredTable.Lines
     /// The sealed columns that a line shows as members.

@@ -20,7 +20,7 @@ struct JoinMove {
 
     /// - Parameters:
     ///   - entities: the entities that the user owns or wrote last, sorted.
-    ///   - expected: the user's lane when these entities were searched.
+    ///   - expected: the state of the user's lane when these entities were searched.
     /// - Returns: nil if a worker has claimed a lane, or the user's lane has changed.
     /// - Throws: `validation_failed` if the two users cannot be joined.
     func run(_ entities: [EntityKey], expecting expected: LaneState?) async throws -> UserJoinRow? {
@@ -43,7 +43,7 @@ struct JoinMove {
         try await check(lanes, entities.count, parties)
         try await own(entities)
         if !seal.isPlain { try await reseal() }
-        // sealed values name the user's key, which moves with them, so documents are not sealed again
+        // documents sealed with the user's key are not sealed again, because the key moves with them
         _ = try await connection.run(Query(UserKeyRows.moveStatement, parties))
         let shift = lane.absorb(lanes[user] ?? LaneState(), now: now)
         let moved = try await connection.run(
@@ -103,9 +103,9 @@ struct JoinMove {
 
     /// Decrypts the user's sealed values and encrypts them for the target, because a sealed value names its user.
     ///
-    /// A value that no key can decrypt stays unchanged.
+    /// A value that cannot be decrypted with any key stays unchanged.
     ///
-    /// - Throws: `store_unavailable` if a value can be decrypted with another configuration.
+    /// - Throws: `store_unavailable` if a value could be decrypted with another configuration.
     private func reseal() async throws {
         let target = target.user
         var renewal = Renewal(seal: seal) { $0.moved(to: target) }

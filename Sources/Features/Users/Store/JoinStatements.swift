@@ -6,9 +6,9 @@ import SyncStore
 enum JoinStatements {
     // MARK: - Closing
 
-    /// Locks the organization, so that its joins begin one after another and each reads the earlier ones.
+    /// Locks the organization, so that its joins begin one after another, and each join reads the earlier joins.
     ///
-    /// A purge runs before or after them.
+    /// A purge runs either before or after these joins.
     static let lockOrganization = Statement(
         "join_lock_organization",
         ["organization"],
@@ -148,7 +148,8 @@ enum JoinStatements {
         """
     )
 
-    /// Changes locked entities. Devices do not receive this change, because the last writer is the same person.
+    /// Changes the owner and the last writer of locked entities. Devices do not receive this change, because the new
+    /// last writer is the same person.
     static let ownEntities = Statement(
         "join_own_entities",
         ["organization", "user", "into", "types", "ids"],
@@ -161,7 +162,7 @@ enum JoinStatements {
         """
     )
 
-    /// Locks those of the entities whose position in the feed has not changed since the join found them.
+    /// Locks the entities whose position in the feed has not changed since the join found them.
     ///
     /// - Parameter feed_end: the end of the feed at that time.
     static let lockUnseen = Statement(
@@ -179,7 +180,7 @@ enum JoinStatements {
         """
     )
 
-    /// The feed's counter, the last lock of a transaction.
+    /// Locks and raises the feed's counter, which is always the last lock of a transaction.
     static let raiseFeed = Statement(
         "join_raise_feed",
         ["organization", "count"],

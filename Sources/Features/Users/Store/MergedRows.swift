@@ -8,16 +8,16 @@ struct MergedRows: Sendable {
     /// The moves in the order of the catalogue, all in one transaction. The values are nil if a statement requires only
     /// the user ids.
     let moves: [(statement: Statement, values: [StoredTable.MergeValue]?)]
-    /// The number of the user's rows (`user`), counted up to one more than the limit.
+    /// Counts the rows of the user (`user`), at most one more than the limit.
     let count: Statement
-    /// Whether only one of the users is provisioned, and otherwise whether rows of both users have the same key, as
-    /// ``collided``.
+    /// Whether only one of the users is provisioned, and for each entry of ``collided``, whether rows of both users
+    /// have the same key.
     ///
-    /// Client ids and the other ids are random, so this does not occur with apps that generate them as required. If it
-    /// occurs, a later reference to such an id would be ambiguous.
+    /// Client ids and all other ids are random, so collisions do not occur with apps that generate ids as required.
+    /// After a collision, a later reference to such an id would be ambiguous.
     let collisions: Statement
     let collided: [StoredTable.Collision]
-    /// The tables with sealed values that name their user.
+    /// The tables with sealed values that contain the id of their user.
     let sealed: [SealedTable]
 
     init(_ tables: [StoredTable]) {

@@ -11,15 +11,15 @@ import SyncStore
 /// The next call continues, and gateways continue without a call (``ErasureService``).
 ///
 /// From the first step on, the user is never served again. Once every gateway has read the closure and no worker has
-/// the lane, the rows are deleted under its lock, a batch at a time, and then the lane itself. The documents that the
-/// user owns or wrote last follow. Finally, the upstream is notified. Only hashes stay: of the user, and of the user's
-/// subjects, idempotency keys, fingerprints and devices.
+/// the lane, the rows are deleted under the lane's lock, a batch at a time, and then the lane itself. After that, the
+/// documents that the user owns or wrote last are deleted. Finally, the upstream is notified. Only hashes stay: of the
+/// user, and of the user's subjects, idempotency keys, fingerprints and devices.
 package struct UserErasing: Sendable {
     /// Seconds after which every gateway treats the user as closed, as for a join.
     package static let settlingSeconds = UserJoining.settlingSeconds
-    /// Seconds after which a gateway claims an abandoned erasure. With the time to the next search, this is one minute.
+    /// Seconds after which a gateway claims an abandoned erasure; together with the time to the next search, a minute.
     static let claimSeconds: Double = 40
-    /// The maximum number of erasures that one search tries to claim: other gateways claim erasures, too.
+    /// The maximum number of erasures that one search tries to claim, because other gateways may claim some of them.
     static let candidates: Int64 = 16
     /// The maximum number of rows of a table that one transaction deletes.
     static let batch: Int64 = 1_000
@@ -34,7 +34,7 @@ package struct UserErasing: Sendable {
     let now: TimeSource
     let failure: StoreFailure
     let logger: Logger
-    /// Notifies upstreams; without it, gateways do that later.
+    /// Notifies upstreams. Without it, gateways notify them later.
     package var upstream: (any Upstream)?
     /// ``settlingSeconds``; a test with one gateway may set a shorter time.
     package var settling = settlingSeconds
@@ -64,7 +64,7 @@ package struct UserErasing: Sendable {
     /// - Throws: `not_found` for a user who was joined into another user; `overloaded` while the user is being joined;
     ///   `validation_failed` while an older gateway is running.
     package func erase(_ user: UUID, in organization: UUID) async throws(Problem) -> UserErasureRow? {
-        // data without an owner belong to no single person
+        // data without an owner do not belong to a single person
         guard !Writer.isReserved(user) else { return nil }
         do {
             let lane = LaneKey(organization: organization, user: user)
@@ -95,8 +95,7 @@ package struct UserErasing: Sendable {
         }
     }
 
-    /// Continues an abandoned erasure, up to and with its upstream's response; returns false if there is no such
-    /// erasure.
+    /// Continues an abandoned erasure, including the request to its upstream. Returns false if there is no erasure.
     package func goOnWithAny() async throws(Problem) -> Bool {
         guard let erasure = try await claim(asks: true, excluding: []) else { return false }
         let remaining = try await eraseHere(erasure)
@@ -108,7 +107,7 @@ package struct UserErasing: Sendable {
     ///
     /// - Parameters:
     ///   - asks: whether to include erasures of which only the request to the upstream remains.
-    ///   - organizations: the organizations whose erasures of this kind are excluded.
+    ///   - organizations: organizations of which such remaining requests are excluded.
     func claim(asks: Bool, excluding organizations: Set<UUID>) async throws(Problem) -> UserErasureRow? {
         do {
             let moment = now()
@@ -196,7 +195,7 @@ package struct UserErasing: Sendable {
             due_at: now().adding(seconds: Self.claimSeconds)
         )
         let rows = if let connection { try await connection.run(query) } else { try await pool.run([query])[0] }
-        // another gateway may be faster
+        // no row if another gateway was faster
         return try rows.read(UserErasureRow.init).first ?? erasure
     }
 
@@ -204,7 +203,7 @@ package struct UserErasing: Sendable {
 
     /// Closes the user.
     ///
-    /// - Parameter isNamed: whether other data name the user, who may otherwise be unknown.
+    /// - Parameter isNamed: whether other data name the user, so that a user without a record is closed, too.
     private func close(_ user: LaneKey, isNamed: Bool = false) async throws -> UserErasureRow? {
         let moment = now()
         let organization = user.organization
@@ -267,8 +266,8 @@ package struct UserErasing: Sendable {
     /// Deletes the user's rows; returns nil while a worker has the lane.
     private func eraseRows(_ erasure: UserErasureRow) async throws -> UserErasureRow? {
         guard let lane = erasure.lane else { return erasure }
-        // a user who was joined into this one has few rows left under its own id, including its subjects
-        // requests from before the closure may add rows during the first pass: repeat until a pass deletes nothing
+        // a user who was joined into this user still has a few rows under the joined user's id, including the subjects;
+        // requests from before the closure may add rows during the first pass, so repeat until a pass deletes nothing
         var isClean = false
         while !isClean {
             isClean = true
@@ -356,13 +355,13 @@ package struct UserErasing: Sendable {
         }
         try await eraseElsewhere(erasure)
         try await destroyKeys(erasure)
-        // reads only the endpoint: the other settings may be sealed, and no key is needed so far
+        // reads only the endpoint, because the other settings may be sealed, and no key is needed until here
         let told = try await pool.run([ErasureStatements.endpoint(organization: lane.organization)])[0]
         if told.isEmpty { return try await finish(erasure) }
         return try await move(erasure, to: .telling)
     }
 
-    /// From here on, values sealed with the user's keys cannot be opened, in any copy.
+    /// Destroys the user's keys. After that, values sealed with them cannot be opened, in any copy of the database.
     private func destroyKeys(_ erasure: UserErasureRow) async throws {
         let destroy = UserKeyRows.destroyStatement(organization: erasure.organization, users: erasure.users)
         let gone = try await pool.run([destroy])[0]
@@ -373,7 +372,8 @@ package struct UserErasing: Sendable {
     /// Deletes rows that name the user without being stored under the user's id.
     private func eraseElsewhere(_ erasure: UserErasureRow) async throws {
         for (scan, delete) in rows.walks {
-            // a worker's last writes may appear after the scan has passed: it is repeated until it finds no row
+            // a worker's last writes may appear before the scan's position, so the scan is repeated until it finds no
+            // row
             var isClean = false
             while !isClean {
                 isClean = true
@@ -418,7 +418,7 @@ package struct UserErasing: Sendable {
     }
 
     private func write(_ lock: Query, of lane: LaneKey, at moment: Timestamp) async throws -> Int {
-        // documents that stay are decrypted with the newest keys; a missing master key matters only for such documents
+        // decrypting documents that stay needs the newest keys; a missing master key matters only for such documents
         catalog.invalidate(lane.organization)
         let seal = try? await catalog.seal(of: lane.organization)
         return try await pool.transaction { connection in
@@ -460,7 +460,7 @@ package struct UserErasing: Sendable {
         }
     }
 
-    /// Seals the documents that stay without their owner's key, which is destroyed next.
+    /// Seals the documents that stay again, without the owner's key, which is destroyed after this.
     private func keep(
         _ documents: [(key: EntityKey, document: [UInt8])],
         of lane: LaneKey,
@@ -510,7 +510,7 @@ package struct UserErasing: Sendable {
         return try await finish(erasure)
     }
 
-    /// Returns why the upstream was not notified; nil if it was.
+    /// Returns the reason why the upstream was not notified; nil if it was notified.
     private static func reason(_ answer: UpstreamAnswer) -> String? {
         switch answer {
         case .response(let response) where ErasureRetry.isDone(status: response.status): nil
@@ -551,7 +551,7 @@ package struct UserErasing: Sendable {
             )
             let queries =
                 [
-                    // a key may have been created at the last moment
+                    // a key may have been created since the user's keys were destroyed
                     UserKeyRows.destroyStatement(organization: lane.organization, users: open.users),
                     ErasureStatements.followers(
                         organization: lane.organization,

@@ -52,7 +52,7 @@ package struct UserErasureRow: WorkItem, Hashable {
 
 /// Searches for data that name a user who has never sent a request.
 ///
-/// An event from a source may name the owner of a document before that user's first request. In this case only
+/// An event from a source may name the owner of a document before the owner's first request. In this case only
 /// documents or parked events name the user.
 enum UserReferences {
     /// Searches all of the organization's entities and parked events.

@@ -13,7 +13,7 @@ package import SyncStore
 package struct UserExport: Sendable {
     /// The number of documents that one statement reads.
     private static let documents = 25
-    /// The number of rows that a scan found and one statement reads; each has a few hundred bytes.
+    /// The number of rows found by a scan that one statement reads. Each row has a few hundred bytes.
     private static let named = 500
     /// The version of the format, in the first line.
     private static let version = 1
@@ -52,7 +52,7 @@ package struct UserExport: Sendable {
         return true
     }
 
-    /// The joins of a user.
+    /// Whether a user is known, and the joins of the user.
     private struct Standing {
         /// The user into whom this user was joined.
         let target: UUID?
@@ -72,11 +72,11 @@ package struct UserExport: Sendable {
         }[0]
     }
 
-    /// Calls `write` with some lines at a time, each with its line end.
+    /// Exports the lines: calls `write` with some lines at a time, each with its line end.
     ///
-    /// - Parameter room: the memory reservation, acquired while a page is read and released while it is written. A page
-    ///   waits for memory as long as necessary, since an export that has begun cannot be refused.
-    /// - Throws: what `write` throws; `store_unavailable`.
+    /// - Parameter room: the memory reservation. It is acquired while a page is read, and released while the page is
+    ///   written. A page waits for memory as long as necessary, because an export that has begun cannot be refused.
+    /// - Throws: the errors of `write`; `store_unavailable`.
     package func run(
         _ user: LaneKey,
         room: PagePermit = .unbounded,
@@ -89,7 +89,7 @@ package struct UserExport: Sendable {
         }
         try await room.enterPatiently()
         defer { room.release() }
-        // another gateway may have created a key a moment ago
+        // another gateway may have created a data key just now
         catalog.invalidate(user.organization)
         do {
             let seal = try await catalog.seal(of: user.organization).withoutKeyRefresh
@@ -183,7 +183,7 @@ package struct UserExport: Sendable {
         _ write: ([UInt8]) async throws -> Void
     ) async throws {
         var pending = lines
-        // rows from before a join name the user by the id that was valid at that time
+        // rows from before a join name the user by the id of the joined user
         let names = try await [user.user] + standing(of: user).joined
         try await scan.run(pool, of: user.organization, naming: names) { found in
             for start in stride(from: 0, to: found.count, by: Self.named) {
@@ -208,7 +208,7 @@ struct ExportLines: Sendable {
     let user: UUID
     let seal: Seal
     let organization: Organization?
-    /// When the export began.
+    /// The time at which the export began.
     let moment: Timestamp
     private var bytes: [UInt8] = []
     private var count: Int64 = 0
@@ -324,7 +324,8 @@ struct ExportLines: Sendable {
 
     /// Adds one line: the kind, the members of the object `plain`, and the sealed values.
     ///
-    /// Line breaks between tokens of JSON from a phone do not end the line.
+    /// JSON from a phone may contain line breaks between tokens. They are not written, so that they do not end the
+    /// line.
     private mutating func line(
         _ kind: String,
         _ plain: [UInt8],

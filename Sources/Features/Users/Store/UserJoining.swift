@@ -8,17 +8,17 @@ import SyncStore
 
 /// Joins two users into one: their lanes become one sequence, and no mutation runs twice.
 ///
-/// At first neither user is served. Once every gateway has read that and no worker has either lane, one transaction
-/// moves all rows of the user to the target. The user's mutations follow the target's, as if they had been accepted
-/// after them. They keep their upstream keys and their records. A phone that repeats a push under the joined user
-/// therefore receives the response as the target. The next call continues an interrupted join; without another call the
-/// join is given up.
+/// At first neither user is served. Once every gateway has read this and no worker has either lane, one transaction
+/// moves all rows of the user to the target. The user's mutations come after the target's, as if they had been accepted
+/// later. They keep their upstream keys and their records. Therefore a phone that repeats a push of the joined user
+/// receives the same outcome as the target. The next call continues an interrupted join; without another call the join
+/// is given up.
 package struct UserJoining: Sendable {
-    /// Seconds for which a call closes both users. After this time, a join that no call continues is given up.
+    /// Seconds for which a call closes both users. If no call continues the join within this time, it is given up.
     package static let closedSeconds: Double = 120
     /// Seconds between two checks of a waiting request's user.
     package static let waitSeconds = Catalog.waitSeconds
-    /// Seconds after which every gateway treats the users as closed, and no request reads as either of them any more.
+    /// Seconds after which every gateway treats the users as closed, and no earlier request of the users still reads.
     ///
     /// The sum of the catalog's refresh time, the time after which a waiting request has polled and ended, and one
     /// second for clocks that differ.
@@ -158,9 +158,9 @@ package struct UserJoining: Sendable {
             entities += found
             guard Int64(entities.count) <= MergePreconditions.rowLimit else { throw Self.tooLarge }
         }
-        // the scan may have taken long
+        // the scan may have taken longer than the closure lasts
         guard try await close(user, target, organization)?.state == .closing else { return nil }
-        // another gateway may have created a key a moment ago
+        // another gateway may have created a data key just now
         catalog.invalidate(organization)
         let seal = try await catalog.seal(of: organization)
         let known = entities.inLockingOrder
@@ -218,8 +218,8 @@ package struct UserJoining: Sendable {
         return try finished.read(UserJoinRow.init).first ?? join
     }
 
-    /// Moves entities to the feed's end: the cursors of both users' devices are past these entities, and the target's
-    /// devices have not received the joined user's entities.
+    /// Moves entities to the feed's end, because the target's devices have not received the joined user's entities, but
+    /// the cursors of both users' devices are past them.
     private func show(_ keys: [EntityKey], _ join: UserJoinRow, _ end: Int64, _ organization: UUID) async throws {
         let lock = JoinStatements.lockUnseen(
             organization: organization,

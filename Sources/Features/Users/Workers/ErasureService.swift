@@ -5,10 +5,10 @@ package import SyncModel
 package import SyncStore
 import Synchronization
 
-/// Continues abandoned erasures: interrupted ones, and erasures whose upstream could not be notified.
+/// Continues abandoned erasures: interrupted erasures, and erasures whose upstream could not be notified.
 ///
 /// The search erases claimed users in the database, one at a time, and never waits for an upstream. Only requests to
-/// upstreams occupy the worker's places. They run concurrently, but one at a time for each organization.
+/// upstreams occupy the worker's places. They run concurrently, but each organization has at most one at a time.
 package final class ErasureService: LeasedWorker {
     /// The pending erasures of all replicas together, as of the last search.
     package struct State: Sendable {

@@ -13,7 +13,7 @@ struct WebhookEndpoints: Sendable {
     let administration: WebhookAdministration
     let bodies: BodyReader
     let policy: AddressPolicy
-    /// The public key with which receivers verify `v1a` signatures, as `whpk_…`; nil if there are no such signatures.
+    /// The public key with which receivers verify `v1a` signatures, as `whpk_…`; nil if the gateway makes none.
     let publicKey: String?
 
     // MARK: - Endpoints
@@ -138,7 +138,7 @@ struct WebhookEndpoints: Sendable {
         case .retried: return Answer(.noContent)
         case .notFound: throw Refusal.notFound
         case .notDead:
-            throw Problem(.statusTransitionMustBeValid, "the delivery is not dead: it waits or was delivered")
+            throw Problem(.statusTransitionMustBeValid, "the delivery is not dead: it is waiting or was delivered")
         }
     }
 
@@ -163,7 +163,7 @@ struct WebhookRequest {
 
     private init() {}
 
-    /// The parameters are those of requests.
+    /// The members of a webhook in requests and responses. The parameters matter only for requests.
     fileprivate static func table(
         isNew: Bool = true,
         _ policy: AddressPolicy = AddressPolicy()
@@ -227,7 +227,7 @@ extension MemberKind<[WebhookEvent]> {
                 return nil
             }
             var events: [WebhookEvent] = []
-            // an array may be long, and one report lists all of its defects
+            // only the first elements are checked: an array may be long, and one report lists all defects
             for (index, element) in elements.prefix(100).enumerated() {
                 let event = element.string.flatMap(WebhookEvent.init(rawValue:))
                 guard let event, WebhookEvent.subscribable.contains(event) else {

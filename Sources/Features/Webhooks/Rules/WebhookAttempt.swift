@@ -9,11 +9,11 @@ package struct WebhookDelivery: Sendable, Hashable {
     /// The event's data as a JSON object.
     package let data: [UInt8]
     package let occurredAt: Timestamp
-    /// The endpoint's number of this delivery, from 1 on.
+    /// The number of this delivery at its endpoint, from 1 on.
     package var sequence: Int64
     /// The number of failed attempts.
     package let attemptCount: Int16
-    /// The start of the attempts.
+    /// The time from which the delivery has been attempted.
     package let triedSince: Timestamp
 
     package init(
@@ -51,7 +51,7 @@ package struct WebhookOutcome: Sendable, Hashable {
         /// The delivery is to be attempted again, at ``nextAttempt``.
         case waiting
         case delivered
-        /// The delivery was given up; an operator may retry it.
+        /// The delivery was given up; an operator can retry it.
         case dead
     }
 
@@ -105,8 +105,8 @@ package struct WebhookHealth: Sendable, Hashable {
     ///
     /// - Parameters:
     ///   - jitter: 0 to 1; adds up to a fifth of a pause.
-    ///   - isSameRound: whether the attempt began before the last failure was recorded. Such a failure counts together
-    ///     with the earlier one: it is no further evidence about the endpoint.
+    ///   - isSameRound: whether the attempt began before the last failure was recorded. If so, its failure counts
+    ///     together with the earlier failure, because it shows nothing new about the endpoint.
     package mutating func record(_ answer: WebhookAnswer, now: Timestamp, jitter: Double, isSameRound: Bool = false) {
         guard let error = answer.error else {
             self = WebhookHealth()

@@ -23,7 +23,7 @@ package enum WebhookEvent: String, Sendable, Hashable, CaseIterable {
 
     /// The events to which an endpoint may subscribe.
     package static let subscribable = allCases.filter { $0 != .test }
-    /// The default subscription of an endpoint: all events except the one that every write causes.
+    /// The default subscription of an endpoint: all events except `entity.changed`, which every write causes.
     package static let usual = subscribable.filter { $0 != .entityChanged }
 }
 
@@ -47,12 +47,12 @@ package struct WebhookRecord: Sendable, Hashable {
 extension WebhookRecord {
     /// Returns the events of a mutation's outcome.
     ///
-    /// Empty unless the mutation waits for a person. Then the events are the outcome and, if the mutation halts its
-    /// lane, the halt.
+    /// The result is empty unless the mutation waits for a person. Otherwise it contains the outcome and, if the
+    /// mutation halts its lane, the halt.
     ///
     /// - Parameters:
     ///   - state: the state of the lane, which shows whether the mutation halts it now.
-    ///   - makeID: makes an id of version 7 that is greater than earlier ids: events are numbered by id.
+    ///   - makeID: makes an id of version 7 that is greater than earlier ids, because events are numbered by id.
     fileprivate static func records(
         of outcome: EventSubject<some EntityWrite>,
         in lane: LaneKey,

@@ -80,8 +80,8 @@ enum WebhookAdminStatements {
         "DELETE FROM webhook_endpoints WHERE organization_id = :organization AND id = :endpoint"
     )
 
-    /// The sub-select returns whole keys. With the endpoint as a parameter, PostgreSQL would compare all of its rows
-    /// with them. The same applies to the statements below.
+    /// The sub-select returns whole keys. With the endpoint as a parameter, PostgreSQL would compare all rows of the
+    /// endpoint with these keys. The same applies to the statements below.
     static let deleteDeliveries = Statement(
         "webhooks_delete_deliveries",
         ["organization", "endpoint", "limit"],

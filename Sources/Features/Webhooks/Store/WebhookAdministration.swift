@@ -201,13 +201,13 @@ package struct WebhookAdministration: Sendable {
             ])[0]
             return rows.affected > 0 ? id : nil
         } catch {
-            throw failure.problem(error, doing: "try a webhook")
+            throw failure.problem(error, doing: "test a webhook")
         }
     }
 
     // MARK: - Deliveries
 
-    /// Returns a page of an endpoint's deliveries, newest first, and its last delivery if there are more.
+    /// Returns a page of an endpoint's deliveries, newest first, and the page's last delivery if more follow.
     ///
     /// Returns nil if there is no such endpoint.
     ///

@@ -3,11 +3,11 @@ package import Postgres
 package import SyncModel
 import SyncStore
 
-/// Records deliveries in the transaction of the event that they report: committed with it, or not at all.
+/// Records deliveries in the transaction of the event that they report, so that both are committed or neither is.
 package enum WebhookOutbox {
     /// Returns a query that adds a delivery for each endpoint of the organization that subscribes to the event.
     ///
-    /// It takes no lock that another transaction waits for, so the order among a transaction's queries does not matter.
+    /// The query takes no lock for which another transaction waits, so its place in the transaction does not matter.
     ///
     /// - Parameter records: at least one record.
     package static func query(_ records: [WebhookRecord], at moment: Timestamp) -> Query {
@@ -16,7 +16,7 @@ package enum WebhookOutbox {
 
     private static let ids = OrderedUUIDs()
 
-    /// Makes the id of a record, greater than earlier ids: endpoints number events by id.
+    /// Makes the id of a record. It is greater than earlier ids, because endpoints number events by id.
     static func makeID(at moment: Timestamp) -> UUID { ids.make(at: moment) }
 
     static let columns = Columns<WebhookRecord>(
@@ -47,9 +47,9 @@ package enum WebhookOutbox {
         """
     )
 
-    /// Returns queries that record a new state of an upstream, unavailable or available again.
+    /// Returns queries that record that an upstream became unavailable or available again.
     ///
-    /// If several replicas detect it, only one records it.
+    /// If several replicas detect the change, only one records it.
     package static func upstream(_ record: WebhookRecord, at moment: Timestamp) -> [Query] {
         let isDown = record.event == .upstreamDown
         return [

@@ -5,7 +5,7 @@ import SyncStore
 
 /// The statements of the delivery workers.
 enum WebhookStatements {
-    /// Endpoints with waiting deliveries, by key. Each requires one look-up, regardless of the number of its
+    /// Endpoints with waiting deliveries, by key. Each endpoint requires one look-up, regardless of the number of its
     /// deliveries.
     ///
     /// Endpoints whose first delivery is not due are included, so that the search has a position to continue from.
@@ -88,7 +88,7 @@ enum WebhookStatements {
         """
     )
 
-    /// Selects those deliveries of a worker (`ids`) that are still to be sent.
+    /// Selects the deliveries of a worker (`ids`) that must still be sent.
     ///
     /// No delivery is selected if an operator has changed the endpoint since it was claimed (`updated_at`), if another
     /// worker has it, or if the organization is not active.
@@ -188,8 +188,7 @@ enum WebhookStatements {
 
     /// The feed's end, and the entities after a position of this epoch.
     ///
-    /// Positions are in commit order, so no entity is skipped. A row without an entity means that there are no further
-    /// ones.
+    /// Positions are in commit order, so no entity is skipped. A row without an entity means that no entities follow.
     static let entities = Statement(
         "webhooks_entities",
         ["organization", "after", "epoch", "limit"],
@@ -241,7 +240,7 @@ enum WebhookStatements {
         """
     )
 
-    /// Deletes the deliveries of a deleted endpoint: an event may be recorded during the deletion.
+    /// Deletes the deliveries of a deleted endpoint. They exist if an event was recorded during the deletion.
     static let dispose = Statement(
         "webhooks_dispose",
         ["organization", "endpoint", "limit"],

@@ -6,12 +6,12 @@ import SyncStore
 
 /// The database operations of the delivery workers.
 ///
-/// Any number of replicas may use it at the same time: a lease's token only grows, and results under an older token are
-/// discarded.
+/// Any number of replicas can use it at the same time: the token of a lease only grows, and results under an older
+/// token are discarded.
 package struct WebhookStore: Sendable {
     /// The maximum number of deliveries of a step while its endpoint is healthy.
     ///
-    /// While the endpoint fails, one delivery is sent, and the age of the others is checked.
+    /// While the endpoint fails, only one delivery is sent, and the ages of the others are checked.
     package static let batch = 16
     static let failingBatch = 200
     /// The maximum number of entities that a step reads from the feed.
@@ -101,7 +101,7 @@ package struct WebhookStore: Sendable {
             }
             return (found.filter(\.1).map(\.0), found.count < Self.searchLimit ? nil : found.last?.0)
         } catch {
-            throw failure.problem(error, doing: "look for webhooks to deliver")
+            throw failure.problem(error, doing: "find due webhooks")
         }
     }
 
@@ -160,7 +160,7 @@ package struct WebhookStore: Sendable {
 
     /// Deletes the waiting deliveries of an endpoint that was deleted.
     package func dispose(of endpoint: WebhookKey) async throws(Problem) {
-        _ = try await failure.reporting("dispose of deliveries") {
+        _ = try await failure.reporting("delete the deliveries of a deleted webhook") {
             try await pool.transaction { connection in
                 try await connection.runByIndex(
                     WebhookStatements.dispose(
@@ -182,7 +182,7 @@ package struct WebhookStore: Sendable {
         package let leasedUntil: Timestamp?
     }
 
-    /// Returns those deliveries of a step that are still to be sent.
+    /// Returns the deliveries of a step that must still be sent.
     ///
     /// Since the step, an operator may have changed or deleted the endpoint, suspended or purged the organization, or
     /// erased the user that a delivery names.
@@ -202,7 +202,7 @@ package struct WebhookStore: Sendable {
             }
             return Set(try rows.read { try $0.read("id", as: UUID.self) })
         } catch {
-            throw failure.problem(error, doing: "look at deliveries")
+            throw failure.problem(error, doing: "check deliveries")
         }
     }
 
@@ -267,10 +267,10 @@ package struct WebhookStore: Sendable {
             queries = []
             deliveries = try taken.read(WebhookDelivery.init)
             let numbers = Self.number(&deliveries, of: endpoint, &state)
-            // while many deliveries are due, the feed is not read, because it keeps the changes
+            // while many deliveries are due, the feed is not read: the changes stay in it until later
             if deliveries.count < limit, state.feed != nil {
                 let more = try await readFeed(endpoint, &state, moment, on: connection)
-                // the remaining deliveries are due with the next step, because a worker has only deliveries that it
+                // the remaining deliveries follow in the next step, because a worker takes only deliveries that it
                 // sends soon
                 deliveries += more.deliveries.prefix(limit - deliveries.count)
                 if !more.rows.isEmpty {
@@ -287,7 +287,7 @@ package struct WebhookStore: Sendable {
 
     /// Numbers the deliveries that have no number, in the order in which their events were recorded.
     ///
-    /// This is the order of their ids: a transaction's time is older than its locks.
+    /// The ids have this order, because a transaction determines its time before it takes its locks.
     private static func number(
         _ deliveries: inout [WebhookDelivery],
         of endpoint: WebhookKey,
@@ -324,7 +324,7 @@ package struct WebhookStore: Sendable {
         for var row in found {
             let (epoch, last) = (try row.read("epoch", as: Int64.self), try row.read("last_position", as: Int64.self))
             guard let position: Int64 = try row.read("feed_position") else {
-                // a restore changes positions: the endpoint receives the changes from now on
+                // a restore changes positions, so the endpoint receives only the changes from now on
                 state.feed = (epoch, last)
                 break
             }

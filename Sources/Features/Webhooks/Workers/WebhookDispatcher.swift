@@ -34,15 +34,15 @@ package final class WebhookDispatcher: LeasedWorker {
     }
 
     package struct Configuration: Sendable {
-        /// The number of endpoints to which this replica sends concurrently, without those that respond slowly.
+        /// The number of endpoints to which this replica sends concurrently, without endpoints that respond slowly.
         package var places = 32
-        /// The total number of endpoints for each place, including those that respond slowly.
+        /// The total number of concurrent endpoints for each place, including endpoints that respond slowly.
         package var requestsPerPlace = 4
-        /// The maximum number of these for one organization.
+        /// The maximum number of concurrent endpoints of one organization.
         package var maxConcurrentPerOrganization = 4
         /// The maximum number of concurrent messages to one endpoint.
         package var pipelining = 4
-        /// The interval at which the worker checks whether waiting messages are still to be sent, in seconds.
+        /// The interval at which the worker checks whether its waiting messages must still be sent, in seconds.
         package var recheckInterval: Double = 1
         /// The number of steps after which an endpoint releases its place.
         package var turn = 8
@@ -84,7 +84,7 @@ package final class WebhookDispatcher: LeasedWorker {
             pace: WorkerPace(
                 interval: configuration.pollInterval,
                 unfinished: "Due webhooks could not be queried",
-                // the search continues by key, so that endpoints after the ones without a place also have their turn
+                // the search continues by key: endpoints that got no place do not delay the endpoints after them
                 resumes: true,
                 grace: configuration.grace
             ),
@@ -102,7 +102,7 @@ package final class WebhookDispatcher: LeasedWorker {
 
     /// Records from a request's result whether the upstream is unavailable for a while, or responds.
     ///
-    /// A known state is not written again, so this may be called with every request.
+    /// A known state is not written again, so callers can call this with every request.
     package func record(upstream organization: UUID, isDown: Bool, reason: String? = nil) {
         let isChange = known.withLock { known in
             guard known[organization] != isDown else { return false }
@@ -208,9 +208,9 @@ package final class WebhookDispatcher: LeasedWorker {
         return nil
     }
 
-    /// Pauses an endpoint whose outcomes cannot be written: its messages will be sent again.
+    /// Pauses an endpoint whose outcomes cannot be written, because its messages will be sent again.
     ///
-    /// The pauses double in this process, and the endpoint counts as failing if that can be written.
+    /// The pauses double in this process. The endpoint also counts as failing, if this failure can be written.
     private func rest(_ lease: WebhookStore.Lease) async {
         let moment = configuration.now()
         let until = unwritten.withLock { $0.add(lease.endpoint, at: moment) }
@@ -250,7 +250,7 @@ package final class WebhookDispatcher: LeasedWorker {
         let isProbe = step.health.isOpen
         var health = step.health
         var results = Results()
-        // the number of counted failures: attempts that began before the last of them belong to the same round
+        // the number of counted failures: attempts that began before the last counted failure belong to its round
         var round = 0
         var deliveries = step.deliveries
         var checkedAt = ContinuousClock.now
@@ -261,7 +261,7 @@ package final class WebhookDispatcher: LeasedWorker {
                 let moment = configuration.now()
                 let mayGoOn =
                     !loop.ends && !health.rests(at: moment) && !(isProbe && next > 0)
-                    // leaves a margin, so that no other gateway concurrently sends a late message
+                    // leaves a margin before the lease ends, so that no other gateway sends a late message concurrently
                     && step.leasedUntil.map { moment < $0.adding(seconds: -60) } ?? false
                 if mayGoOn, underWay < configuration.pipelining, next < deliveries.count {
                     if .now - checkedAt >= .seconds(configuration.recheckInterval) {
@@ -284,7 +284,7 @@ package final class WebhookDispatcher: LeasedWorker {
                 }
                 guard let (delivery, answer, elapsed, begunIn) = await group.next() else { break }
                 underWay -= 1
-                // cancelled because this process ends, which is no evidence about the endpoint
+                // cancelled because this process ends, which shows nothing about the endpoint
                 if case .none = answer, loop.ends { continue }
                 let now = configuration.now()
                 let isSameRound = begunIn < round

@@ -10,7 +10,7 @@ package import SyncModel
 import SyncStore
 import SyncUpstream
 
-/// Sends messages to an endpoint that a tenant has named, but only to addresses that the operator allows.
+/// Sends messages to an endpoint of an organization, but only to addresses that the operator of the gateway allows.
 ///
 /// The name is resolved once for each session, all of its addresses are checked, and connections are made only to one
 /// of them. A later change of the name therefore has no effect. Redirects are not followed.
@@ -83,7 +83,7 @@ package struct WebhookSender: Sendable {
         }
         let found = await lookUp(target.host)
         guard let address = found.first else { return refused("the host's name could not be resolved") }
-        // one forbidden address rejects all: such a name is an attack or a mistake of its owner
+        // a single forbidden address rejects the name, because the name is an attack or a mistake of its owner
         if let problem = found.lazy.compactMap({ policy.problem($0, isTLS: target.isTLS) }).first {
             return refused("webhooks are not sent there: \(problem)")
         }
@@ -165,7 +165,7 @@ package struct WebhookSender: Sendable {
 }
 
 extension WebhookDispatcher.WebhookTransport {
-    /// Signs messages with their endpoints' secrets, and with the gateway's key where there is one, and sends them.
+    /// Signs messages with their endpoints' secrets, and with the gateway's key if it has one, and sends them.
     package static func signing(
         by key: WebhookSigningKey?,
         with sender: WebhookSender,

@@ -425,7 +425,7 @@ import Testing
 
     /// A part of the error about a column that the log does not have.
     private static func stop(at column: String) -> String {
-        "has no column '\(column)', which the settings use as columns, at this position of the log"
+        "has no column '\(column)', which the settings name in 'columns', at this position of the log"
     }
 
     private static func document(_ id: Int, _ name: String) -> String { #"{"id":\#(id),"name":"\#(name)"}"# }
@@ -532,7 +532,7 @@ import Testing
         let end = try #require(LogPosition(try await database.value("SELECT pg_current_wal_lsn()::text") ?? ""))
         try await waitUntil("the slot is confirmed") { try await (database.confirmed ?? .zero) >= end }
         try await follower.put(Self.settings(database, named: "label"))
-        try await follower.waitForError("has no column 'label', which the settings use as columns. Correct")
+        try await follower.waitForError("has no column 'label', which the settings name in 'columns'. Correct")
         await running.stop()
     }
 

@@ -2,11 +2,11 @@ package import SyncModel
 
 /// A page of an upstream's list.
 package struct PollPage: Sendable {
-    /// What follows the page.
+    /// The continuation after the page.
     enum End: Sendable, Hashable {
         case last
         case next(PollState.Place)
-        /// Nothing can follow the page, for this reason.
+        /// The next page cannot be requested, for this reason.
         case broken(String)
     }
 
@@ -25,7 +25,7 @@ package struct PollPage: Sendable {
         self.events = events
         self.items = items
         self.request = request
-        // the body has been read, and is not kept
+        // the body has been read, so it is dropped
         var response = response
         response.body = []
         self.response = response
@@ -66,8 +66,8 @@ package struct PollTally: Sendable, Hashable {
             refused += 1
             guard firstRefusal == nil else { return }
             let place = problem?.errors.first.map { "(at '\($0.pointer)')" } ?? "(an item)"
-            let reason = problem?.errors.first?.detail ?? problem?.detail ?? "it is not valid"
-            // names of members come from the upstream
+            let reason = problem?.errors.first?.detail ?? problem?.detail ?? "the item is not valid"
+            // the text can contain names of members from the upstream's JSON, so control characters are replaced
             let shown = "\(place): \(reason)".prefix(Self.shownCharacters).map { character in
                 character.unicodeScalars.contains { $0.properties.generalCategory == .control } ? " " : character
             }

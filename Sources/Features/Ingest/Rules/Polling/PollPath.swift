@@ -26,7 +26,7 @@ struct PollPath: Sendable, Hashable {
         text += separator + name + "=" + String(decoding: PercentEncoding.encoded(value), as: UTF8.self)
     }
 
-    /// The reason why a reference is not followed; completes "the next page ".
+    /// The reason why a reference is not followed. The text continues a sentence that begins with "the next page".
     struct Refused: Error, Equatable {
         let reason: String
     }
@@ -89,7 +89,7 @@ struct PollPath: Sendable, Hashable {
         let authority = text.before("/", "?", "\\")
         let host = authority.lowercased()
         let port = isTLS ? ":443" : ":80"
-        // by scalars: a character may be more than the suffix
+        // by scalars, because the last character may include more than the suffix
         let name = host.hasSuffix(port) ? String(host.unicodeScalars.dropLast(port.count)) : host
         guard ["http", "https"].contains(scheme.lowercased()), isTLS == base.isTLS, name == base.host else {
             let shown = String(name.prefix(100)).replacing("@", with: "")
@@ -188,7 +188,7 @@ package enum SinceValue: Sendable, Hashable {
         }
     }
 
-    /// Limits a time to a moment: a pass that began after the returned time would miss earlier changes.
+    /// Limits a time to a moment, because a pass that begins at a later time would miss earlier changes.
     func noLater(than moment: Timestamp) -> SinceValue {
         if case .time(let time) = self, time > moment { .time(moment) } else { self }
     }

@@ -96,7 +96,7 @@ package struct PollPlanner: Sendable {
         switch response.status {
         case 304 where request.isConditional: return .unchanged(state)
         case 200, 203: break
-        // for some APIs this means an empty list; it is also the response after the last numbered page
+        // some APIs answer 204 for an empty list; 404 is also an answer after the last numbered page
         case _ where response.status == 204 || response.status == 404 && state.isAtNumber:
             return .page(PollPage(events: nil, items: 0, request: request, response: response, end: .last))
         default: return .failed(refusal(response, in: state))
@@ -206,7 +206,7 @@ package struct PollPlanner: Sendable {
     ) -> Step {
         var state = state
         let isWhole = state.pass == nil
-        // without an earlier state, this place is a placeholder that is never requested
+        // if no pass is in progress, this place is a placeholder that is never requested
         var pass = state.pass ?? PollState.Pass(place: .number(0), beganAt: askedAt)
         pass.pages += 1
         if let found = page.greatest { pass.greatest = isToken ? found : found.max(pass.greatest) }
@@ -240,7 +240,7 @@ package struct PollPlanner: Sendable {
     private func end(_ pass: PollState.Pass, of state: inout PollState, now: Timestamp) {
         state.pass = nil
         guard let since = settings.since else { return }
-        // this keeps changes on pages that were already read
+        // limited to the beginning of the pass, because later changes may be on pages that were already read
         if let greatest = pass.greatest?.noLater(than: pass.beganAt) {
             state.since = isToken ? greatest : greatest.max(state.since)
         } else if pass.items > 0 {
@@ -262,7 +262,7 @@ package struct PollPlanner: Sendable {
             // the page no longer exists, or its cursor is too old
             if [400, 404, 410, 422].contains(status) { failure.state = state.restarted }
         } else if status == 410, state.since != nil, settings.since != nil {
-            // the changes since then are unknown: everything is read again
+            // the changes since this position are unknown, so everything is read again
             failure.state = state.restarted
             failure.state?.since = nil
         }
@@ -293,7 +293,7 @@ extension PollState {
 }
 
 extension PollState.Pass {
-    /// Returns why the pages after this page have no end; nil if they may have an end.
+    /// Returns the reason why the pages after this page would never end; nil if they may end.
     fileprivate mutating func goesRound(to place: PollState.Place, _ page: PollPage) -> String? {
         if pages >= PollPlanner.passPages { return "the list did not end after \(pages) pages" }
         // a link may lead back to the first page

@@ -6,7 +6,7 @@ package import SyncModel
 package struct PollState: Sendable, Hashable {
     /// The position that finished passes have reached; nil before the first pass, or if it is unknown.
     package internal(set) var since: SinceValue?
-    /// The validators that detect a change of a list that was read completely, in one page.
+    /// The validators of a list that was read completely, in one page. They detect a change of the list.
     var validators: Validators?
     /// The pass that is in progress.
     var pass: Pass?
@@ -24,7 +24,7 @@ package struct PollState: Sendable, Hashable {
     struct Pass: Sendable, Hashable {
         /// The page to request next.
         var place: Place
-        /// The time at which its first page was requested.
+        /// The time at which the pass's first page was requested.
         let beganAt: Timestamp
         /// The number of pages that are done.
         var pages = 0
@@ -52,7 +52,7 @@ package struct PollState: Sendable, Hashable {
         self.since = since
     }
 
-    /// How long a notice is shown, in seconds.
+    /// The time for which a notice is shown, in seconds.
     static let noticeSeconds: Double = 86_400
 
     /// Returns the notice while it is recent.
@@ -237,7 +237,7 @@ package enum PollSchedule {
 /// It needs at most three times the combined length of the cycle and the part before it.
 struct RepetitionDetector: Sendable, Hashable {
     @Exact private var mark: String
-    /// The number of values until the next one is stored.
+    /// The number of values until a value is stored again.
     private var left = 1
     private var power = 1
 

@@ -2,7 +2,7 @@ import FoundationEssentials
 import JSONText
 package import SyncModel
 
-/// The format of a type's values in JSON. The numbers of built-in types are the same on all servers.
+/// The format of a type's values in JSON. The oids of built-in types are the same on all servers.
 enum ColumnType: Sendable, Hashable {
     case bool, integer, number, json, bytes, timestamp, text
     indirect case array(of: ColumnType)
@@ -23,7 +23,7 @@ enum ColumnType: Sendable, Hashable {
         1114: .timestamp, 1184: .timestamp,
     ]
 
-    /// The element types by array type; one type represents all types that are written as text.
+    /// The element types by array type. 25 (`text`) represents all types that are written as text.
     private static let arrays: [UInt32: UInt32] = [
         1000: 16, 1001: 17, 1016: 20, 1005: 21, 1007: 23, 1028: 26, 199: 114, 3807: 3802, 1021: 700, 1022: 701,
         1231: 1700, 1115: 1114, 1185: 1184,
@@ -34,8 +34,8 @@ enum ColumnType: Sendable, Hashable {
 
     /// Writes a value of the type.
     ///
-    /// A value in an unexpected format is written as a string, unchanged. The output is therefore JSON for every value
-    /// from a server, except that only the document's reader checks values of type `json`.
+    /// A value in an unexpected format is written as a string, unchanged. The output is therefore valid JSON for every
+    /// value from a server, except values of type `json`, which only the reader of the document checks.
     func write(_ text: ArraySlice<UInt8>, to writer: inout JSONWriter) {
         switch self {
         case .bool:
@@ -79,7 +79,7 @@ enum ColumnType: Sendable, Hashable {
     /// Writes a text.
     ///
     /// A database with the encoding SQL_ASCII may have text that is not UTF-8. Such a text makes the JSON unreadable,
-    /// so that the row is refused: with replaced bytes, different ids would become one entity.
+    /// so that the row is refused. If the bytes were replaced, rows with different ids would become one entity.
     private static func write(string text: ArraySlice<UInt8>, to writer: inout JSONWriter) {
         guard let string = String(validating: text, as: UTF8.self) else { return writer.raw([0x22, 0xff, 0x22]) }
         writer.string(string)
@@ -165,7 +165,7 @@ package enum ColumnValue: Sendable, Hashable {
 /// A column as described in the log.
 package struct FollowedColumn: Sendable, Hashable {
     @Exact package private(set) var name: String
-    /// The number of a built-in type; 25 (`text`) for all types that are read as text.
+    /// The oid of a built-in type; 25 (`text`) for all types that are read as text.
     package let type: UInt32
     /// Whether the column belongs to the key that identifies a row.
     package let isKey: Bool

@@ -19,7 +19,7 @@ package struct DatabaseURI: Sendable, Hashable {
         case verifyCA = "verify-ca"
         case verifyFull = "verify-full"
 
-        /// Whether all data are sent encrypted.
+        /// Whether the connection must be encrypted.
         package var isEncrypted: Bool {
             switch self {
             case .disable, .allow, .prefer: false
@@ -155,9 +155,10 @@ package struct DatabaseURI: Sendable, Hashable {
 
     // MARK: - Connecting
 
-    /// Returns why the gateway does not connect to this URI, as far as this is known before the name is resolved.
+    /// Returns the reason why the gateway does not connect to this URI, as far as the reason is known before the name
+    /// is resolved.
     ///
-    /// The text completes "the connection URI …". Returns nil if there is no such reason.
+    /// The text continues a sentence that begins with "the connection URI". Returns nil if there is no such reason.
     package func problem(_ policy: AddressPolicy) -> String? {
         if let address = IPAddress(host) { return problem(address, policy).map { "cannot be used: \($0)" } }
         if WebhookURL.isOddNumber(host) { return "contains an address in an unusual form: use four decimal numbers" }
@@ -168,7 +169,7 @@ package struct DatabaseURI: Sendable, Hashable {
         return nil
     }
 
-    /// Returns why nothing is sent to an address of the host; nil if it is allowed.
+    /// Returns the reason why the gateway does not connect to an address of the host; nil if the address is allowed.
     package func problem(_ address: IPAddress, _ policy: AddressPolicy) -> String? {
         if let problem = policy.problem(address, isTLS: true) { return problem }
         guard !security.isEncrypted, policy.problem(address, isTLS: false) != nil else { return nil }

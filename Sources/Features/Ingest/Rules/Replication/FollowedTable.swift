@@ -32,7 +32,7 @@ package struct FollowedTable: TableObject, Hashable {
     /// The column that is not null, or is true, in rows that count as deleted.
     @Exact package private(set) var deletedAt: String?
     package private(set) var columns: Columns = .all
-    /// The columns' names in some part of the log, with their names in the settings.
+    /// The names that columns have in a part of the log, with their names in the settings.
     package private(set) var renamed: [RenamedColumn] = []
 
     package init() {}
@@ -62,7 +62,7 @@ package struct FollowedTable: TableObject, Hashable {
             .omitted { $0.renamed.isEmpty }
     }
 
-    /// A column, or an array of the columns that identify a row together.
+    /// Reads a column, or an array of columns that together identify a row.
     private static func ids(_ value: JSONValue, at pointer: String, _ report: inout MemberReport) -> [String] {
         guard value.kind == .array else {
             return MemberKind.column.read(value, at: pointer, &report).map { [$0] } ?? []
@@ -143,7 +143,7 @@ extension MemberKind<QualifiedName> {
 }
 
 extension MemberReport {
-    /// Whether a member has a valid name of a column.
+    /// Whether a member's name is valid as the name of a column.
     mutating func isColumn(_ name: String, at pointer: String) -> Bool {
         let isName = !name.isEmpty && name.utf8.count <= QualifiedName.partLimit
         if !isName { refuse(pointer, Rule.range, "a column's name has 1 to \(QualifiedName.partLimit) bytes") }
@@ -166,7 +166,7 @@ package struct QualifiedName: Sendable, Hashable, CustomStringConvertible, JSONW
         self.name = name
     }
 
-    /// Reads `schema.name`, each part unquoted, or in double quotes if it has a dot or a quote; nil for another form.
+    /// Reads `schema.name`; nil for another form. Only a part with a dot or a quote is in double quotes.
     package init?(_ text: String) {
         var rest = text.unicodeScalars[...]
         guard let schema = Self.part(&rest), rest.popFirst() == ".", let name = Self.part(&rest), rest.isEmpty
@@ -233,9 +233,9 @@ package struct RenamedColumn: Sendable, Hashable {
 }
 
 extension FollowedTable {
-    /// Returns the columns whose names in the settings differ.
+    /// Returns the columns that have another name in the settings, with that name.
     ///
-    /// A renaming applies only if no column has the name in the settings. Of several renamings, the first applies.
+    /// A renaming applies only if no column of the table has the name in the settings. Of several, the first applies.
     package func renamings(of columns: some Sequence<String>) -> [ByteExactString: String] {
         guard !renamed.isEmpty else { return [:] }
         var names = Set<ByteExactString>(columns)

@@ -2,8 +2,8 @@ package import SyncModel
 
 /// Converts a database's log to events, message by message.
 ///
-/// Pure: the same log results in the same events with the same names, however often and from any position it is
-/// read.
+/// Pure: the same log results in the same events with the same names, however often it is read, and from any
+/// position.
 package struct LogReader: Sendable {
     private let tables: [QualifiedName: FollowedTable]
     private let limits: IntakeLimits
@@ -13,7 +13,7 @@ package struct LogReader: Sendable {
     private var names: [UInt32: QualifiedName] = [:]
     private var committedAt = Timestamp(microseconds: 0)
     private var freshKeys: Set<ByteExactString> = []
-    /// The position of the last change, and the number of events at it: the rows of one COPY have the same position.
+    /// The position of the last change, and the number of events at this position: rows of one COPY share a position.
     private var last: (position: UInt64, count: Int) = (.max, 0)
     private var ignored = 0
 
@@ -115,7 +115,8 @@ package struct LogReader: Sendable {
     /// Returns a followed table's name; nil for other tables.
     package func name(of id: UInt32) -> QualifiedName? { readers[id] == nil ? nil : names[id] }
 
-    /// Returns a name with the time of the commit: a server that was reset writes other changes at the same positions.
+    /// Returns an event's name. It contains the time of the commit, because a server that was reset writes other
+    /// changes at the same positions.
     private func name(_ position: UInt64, _ count: Int) -> String {
         let halves = [position >> 32, position & 0xffff_ffff].map { String($0, radix: 16, uppercase: true) }
         return "\(halves.joined(separator: "/")):\(count):\(committedAt.microseconds)"
@@ -141,14 +142,14 @@ package struct LoggedEvent: Sendable {
         self.hasVersions = hasVersions
     }
 
-    /// Sets how the event's version relates to those before it.
+    /// Sets how the event's version relates to the versions of earlier events.
     mutating func setLineage(_ lineage: IngestEvent.Lineage) {
         guard hasVersions, case .success(var event) = entry.event, event.operation != .delete else { return }
         event.lineage = lineage
         entry = IngestRequest.Entry(eventID: entry.eventID, event: .success(event))
     }
 
-    /// Whether a ``TransactionFold`` follows the event's row.
+    /// Whether a ``TransactionFold`` keeps track of the event's row.
     package var isFollowedByRow: Bool { step != nil }
 
     /// Whether the event's row was inserted, or got another id, in a table with versions.
@@ -179,16 +180,16 @@ enum RowStep: Sendable, Hashable {
 /// If a unique constraint is deferrable, a transaction may give an id to a row while another row still has it:
 /// `UPDATE contact SET id = id + 1` writes "row 1 becomes 2" before "row 2 becomes 3". In the order of the log, the
 /// deletion of entity 2 would follow its update, and the entity would be lost. A table with such a constraint has
-/// REPLICA IDENTITY FULL, so the log contains each old row as a whole, and this type follows which row leaves an id.
+/// REPLICA IDENTITY FULL, so the log contains each old row as a whole, and this type determines which row leaves an id.
 ///
 /// Transactions of up to ``eventLimit`` events and ``byteLimit`` bytes are reduced exactly. Larger transactions are
-/// processed in parts: if equal rows pass an id on in different parts, the order of the log decides.
+/// processed in parts: if an id passes between equal rows in different parts, the order of the log decides.
 package struct TransactionFold: Sendable {
     /// The maximum number of events that are held until their transaction ends.
     package static let eventLimit = 20_000
     /// The maximum number of document bytes that are held until their transaction ends.
     package static let byteLimit = 8 << 20
-    /// The number of ids of a transaction whose rows are followed. Changes of further ids keep the log's order.
+    /// The maximum number of ids of a transaction whose rows are tracked. Changes of further ids keep the log's order.
     static let placeLimit = 250_000
 
     private struct Key: Hashable {
@@ -216,7 +217,7 @@ package struct TransactionFold: Sendable {
     }
 
     private var places: [Key: Place] = [:]
-    /// The ids that a row left after another row had arrived at them.
+    /// The ids that a row left after another row had got them.
     private var questions: Set<Key> = []
     /// The ids with held events.
     private var touched: Set<Key> = []
@@ -230,7 +231,7 @@ package struct TransactionFold: Sendable {
     /// Whether held events must be returned before the transaction's end.
     package var isFull: Bool { events.count >= Self.eventLimit || bytes >= Self.byteLimit }
 
-    /// Starts a transaction. All events of the previous transaction have been taken.
+    /// Starts a transaction. All events of the previous transaction must have been taken before.
     package mutating func begin() { self = TransactionFold() }
 
     /// Adds the next event of the transaction.
@@ -291,7 +292,7 @@ package struct TransactionFold: Sendable {
 extension TransactionFold.Place {
     /// Records a change.
     ///
-    /// - Returns: whether a row left the id after another row had arrived at it.
+    /// - Returns: whether a row left the id after another row had got it.
     fileprivate mutating func apply(_ step: RowStep, _ event: Int) -> Bool {
         events.append(event)
         switch step {

@@ -6,7 +6,7 @@ extension PublicationScope {
         package let oid: Int64
         /// The transaction that attached the relation as a partition; empty for the followed table itself.
         @Exact package var attachment: String
-        /// The file of its rows.
+        /// The number of the file that stores the relation's rows.
         package var file: Int64
         /// The TOAST table, which has the large values; 0 without such a table.
         package var toast: Int64
@@ -76,7 +76,7 @@ extension PublicationScope {
 }
 
 extension PublicationScope.Table {
-    /// Returns why changes of the table or of a partition may not be in the log.
+    /// Returns the reason why changes of the table or of a partition may be missing in the log; nil without a reason.
     func relationLoss(since before: PublicationScope.Table) -> String? {
         let isRedefined = isRedefined(since: before)
         for (relation, old) in pairs(with: before) {
@@ -90,7 +90,7 @@ extension PublicationScope.Table {
         return nil
     }
 
-    /// Returns what changed the table's rows without an entry in the log.
+    /// Returns descriptions of changes of the table's rows that have no entry in the log.
     func rewrites(since before: PublicationScope.Table) -> [String] {
         var found: [String] = []
         let numbers = Set(before.definitions.map(\.number))
@@ -117,7 +117,7 @@ extension PublicationScope.Table {
 
     /// Whether a column was added or altered.
     ///
-    /// A rewrite of the table also writes the default to older rows, and records that at the column.
+    /// A rewrite of the table also writes the default to older rows, and changes the column's row in the catalog.
     private func isRedefined(since before: PublicationScope.Table) -> Bool {
         let known = Dictionary(before.definitions.map { ($0.number, $0) }) { first, _ in first }
         return definitions.contains { definition in

@@ -4,8 +4,8 @@ package import SyncModel
 /// The followed tables' part of a publication, as the catalog has it.
 ///
 /// PostgreSQL filters each change by the publication's state at the commit of the change. A change that the publication
-/// did not contain is therefore not in the log, even if the publication was corrected since. So a source stores the
-/// scope that it follows, and compares it at each start and every twenty seconds.
+/// did not contain at that time is missing in the log, even if the publication is corrected later. So a source stores
+/// the scope that it follows, and compares it with the catalog at each start and every twenty seconds.
 package struct PublicationScope: Sendable, Hashable {
     /// A followed table in the publication.
     package struct Table: Sendable, Hashable {
@@ -13,14 +13,15 @@ package struct PublicationScope: Sendable, Hashable {
         package var name: QualifiedName
         /// The table's oid, which differs if another table has the same name now.
         package var oid: Int64
-        /// The rows of the catalog by which the publication contains the table: its own, its schema's, or all tables'.
+        /// The rows of the catalog because of which the publication contains the table: for the table, for its schema,
+        /// or for all tables.
         ///
         /// PostgreSQL creates such a row again when the table, its condition or its column list is set again. It writes
         /// a row when the table moves to another schema or is attached to a partitioned table.
         package var members: Set<ByteExactString>
-        /// A hash of the condition (WHERE); empty without one.
+        /// A hash of the condition (WHERE); empty without a condition.
         @Exact package var filter: String
-        /// The numbers of the columns in the column list; nil without one.
+        /// The numbers of the columns in the column list; nil without a list.
         package var columns: Set<Int64>?
         /// Whether changes of the table are in the log under its own name. Not stored: only a scope without loss is
         /// stored.
@@ -59,10 +60,10 @@ package struct PublicationScope: Sendable, Hashable {
         self.tables = tables
     }
 
-    /// Returns why changes since an earlier check may not be in the log; nil if they all are.
+    /// Returns the reason why changes since an earlier check may be missing in the log; nil if all are in the log.
     ///
-    /// Only tables that the settings still name are compared. A wider column list and changes of the publication's
-    /// other properties lose nothing.
+    /// Only tables that the settings still name are compared. A longer column list, and changes of the publication's
+    /// other properties, lose nothing.
     ///
     /// - Parameter known: the scope of the earlier check.
     package func loss(since known: PublicationScope) -> String? {
@@ -76,7 +77,7 @@ package struct PublicationScope: Sendable, Hashable {
         return nil
     }
 
-    /// Returns what changed the rows of tables without an entry in the log since an earlier check.
+    /// Returns descriptions of changes of the tables' rows since an earlier check that have no entry in the log.
     ///
     /// - Parameter known: the scope of the earlier check, without a ``loss(since:)``.
     package func rewrites(since known: PublicationScope) -> [String] {
@@ -142,7 +143,7 @@ extension PublicationScope.Table {
     fileprivate init?(_ value: JSONValue) {
         guard let name = value["table"]?.string.flatMap({ QualifiedName($0) }), let oid = value["oid"]?.int64,
             let members = value["memberships"]?.elements?.compactMap(\.string), let filter = value["filter"]?.string,
-            // older gateways did not store these: then the stored scope counts as missing
+            // older gateways did not store these members; a scope without them counts as missing
             let relations = value["relations"]?.elements, let definitions = value["definitions"]?.elements
         else { return nil }
         self.init(

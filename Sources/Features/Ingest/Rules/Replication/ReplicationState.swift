@@ -11,14 +11,14 @@ package struct ReplicationState: Sendable, Hashable {
     package var base: Int64
     /// The position up to which all changes are in the feed, in PostgreSQL's text form.
     @Exact package var confirmed: String
-    /// The server's timeline, which a failover changes; nil in states of older gateways, which did not store each
+    /// The server's timeline, which a failover changes. It is nil in states of older gateways, which did not store each
     /// position before they confirmed it.
     package var timeline: Int64?
     /// A defect that an operator should correct although the source works, such as a publication without TRUNCATE.
     package var warning: String?
     /// The scope of the publication at the last check; nil in states of older gateways.
     package var scope: PublicationScope?
-    /// The reason why the publication caused missing changes. Only a run from null removes it.
+    /// The change of the publication because of which the log lacks changes. Only a run from null removes this reason.
     @Exact package var gap: String?
     /// The state of the slot at the last check.
     package var report: SlotReport?
@@ -27,7 +27,8 @@ package struct ReplicationState: Sendable, Hashable {
     @Exact package var lastRefusal: String?
     /// The table that TRUNCATE emptied last, with the time: TRUNCATE is not followed.
     @Exact package var lastTruncation: String?
-    /// The number of inserted rows since the first TRUNCATE that were stale, because an entity has a newer version.
+    /// The number of rows inserted since the first TRUNCATE whose events were stale, because the entity has a newer
+    /// version.
     package var staleInsertions: Int64 = 0
     /// The last change of rows without an entry in the log, with the time.
     @Exact package var lastRewrite: String?
@@ -90,8 +91,8 @@ package struct SlotReport: Sendable, Hashable {
     package var retainedBytes: Int64
     /// One of ``walStatuses``.
     @Exact package var walStatus: String
-    /// The number of bytes by which the server's log may grow before the slot may be lost; nil if only the disk limits
-    /// it.
+    /// The number of bytes by which the server's log can grow before the slot may be lost; nil if only the disk limits
+    /// the log.
     package var safeBytes: Int64?
 
     package init(checkedAt: Timestamp, lagBytes: Int64, retainedBytes: Int64, walStatus: String, safeBytes: Int64?) {
@@ -175,7 +176,7 @@ package struct ReplicationSettings: TableObject, Hashable {
             && text.utf8.allSatisfy { (97...122).contains($0) || (48...57).contains($0) || $0 == UInt8(ascii: "_") }
     }
 
-    /// Returns why a text cannot be a connection URI, without any part of the text; nil for a valid URI.
+    /// Returns the reason why a text is not a connection URI, without any part of the text; nil for a valid URI.
     static func problem(ofSecret secret: String?) -> String? {
         guard let secret else { return "a postgres source requires a secret: the URI of the database" }
         do throws(DatabaseURI.Malformed) {
@@ -186,9 +187,9 @@ package struct ReplicationSettings: TableObject, Hashable {
         }
     }
 
-    /// Returns the state of a worker after an operator requested everything from a place on.
+    /// Returns the state of a worker after an operator requested all data from a place on.
     ///
-    /// Only the slot's own position is possible.
+    /// A slot can be read only from its own position, so this returns nil and adds an error to the report.
     static func state(from value: JSONValue, at pointer: String, _ report: inout MemberReport) -> [UInt8]? {
         report.refuse(pointer, Rule.range, "from must be null: a slot is read from its position")
         return nil
@@ -198,7 +199,7 @@ package struct ReplicationSettings: TableObject, Hashable {
 /// The reason why a source cannot be read: one or two sentences that instruct the operator, without a secret.
 package struct SourceFailure: Error, Sendable, Hashable {
     package let userMessage: String
-    /// Whether the fault persists until an operator changes something.
+    /// Whether the failure persists until an operator corrects it.
     package let isFatal: Bool
 
     package init(_ userMessage: String, isFatal: Bool = true) {

@@ -52,7 +52,7 @@ struct TableReader: Sendable {
         if let lacking = ids.first(where: { !columns[$0].isKey }) {
             let reason = "its replica identity does not contain '\(columns[lacking].name)'"
             let past =
-                "remove the table from the settings until this is read, or recreate the slot, and import the table"
+                "remove the table from the settings until these are read, or recreate the slot, and import the table"
             throw SourceFailure(Self.advice(table, reason, past))
         }
         if let version, ![20, 21, 23, 26, 1700].contains(columns[version].type) {
@@ -63,15 +63,15 @@ struct TableReader: Sendable {
         }
         if table.causingKey != nil, !includesOldRows {
             let reason = "otherwise the log does not show whether this change or an earlier one wrote its causing_key"
-            throw SourceFailure(Self.advice(table, reason, "omit causing_key in the settings until this is read"))
+            throw SourceFailure(Self.advice(table, reason, "omit causing_key in the settings until these are read"))
         }
     }
 
     private static func advice(_ table: FollowedTable, _ reason: String, _ past: String) -> String {
         """
-        Table \(table.name) needs another replica identity: \(reason). Run there: \
-        ALTER TABLE \(table.name.sql) REPLICA IDENTITY FULL; where that was done since, the log goes back to before it: \
-        \(past).
+        Table \(table.name) needs another replica identity: \(reason). In the source's database run: \
+        ALTER TABLE \(table.name.sql) REPLICA IDENTITY FULL. If this was done already, older parts of the log still \
+        have to be read: \(past).
         """
     }
 
@@ -87,9 +87,10 @@ struct TableReader: Sendable {
         let names = told.prefix(listedColumns).map { "'\($0.name)'" }.joined(separator: ", ")
         return SourceFailure(
             """
-            Table \(table.name) has no column '\(column)', which the settings use as \(role), at this position of the log. \
-            If it has another name there, add it to the table's 'renamed', or use that name. Otherwise the publication \
-            omits it, or it was dropped: correct the publication or the settings. The table has \(names)\
+            Table \(table.name) has no column '\(column)', which the settings name in '\(role)', at this position of \
+            the log. If the column had another name at that time, add that name to the table's 'renamed', or use it. \
+            Otherwise the publication omits the column, or it was dropped: correct the publication or the settings. \
+            The table has \(names)\
             \(told.count > listedColumns ? " and others" : "").
             """
         )
@@ -144,13 +145,13 @@ struct TableReader: Sendable {
             if isInsertion || gone != nil { whole.setLineage(.restartsIfDeleted) }
             return (gone.map { [$0] } ?? []) + [whole]
         }
-        // values that the log omits are taken from the entity with the old id, while it exists
+        // values that the log omits are taken from the entity with the old id, as long as that entity exists
         let part = Self.entry(text, name, limits, ofRowThatWas: gone.flatMap { try? $0.entry.event.get().entityID })
         return [logged(part, step)] + (gone.map { [$0] } ?? [])
     }
 
-    /// Whether two ids are spellings of the same entity's id: a UUID in upper and lower case, `1.0` and `1.00`, `0` and
-    /// `-0`.
+    /// Whether the ids of two rows are spellings of the same entity's id: a UUID in upper and lower case, `1.0` and
+    /// `1.00`, `0` and `-0`.
     ///
     /// In this case the entity's id did not change, and a deletion under the old spelling would delete the entity.
     private func isSameEntity(
@@ -176,7 +177,7 @@ struct TableReader: Sendable {
         LoggedEvent(entry, table: table.name, step: step, hasVersions: version != nil)
     }
 
-    /// Returns the effect of a row with new values on its id.
+    /// Returns how a row with new values changes which row has its id.
     private func step(_ old: [ColumnValue]?, _ row: [ColumnValue], arrives: Bool) -> RowStep? {
         guard includesOldRows else { return nil }
         if arrives { return .arrival(Self.hash(row)) }
@@ -276,7 +277,7 @@ struct TableReader: Sendable {
 
     // MARK: - Reading back
 
-    /// Reads an event like one that a program sent, so that the same conditions apply to both.
+    /// Reads an event like an event that a program sent, so that the same conditions apply to both.
     private static func entry(_ text: [UInt8], _ name: String, _ limits: IntakeLimits) -> IngestRequest.Entry {
         let tree: JSONTree
         do throws(JSONParseError) {

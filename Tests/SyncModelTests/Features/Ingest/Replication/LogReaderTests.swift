@@ -252,7 +252,7 @@ import Testing
             try reader.relation(5, Self.name, Self.columns(Self.contact, keys: ["id"]))
         } throws: { error in
             let userMessage = (error as? SourceFailure)?.userMessage ?? ""
-            return ["'nick', which the settings use as columns", "'id', 'name', 'data'.", "'renamed'"]
+            return ["'nick', which the settings name in 'columns'", "'id', 'name', 'data'.", "'renamed'"]
                 .allSatisfy { userMessage.contains($0) }
         }
     }
