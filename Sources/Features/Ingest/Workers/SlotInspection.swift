@@ -670,9 +670,9 @@ private struct TableFinding {
         let identifying = Set(keys.map { renamings[$0] ?? $0 })
         if let missing = table.ids.first(where: { !identifying.contains($0) }), identity != "f" {
             throw SourceFailure(
-                "The log does not identify deleted rows of table \(table.name): '\(missing)' is not in its primary "
-                    + "key or replica identity. "
-                    + "In the source's database run: ALTER TABLE \(table.name.sql) REPLICA IDENTITY FULL"
+                "The log does not identify deleted rows of table \(table.name): '\(missing)' is not in its primary key "
+                    + "or replica identity. In the source's database run: "
+                    + "ALTER TABLE \(table.name.sql) REPLICA IDENTITY FULL"
             )
         }
         let ids = Set(table.ids)
@@ -697,9 +697,8 @@ private struct TableFinding {
         }
         guard identity == "f" || table.causingKey == nil else {
             throw SourceFailure(
-                "Table \(table.name) has a causing_key. The log must contain the whole old row to show which change "
-                    + "wrote the key. In the source's database run: ALTER TABLE \(table.name.sql) REPLICA "
-                    + "IDENTITY FULL"
+                "Table \(table.name) has a causing_key. The log must contain the whole old row to show which change wrote "
+                    + "the key. In the source's database run: ALTER TABLE \(table.name.sql) REPLICA IDENTITY FULL"
             )
         }
     }
