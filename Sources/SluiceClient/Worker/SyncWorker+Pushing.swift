@@ -178,7 +178,7 @@ extension SyncWorker {
             // a gap that does not set the phone back would recur immediately; a gap that sets it back by little each
             // time would recur often
             let expected = problem.json["expected"]?.int64
-            guard let expected, (0..<(batch.afterSequence ?? .max)).contains(expected), mayReopen() else {
+            guard let expected, (0..<batch.afterSequence).contains(expected), mayReopen() else {
                 throw Stop.again(TransientError(text: problem.description))
             }
             try await write { [map] db, now in try Self.reopen(above: expected, map, db, now: now) }
@@ -222,6 +222,9 @@ extension SyncWorker {
             case .refused(let problem) where problem.code == "payload_too_large" && batch.rows.count > 1:
                 limits.entries = max(1, batch.rows.count / 2)
                 after = (batch.rows.first?.sequence ?? 1) - 1
+            case .refused(let problem) where problem.code == "sequence_gap":
+                try await handle(problem, of: batch)
+                return true
             case .refused(let problem): throw Stop.blocked(.refused(problem))
             }
         }
@@ -246,6 +249,11 @@ extension SyncWorker {
                 hasChanged = hasChanged || statuses.contains { !$0.isOpen }
             case .refused(let problem) where problem.code == "payload_too_large" && batch.rows.count > 1:
                 limits.entries = max(1, batch.rows.count / 2)
+            case .refused(let problem) where problem.code == "sequence_gap":
+                try await handle(problem, of: batch)
+                // the lost mutations first
+                recheckedUpTo = 0
+                return try await push()
             case .refused(let problem): throw Stop.blocked(.refused(problem))
             }
         }
