@@ -127,20 +127,21 @@ extension SyncWorker {
             try await register()
         }
         let results = answer.results.compactMap(MutationResult.init)
-        await readReused(results)
+        if results.contains(where: \.isKeyReused) { try await readReused() }
         await readCut(results)
     }
 
     /// Reads mutations that the gateway has with other content: a copy of this phone's database has sent them, with
     /// server ids in place of this device's numbers.
-    private func readReused(_ results: [MutationResult]) async {
-        for id in results.filter(\.isKeyReused).prefix(Self.cutResults).map(\.id) {
-            guard case .ok(var answer)? = try? await send(GatewayRequest(path: "/v1/mutations/\(id.wire)")) else {
-                return
+    private func readReused() async throws {
+        for id in try await write({ db, _ in try FailedWrite.reused(db) }) {
+            guard case .ok(var answer) = try await send(GatewayRequest(path: "/v1/mutations/\(id.wire)")) else {
+                continue
             }
             answer["replayed"] = true
-            guard let result = MutationResult(answer), result.id == id else { return }
-            try? await write { [map] db, now in try PushAnswer(map, db, now: now).apply(result) }
+            guard let result = MutationResult(answer), result.id == id else { continue }
+            try await write { [map] db, now in try PushAnswer(map, db, now: now).apply(result) }
+            isPullWanted = true
         }
     }
 
@@ -268,6 +269,7 @@ extension SyncWorker {
         guard isStoppedDue else { return }
         stoppedAskedAt = .now
         areOthersWanted = false
+        try await readReused()
         for id in try await write({ db, _ in try FailedWrite.acceptedButFailed(db) }) {
             guard case .ok(let answer) = try await send(GatewayRequest(path: "/v1/mutations/\(id.wire)")),
                 let result = MutationResult(answer), result.id == id, ![.failed, .conflict].contains(result.status)
