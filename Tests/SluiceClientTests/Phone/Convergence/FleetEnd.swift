@@ -12,8 +12,8 @@ extension Fleet {
         var found: [String] = []
         var idleRounds = 0
         // a long lane or a busy machine takes many rounds; a difference that stops changing is an error
-        while idleRounds < 8 {
-            await synchronize(for: .seconds(1 + idleRounds))
+        while idleRounds < 7 {
+            await synchronize(for: .seconds(1 << idleRounds))
             let now = try await compare()
             if now.isEmpty { return [] }
             idleRounds = now == found ? idleRounds + 1 : 0
@@ -43,6 +43,8 @@ extension Fleet {
                 let state = try await phone.state(of: entry.id)
                 let fits =
                     switch status {
+                    // given up on this phone, and sent by another phone that has it, too
+                    case .some where state == .discarded && !entry.copies.isEmpty: true
                     // a failure that another device has settled: the phone learns of that when it settles the failure
                     // itself
                     case "succeeded": state.isApplied || failed.contains(entry.id)
