@@ -49,7 +49,7 @@ package struct AdministrationFeature: GatewayFeature {
         routes.write("testUpstream", .post, upstream + "/test", probe.send)
     }
 
-    package var services: [any Service] { [BackOffEnder(gateway.store.administration, logger: gateway.logger)] }
+    package var services: [any Service] { [BackoffEnder(gateway.store.administration, logger: gateway.logger)] }
 
     package static func removeDemo(
         _ tenant: DemoTenant,

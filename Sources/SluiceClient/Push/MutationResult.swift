@@ -62,9 +62,10 @@ struct MutationResult: Sendable {
     var isNumberUsed: Bool { status == .rejected && error?["code"]?.string == "sequence_already_used" }
 
     /// Whether the gateway has accepted the mutation's key or id with other content.
-    var isKeyReused: Bool {
-        status == .rejected && ["idempotency_key_reused", "id_already_used"].contains(error?["code"]?.string)
-    }
+    var isKeyReused: Bool { status == .rejected && Self.reuses.contains(error?["code"]?.string ?? "") }
+
+    /// The codes of such a rejection.
+    static let reuses = ["idempotency_key_reused", "id_already_used"]
 
     /// Whether the response left out content that the client needs to show, so that the mutation must be read
     /// separately.

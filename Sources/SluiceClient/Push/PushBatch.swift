@@ -15,17 +15,15 @@ struct PushBatch: Sendable {
     }
 
     let deviceID: UUID
-    /// The number before the first entry; nil if all entries were accepted before, and only their outcomes are
-    /// requested.
-    let afterSequence: Int64?
+    /// The watermark that the gateway has returned. A restored gateway, whose watermark is lower, refuses the push.
+    let afterSequence: Int64
     let rows: [OutboxRow]
 
     var body: JSON {
-        var body: [String: JSON] = [
-            "device_id": .string(deviceID.wire), "mutations": .array(rows.map(\.entry)),
+        [
+            "device_id": .string(deviceID.wire), "after_sequence": .integer(afterSequence),
+            "mutations": .array(rows.map(\.entry)),
         ]
-        body["after_sequence"] = afterSequence.map(JSON.integer)
-        return .object(body)
     }
 }
 
@@ -67,10 +65,13 @@ extension PushBatch {
 
     /// Returns accepted mutations whose outcome the phone has not received.
     ///
+    /// If a restored gateway accepted one of them, it would no longer request earlier mutations that it has lost. So their
+    /// push has `after_sequence`, too.
+    ///
     /// - Parameter after: the number above which mutations are returned, so that all are requested in turn.
     static func open(after: Int64, _ limits: Limits, _ db: Database) throws -> PushBatch? {
         let rows = try rows(of: .taken(after: after), limits, db)
-        return rows.isEmpty ? nil : PushBatch(deviceID: try Device.id(db), afterSequence: nil, rows: rows)
+        return rows.isEmpty ? nil : try batch(rows, db)
     }
 
     /// Returns mutations that took effect and whose state a restored gateway may have lost, although they are below its
@@ -80,7 +81,7 @@ extension PushBatch {
     /// - Parameter after: the number above which mutations are returned.
     static func ended(after: Int64, _ limits: Limits, _ db: Database) throws -> PushBatch? {
         let rows = try rows(of: .ended(after: after), limits, db)
-        return rows.isEmpty ? nil : PushBatch(deviceID: try Device.id(db), afterSequence: nil, rows: rows)
+        return rows.isEmpty ? nil : try batch(rows, db)
     }
 
     private static func batch(_ rows: [OutboxRow], _ db: Database) throws -> PushBatch {

@@ -139,6 +139,20 @@ extension FailedWrite {
         ).map(UUID.init(wire:))
     }
 
+    /// Returns the oldest rejected writes whose key or id the gateway has accepted with other content.
+    static func reused(_ db: Database) throws -> [UUID] {
+        try String.fetchAll(
+            db,
+            sql: """
+                SELECT id FROM sluice_mutations
+                WHERE \(WriteStatus.needsDecision) AND status = 'rejected' AND json_extract(error, '$.code') IN (
+                    SELECT value FROM json_each(?))
+                ORDER BY sequence_number LIMIT 20
+                """,
+            arguments: [JSON.array(MutationResult.reuses.map(JSON.string)).text]
+        ).map(UUID.init(wire:))
+    }
+
     /// Returns the failed write with this id.
     static func fetch(_ db: Database, id: UUID) throws -> FailedWrite? {
         try fetch(db, "m.id = ?", [id.wire]).first

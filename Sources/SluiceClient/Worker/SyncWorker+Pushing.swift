@@ -126,20 +126,21 @@ extension SyncWorker {
             try await register()
         }
         let results = answer.results.compactMap(MutationResult.init)
-        await readReused(results)
+        if results.contains(where: \.isKeyReused) { try await readReused() }
         await readCut(results)
     }
 
     /// Reads mutations that the gateway has with other content: a copy of this phone's database has sent them, with
     /// server ids in place of this device's numbers.
-    private func readReused(_ results: [MutationResult]) async {
-        for id in results.filter(\.isKeyReused).prefix(Self.cutResults).map(\.id) {
-            guard case .ok(var answer)? = try? await send(GatewayRequest(path: "/v1/mutations/\(id.wire)")) else {
-                return
+    private func readReused() async throws {
+        for id in try await write({ db, _ in try FailedWrite.reused(db) }) {
+            guard case .ok(var answer) = try await send(GatewayRequest(path: "/v1/mutations/\(id.wire)")) else {
+                continue
             }
             answer["replayed"] = true
-            guard let result = MutationResult(answer), result.id == id else { return }
-            try? await write { [map] db, now in try PushAnswer(map, db, now: now).apply(result) }
+            guard let result = MutationResult(answer), result.id == id else { continue }
+            try await write { [map] db, now in try PushAnswer(map, db, now: now).apply(result) }
+            isPullWanted = true
         }
     }
 
@@ -177,7 +178,7 @@ extension SyncWorker {
             // a gap that does not set the phone back would recur immediately; a turn sets the phone back only once,
             // because gaps that set it back in small steps would recur often
             let expected = problem.json["expected"]?.int64
-            guard let expected, (0..<(batch.afterSequence ?? .max)).contains(expected), mayReopen() else {
+            guard let expected, (0..<batch.afterSequence).contains(expected), mayReopen() else {
                 throw Stop.again(TransientError(text: problem.description))
             }
             try await write { [map] db, now in try Self.reopen(above: expected, map, db, now: now) }
@@ -222,6 +223,9 @@ extension SyncWorker {
             case .refused(let problem) where problem.code == "payload_too_large" && batch.rows.count > 1:
                 limits.entries = max(1, batch.rows.count / 2)
                 after = (batch.rows.first?.sequence ?? 1) - 1
+            case .refused(let problem) where problem.code == "sequence_gap":
+                try await handle(problem, of: batch)
+                return true
             case .refused(let problem): throw Stop.blocked(.refused(problem))
             }
         }
@@ -246,6 +250,11 @@ extension SyncWorker {
                 hasChanged = hasChanged || statuses.contains { !$0.isOpen }
             case .refused(let problem) where problem.code == "payload_too_large" && batch.rows.count > 1:
                 limits.entries = max(1, batch.rows.count / 2)
+            case .refused(let problem) where problem.code == "sequence_gap":
+                try await handle(problem, of: batch)
+                // the lost mutations first
+                recheckedUpTo = 0
+                return try await push()
             case .refused(let problem): throw Stop.blocked(.refused(problem))
             }
         }
@@ -260,6 +269,7 @@ extension SyncWorker {
         guard isStoppedDue else { return }
         stoppedAskedAt = .now
         areOthersWanted = false
+        try await readReused()
         for id in try await write({ db, _ in try FailedWrite.acceptedButFailed(db) }) {
             guard case .ok(let answer) = try await send(GatewayRequest(path: "/v1/mutations/\(id.wire)")),
                 let result = MutationResult(answer), result.id == id, ![.failed, .conflict].contains(result.status)

@@ -67,6 +67,82 @@ import Testing
         #expect(copied.gateway.entities(of: "contact").count == 1)
     }
 
+    /// A phone with an unsent write, a copy of it, and the write.
+    private static func pair() async throws -> (first: MockPhone, copy: MockPhone, write: UUID) {
+        let phone = try MockPhone()
+        let id = try #require(try await phone.insert())
+        return (phone, try MockPhone(phone.gateway, file: try copy(phone.pool)), id)
+    }
+
+    @Test func `a copy discards a write that the first phone has sent`() async throws {
+        let (first, copy, id) = try await Self.pair()
+        first.gateway.holdsWrites = true
+        while try await first.client.state(of: id) != .accepted {
+            await first.client.syncOnce(deadline: .milliseconds(100))
+        }
+        try await copy.client.discard(id)
+        #expect(try await copy.contacts() == [])
+        for phone in [copy, first] {
+            await phone.sync()
+            #expect(try await phone.client.state(of: id) == .discarded)
+            #expect(try await phone.contacts() == [])
+        }
+        first.gateway.holdsWrites = false
+        #expect(first.gateway.entities(of: "contact").isEmpty)
+    }
+
+    @Test func `a copy shows a write again that took effect before its discard`() async throws {
+        let (first, copy, id) = try await Self.pair()
+        await first.sync()
+        try await copy.client.discard(id)
+        #expect(try await copy.contacts() == [])
+        for phone in [copy, first] {
+            let status = await phone.sync()
+            #expect(status.pending == 0 && status.failed == 0, "\(status)")
+            let state = try await phone.client.state(of: id)
+            guard case .applied = state else {
+                Issue.record("\(String(describing: state))")
+                continue
+            }
+            #expect(try await phone.contacts().map(\.name) == ["Kari"])
+        }
+    }
+
+    /// The copy has sent the write with other ids.
+    @Test(arguments: [0, 1]) func `a write that the gateway has with other content gets the outcome there`(
+        _ failures: Int
+    )
+        async throws
+    {
+        let (first, copy, id) = try await Self.pair()
+        await copy.sync()
+        let isRefused = Locked(false)
+        first.gateway.onRequest { request in
+            guard request.kind == .push, let entries = request.body?["mutations"]?.array else { return nil }
+            return isRefused.withLock { isRefused in
+                if isRefused { return nil }
+                isRefused = true
+                let results = entries.map { entry -> JSON in
+                    [
+                        "id": entry["id"] ?? .null, "status": "rejected",
+                        "error": ["code": "idempotency_key_reused", "status": 422],
+                    ]
+                }
+                return .json(["results": .array(results), "accepted_sequence": 1, "id_mappings": []])
+            }
+        }
+        // the response to the reading is lost
+        first.gateway.fail(.cutConnection, on: .reading, times: failures)
+        let status = await first.sync()
+        #expect(status.pending == 0 && status.failed == 0 && status.lastError == nil, "\(status)")
+        guard case .applied(_, 1, _)? = try await first.client.state(of: id) else {
+            Issue.record("it was not read")
+            return
+        }
+        #expect(try await first.contacts().map(\.name) == ["Kari"])
+        #expect(first.gateway.entities(of: "contact").count == 1)
+    }
+
     // MARK: - Device ids
 
     private static func phone(

@@ -1,11 +1,34 @@
 import Foundation
 import GRDB
+import SluiceTesting
 import Testing
 
 @testable import SluiceClient
 
 /// A gateway that was restored from a backup, and requests all mutations above its watermark again.
 @Suite struct SetBackTests {
+    @Test func `open writes are sent again only after the writes before them that a restored gateway has lost`()
+        async throws
+    {
+        let phone = try MockPhone()
+        await phone.sync()
+        let backup = phone.gateway.backup()
+        try await phone.insert(Contact(name: "done"))
+        await phone.sync()
+        phone.gateway.holdsWrites = true
+        let open = try #require(try await phone.insert(Contact(name: "open")))
+        while try await phone.client.state(of: open) != .accepted {
+            await phone.client.syncOnce(deadline: .milliseconds(100))
+        }
+        phone.gateway.restore(backup)
+        // the app has been running all the time, so it does not register again
+        let status = await phone.sync()
+        #expect(status.pending == 0 && status.failed == 0 && status.lastError == nil, "\(status)")
+        let names = phone.gateway.entities(of: "contact").map { $0.document["name"]?.string }
+        #expect(names == ["done", "open"])
+        #expect(try await phone.contacts().map(\.name) == ["done", "open"])
+    }
+
     @Test func `discarded writes are not sent again after a restore`() async throws {
         let lab = try Lab()
         let kari = Contact(name: "Kari")

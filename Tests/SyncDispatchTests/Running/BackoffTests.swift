@@ -108,7 +108,7 @@ import Testing
         #expect(harness.upstream.requests.count == 1)
         update.isPaused = .set(false)
         _ = try await administration.putUpstream(of: harness.organization.id, update)
-        await BackOffEnder(administration, logger: Logger(label: "test")).makePasses()
+        await BackoffEnder(administration, logger: Logger(label: "test")).makePasses()
         harness.gateway.clock.advance(seconds: 7)
         try await harness.mutation(entry.id, is: .succeeded)
     }

@@ -45,7 +45,7 @@ extension Administration {
             catalog.invalidate(organization)
             // the change is stored: nothing after this makes the request fail
             if let written, written.1.pause == nil {
-                backOffRequests.add(BackOffPass(of: organization, changedAt: moment))
+                backOffRequests.add(BackoffPass(of: organization, changedAt: moment))
             }
             return written.map { isNew, settings in (isNew, UpstreamRow(settings)) }
         } catch {

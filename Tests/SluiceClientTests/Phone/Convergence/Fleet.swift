@@ -176,7 +176,10 @@ final class Fleet {
 
     private func twin(_ phone: FleetPhone) async throws {
         guard hasDisasters, phones.count < 8 else { return }
-        phones.append(try await phone.twin(phones.count))
+        try await ledger.note(phone)
+        let twin = try await phone.twin(phones.count)
+        phones.append(twin)
+        try await ledger.noteTwin(twin)
         note("phones: phone \(phones.count - 1) is set up from phone \(phone.index)")
     }
 

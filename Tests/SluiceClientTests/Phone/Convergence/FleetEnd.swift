@@ -12,8 +12,8 @@ extension Fleet {
         var found: [String] = []
         var idleRounds = 0
         // a long lane or a busy machine needs many rounds; differences that no longer change are errors
-        while idleRounds < 8 {
-            await synchronize(for: .seconds(1 + idleRounds))
+        while idleRounds < 7 {
+            await synchronize(for: .seconds(1 << idleRounds))
             let now = try await compare()
             if now.isEmpty { return [] }
             idleRounds = now == found ? idleRounds + 1 : 0
@@ -45,6 +45,8 @@ extension Fleet {
                 let state = try await phone.state(of: entry.id)
                 let fits =
                     switch status {
+                    // this phone has discarded the write, and another phone that has it, too, has sent it
+                    case .some where state == .discarded && !entry.copies.isEmpty: true
                     // if another device has settled a failure, the phone learns of this only when it settles the
                     // failure itself
                     case "succeeded": state.isApplied || failed.contains(entry.id)

@@ -8,6 +8,8 @@ struct FleetLedger {
         let id: UUID
         let phone: Int
         let what: String
+        /// The phones that have the write because they were set up from a copy of this phone's database.
+        var copies: Set<Int> = []
         /// Whether the phone was restored to an earlier time, so that possibly only the gateway has the write.
         var isForgotten = false
     }
@@ -22,6 +24,13 @@ struct FleetLedger {
         for (id, what) in try await Self.writes(of: phone) where indices[id] == nil {
             indices[id] = entries.count
             entries.append(Entry(id: id, phone: phone.index, what: what))
+        }
+    }
+
+    /// Records the writes of a phone that was set up from a copy of another one.
+    mutating func noteTwin(_ phone: FleetPhone) async throws {
+        for (id, _) in try await Self.writes(of: phone) {
+            if let index = indices[id] { entries[index].copies.insert(phone.index) }
         }
     }
 

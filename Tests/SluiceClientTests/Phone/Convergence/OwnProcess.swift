@@ -23,7 +23,10 @@ enum OwnProcess {
         let output = FileManager.default.temporaryDirectory.appending(path: "own-\(UUID().uuidString).log")
         try Data().write(to: output)
         defer { try? FileManager.default.removeItem(at: output) }
-        process.standardOutput = try FileHandle(forWritingTo: output)
+        // swift-testing reports errors there
+        let handle = try FileHandle(forWritingTo: output)
+        process.standardOutput = handle
+        process.standardError = handle
         let status = try await withCheckedThrowingContinuation { continuation in
             process.terminationHandler = {
                 continuation.resume(returning: ($0.terminationReason, $0.terminationStatus))

@@ -63,7 +63,7 @@ import Testing
             _ = try await administration.putUpstream(of: organization, update)
         }
 
-        func makePasses() async { await BackOffEnder(administration, logger: Logger(label: "test")).makePasses() }
+        func makePasses() async { await BackoffEnder(administration, logger: Logger(label: "test")).makePasses() }
 
         /// The numbers of mutations and lanes that wait for more than a minute.
         func waiting() async throws -> [Int64] {
@@ -99,7 +99,7 @@ import Testing
         try await fixture.push(fixture.phone, 7)
         for _ in 0..<4 { try await fixture.push(Phone(fixture.gateway, fixture.phone.organization), 2) }
         try await fixture.delay(since: fixture.gateway.clock.now.adding(seconds: -1))
-        var pass = BackOffPass(of: fixture.organization, changedAt: fixture.gateway.clock.now)
+        var pass = BackoffPass(of: fixture.organization, changedAt: fixture.gateway.clock.now)
         var (left, pages): (Int64, Int) = (15, 0)
         while !pass.isDone {
             try await fixture.administration.advance(&pass, lanes: 2, mutations: 4)
@@ -148,9 +148,9 @@ import Testing
         update.isPaused = .set(true)
         _ = try await paused.administration.putUpstream(of: paused.organization, update)
         #expect(paused.administration.backOffRequests.pending.isEmpty, "a pause ends no back-off")
-        let found = try await fixture.administration.recentBackOffPasses().map(\.organization)
+        let found = try await fixture.administration.recentBackoffPasses().map(\.organization)
         #expect(found.contains(fixture.organization) && !found.contains(paused.organization))
         gateway.clock.advance(seconds: 601)
-        #expect(try await fixture.administration.recentBackOffPasses().isEmpty)
+        #expect(try await fixture.administration.recentBackoffPasses().isEmpty)
     }
 }

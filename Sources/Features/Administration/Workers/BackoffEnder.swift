@@ -9,7 +9,7 @@ import SyncStore
 ///
 /// The answer to the change does not wait for this: it is stored already, and its lanes may be many. Failed passes are
 /// tried again. A search finds the changes of gateways that ended before they had made their passes.
-final class BackOffEnder: Service {
+final class BackoffEnder: Service {
     /// The seconds between two tries.
     private static let interval = 5.0
     /// The number of tries between two searches.
@@ -48,7 +48,7 @@ final class BackOffEnder: Service {
     /// Adds passes for the changes that the last search did not find.
     private func search(_ known: inout [UUID: Timestamp]) async {
         do throws(Problem) {
-            let passes = try await administration.recentBackOffPasses()
+            let passes = try await administration.recentBackoffPasses()
             for pass in passes where known[pass.organization] != pass.changedAt {
                 administration.backOffRequests.add(pass)
             }

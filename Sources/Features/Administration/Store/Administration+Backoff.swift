@@ -7,7 +7,7 @@ import Synchronization
 /// A pass over an organization's lanes that ends back-offs: an operator has changed what may have caused them.
 ///
 /// It is made page by page, and may be made again: it concerns only attempts that ended before the change.
-package struct BackOffPass: Sendable {
+package struct BackoffPass: Sendable {
     package let organization: UUID
     /// When the upstream's settings were changed.
     package let changedAt: Timestamp
@@ -23,15 +23,15 @@ package struct BackOffPass: Sendable {
 }
 
 /// The back-offs that this process has to end.
-package final class BackOffRequests: Sendable {
-    private let passes = Mutex([UUID: BackOffPass]())
+package final class BackoffRequests: Sendable {
+    private let passes = Mutex([UUID: BackoffPass]())
     /// Sent when a pass is added.
     package let signal = CoalescedSignal()
 
-    package var pending: [BackOffPass] { passes.withLock { Array($0.values) } }
+    package var pending: [BackoffPass] { passes.withLock { Array($0.values) } }
 
     /// Adds a pass, unless a later change of the organization's upstream already has one.
-    package func add(_ pass: BackOffPass) {
+    package func add(_ pass: BackoffPass) {
         passes.withLock { passes in
             if let other = passes[pass.organization], other.changedAt >= pass.changedAt { return }
             passes[pass.organization] = pass
@@ -40,7 +40,7 @@ package final class BackOffRequests: Sendable {
     }
 
     /// Stores the progress of a pass, unless a later one has replaced it.
-    package func update(_ pass: BackOffPass) {
+    package func update(_ pass: BackoffPass) {
         passes.withLock { passes in
             guard passes[pass.organization]?.changedAt == pass.changedAt else { return }
             passes[pass.organization] = pass.isDone ? nil : pass
@@ -59,11 +59,11 @@ extension Administration {
     private static let changesAtOnce = 1_000
 
     /// The passes of this process' changes.
-    package var backOffRequests: BackOffRequests { store.shared(BackOffRequests.init) }
+    package var backOffRequests: BackoffRequests { store.shared(BackoffRequests.init) }
 
     /// Ends all back-offs of an organization, for a command: a gateway does this in the background.
     package func endBackOffs(of organization: UUID, changedAt: Timestamp) async throws(Problem) {
-        var pass = BackOffPass(of: organization, changedAt: changedAt)
+        var pass = BackoffPass(of: organization, changedAt: changedAt)
         while !pass.isDone { try await advance(&pass) }
     }
 
@@ -71,7 +71,7 @@ extension Administration {
     ///
     /// They become due once all gateways have the new settings.
     package func advance(
-        _ pass: inout BackOffPass,
+        _ pass: inout BackoffPass,
         lanes: Int = lanesAtOnce,
         mutations: Int = mutationsAtOnce
     ) async throws(Problem) {
@@ -84,7 +84,7 @@ extension Administration {
         }
     }
 
-    private func readLanes(_ pass: inout BackOffPass, limit: Int) async throws {
+    private func readLanes(_ pass: inout BackoffPass, limit: Int) async throws {
         let query = Self.queuedLanesStatement(organization: pass.organization, after: pass.lastUser, limit: limit)
         let lanes = try await pool.runByIndex(query).read { row in
             let user: UUID = try row.read("user_id")
@@ -97,7 +97,7 @@ extension Administration {
 
     /// - Parameter limit: the number of mutations that are read of each lane.
     /// - Returns: the lanes that have more pending mutations than were read.
-    private func endBackOffs(_ pass: BackOffPass, limit: Int) async throws -> [(user: UUID, position: Int64)] {
+    private func endBackOffs(_ pass: BackoffPass, limit: Int) async throws -> [(user: UUID, position: Int64)] {
         let organization = pass.organization
         let due = max(pass.changedAt.adding(seconds: Catalog.lifetimeSeconds + 1), now())
         return try await pool.transaction { connection in
@@ -134,7 +134,7 @@ extension Administration {
     }
 
     /// Returns passes for the changes of the last minutes: a gateway may have ended before it had made them.
-    package func recentBackOffPasses() async throws(Problem) -> [BackOffPass] {
+    package func recentBackoffPasses() async throws(Problem) -> [BackoffPass] {
         let query = Self.changedUpstreamsStatement(
             since: now().adding(seconds: -Self.searchedSeconds),
             now: now(),
@@ -142,7 +142,7 @@ extension Administration {
         )
         do {
             return try await pool.run([query])[0].read { row in
-                BackOffPass(of: try row.read("organization_id"), changedAt: try row.read("updated_at"))
+                BackoffPass(of: try row.read("organization_id"), changedAt: try row.read("updated_at"))
             }
         } catch {
             throw failure.problem(error, doing: "search for changed upstreams")
