@@ -124,10 +124,6 @@ struct LaneGroup {
         let deletions = group.map { job in
             let (step, relations) = (job.request.step, relations(of: job))
             // a deletion also affects entities that refer to the deleted one only because of this group
-            let key = step.entityKey.flatMap { key in
-                step.isDeletion || deleting.contains(job.lane.organization) && relations.link(key.type) ? key : nil
-            }
-            // a deletion deletes what came to refer to its entity in the same group, too
             return ReferrerReader.Deletions(
                 organization: job.lane.organization,
                 relations: relations,
