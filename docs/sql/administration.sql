@@ -256,11 +256,11 @@ WHERE g.organization_id = $1 AND g.user_id = $2 AND g.until IS NULL
 ORDER BY g.name, g.source LIMIT $3;
 
 -- channels_of_channel
--- $1 organization, $2 channel, $3 after, $4 limit
+-- $1 organization, $2 channel, $3 after_user, $4 after_source, $5 limit
 SELECT g.user_id, g.name, g.role, g.source FROM channel_grants g
 WHERE g.organization_id = $1 AND g.channel = $2 AND g.until IS NULL
-    AND ($3::uuid IS NULL OR g.user_id > $3)
-ORDER BY g.user_id LIMIT $4;
+    AND (g.user_id, g.source) > ($3::uuid, $4::text)
+ORDER BY g.user_id, g.source LIMIT $5;
 
 -- channels_count
 -- $1 organization, $2 channel, $3 limit
@@ -288,21 +288,38 @@ SET base_url = excluded.base_url, credential = excluded.credential,
     paused_until = excluded.paused_until, requests_per_second = excluded.requests_per_second,
     batch = excluded.batch, updated_at = excluded.updated_at;
 
--- upstreams_lock_waiting_lanes
--- Locks lanes in the order in which workers lock them.
--- $1 organization, $2 after, $3 due, $4 limit
-SELECT l.user_id FROM lanes l
-WHERE l.organization_id = $1 AND ($2::uuid IS NULL OR l.user_id > $2) AND l.ready_at > $3
+-- upstreams_delete
+-- $1 organization
+DELETE FROM upstreams WHERE organization_id = $1;
+
+-- upstreams_queued_lanes
+-- Reads lanes; those without pending mutations have no head.
+-- $1 organization, $2 after, $3 limit
+SELECT l.user_id, CASE WHEN l.queued_count > 0 THEN l.head_position END AS head_position FROM lanes l
+WHERE l.organization_id = $1 AND l.user_id > $2
 ORDER BY l.user_id
-LIMIT $4
-FOR UPDATE;
+LIMIT $3;
+
+-- upstreams_pending_mutations
+-- Reads pending mutations, and which of them wait for a retry since an attempt before the change.
+-- $1 organization, $2 users, $3 positions, $4 due, $5 changed, $6 limit
+SELECT k.user_id, x.id, x.position, x.is_waiting
+FROM unnest($2::uuid[], $3::int8[]) AS k (user_id, position)
+CROSS JOIN LATERAL (
+    SELECT m.id, m.position, coalesce(m.next_retry_at > $4 AND m.changed_at < $5, false) AS is_waiting
+    FROM mutations m
+    WHERE m.organization_id = $1 AND m.user_id = k.user_id AND m.position > k.position
+        AND m.synced_at IS NULL AND m.status = 'pending'
+    ORDER BY m.position
+    LIMIT $6
+) x;
 
 -- upstreams_end_back_off
--- $1 organization, $2 users, $3 due
+-- $1 organization_id, $2 user_id, $3 id, $4 due
 UPDATE mutations AS m
-SET next_retry_at = $3
-WHERE m.organization_id = $1 AND m.user_id = ANY ($2::uuid[]) AND m.synced_at IS NULL
-    AND m.status = 'pending' AND m.next_retry_at > $3;
+SET next_retry_at = $4
+FROM unnest($1::uuid[], $2::uuid[], $3::uuid[]) AS k (organization_id, user_id, id)
+WHERE m.organization_id = k.organization_id AND m.user_id = k.user_id AND m.id = k.id AND m.status = 'pending';
 
 -- upstreams_wake_lanes
 -- Lanes that a worker has are not changed: it finds their mutations.
@@ -312,9 +329,12 @@ SET ready_at = $3
 WHERE l.organization_id = $1 AND l.user_id = ANY ($2::uuid[]) AND l.lease_owner IS NULL
     AND l.ready_at > $3;
 
--- upstreams_delete
--- $1 organization
-DELETE FROM upstreams WHERE organization_id = $1;
+-- upstreams_changed
+-- $1 since, $2 now, $3 limit
+SELECT u.organization_id, u.updated_at FROM upstreams u
+WHERE u.updated_at > $1 AND (NOT u.is_paused OR u.paused_until <= $2)
+ORDER BY u.updated_at DESC
+LIMIT $3;
 
 -- purge_close
 -- $1 organization

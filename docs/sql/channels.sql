@@ -14,9 +14,8 @@ WHERE s.organization_id = k.organization_id AND s.channel = k.channel AND s.chan
 -- channels_begin_stays
 -- $1 organization_id, $2 channel, $3 changed_at, $4 before_end, $5 entity_type, $6 id, $7 id_is_integer
 INSERT INTO entity_channels AS s (organization_id, channel, changed_at, joined_at)
-SELECT k.organization_id, k.channel, p.position, p.position
-FROM unnest($1::uuid[], $2::uuid[], $3::int8[], $4::int8[], $5::text[], $6::text[], $7::bool[]) AS k (organization_id, channel, changed_at, before_end, entity_type, id, id_is_integer)
-CROSS JOIN LATERAL (SELECT (SELECT f.last_position FROM feeds f WHERE f.organization_id = k.organization_id) - k.before_end AS position) p;
+SELECT k.organization_id, k.channel, (SELECT f.last_position FROM feeds f WHERE f.organization_id = k.organization_id) - k.before_end, (SELECT f.last_position FROM feeds f WHERE f.organization_id = k.organization_id)
+FROM unnest($1::uuid[], $2::uuid[], $3::int8[], $4::int8[], $5::text[], $6::text[], $7::bool[]) AS k (organization_id, channel, changed_at, before_end, entity_type, id, id_is_integer);
 
 -- channels_record_ends
 -- Records the channels that entities leave
@@ -53,31 +52,40 @@ WHERE s.organization_id = $1 AND s.channel = ANY (e.channels) AND s.changed_at =
 
 -- channels_end_grants
 -- Ends the grants that entities no longer make.
--- $1 of_organization_id, $2 of_source, $3 of_before_end, $4 organization_id, $5 source, $6 before_end, $7 user_id, $8 channel, $9 name, $10 role
+-- $1 of_organization_id, $2 of_source, $3 organization_id, $4 source, $5 user_id, $6 channel, $7 name, $8 role
 UPDATE channel_grants AS g
-SET until = (SELECT f.last_position FROM feeds f WHERE f.organization_id = k.organization_id) - k.before_end, changed_at = (SELECT f.last_position FROM feeds f WHERE f.organization_id = k.organization_id) - k.before_end
-FROM unnest($1::uuid[], $2::text[], $3::int8[]) AS k (organization_id, source, before_end)
-WHERE g.organization_id = k.organization_id AND g.source = k.source AND g.until IS NULL
-    AND NOT EXISTS (
-        SELECT FROM unnest($4::uuid[], $5::text[], $6::int8[], $7::uuid[], $8::uuid[], $9::text[], $10::text[]) AS n (organization_id, source, before_end, user_id, channel, name, role)
-        WHERE n.organization_id = g.organization_id AND n.source = g.source AND n.channel = g.channel
-            AND n.role = g.role AND coalesce((
+SET until = (SELECT f.last_position FROM feeds f WHERE f.organization_id = e.organization_id), changed_at = (SELECT f.last_position FROM feeds f WHERE f.organization_id = e.organization_id)
+FROM (
+    SELECT x.organization_id, x.user_id, x.channel, x.source, x.since
+    FROM unnest($1::uuid[], $2::text[]) AS k (organization_id, source)
+    CROSS JOIN LATERAL (
+        SELECT * FROM channel_grants y
+        WHERE y.organization_id = k.organization_id AND y.source = k.source AND y.until IS NULL
+        OFFSET 0
+    ) x
+    WHERE (x.organization_id, x.source, x.channel, x.role, x.user_id) NOT IN (
+        SELECT n.organization_id, n.source, n.channel, n.role, coalesce((
     SELECT j.into_id FROM user_joins j
     WHERE j.organization_id = n.organization_id AND j.user_id = n.user_id AND j.closed_until IS NULL),
-    n.user_id) = g.user_id);
+    n.user_id)
+        FROM unnest($3::uuid[], $4::text[], $5::uuid[], $6::uuid[], $7::text[], $8::text[]) AS n (organization_id, source, user_id, channel, name, role))
+    OFFSET 0
+) e
+WHERE g.organization_id = e.organization_id AND g.user_id = e.user_id AND g.channel = e.channel
+    AND g.source = e.source AND g.since = e.since;
 
 -- channels_begin_grants
 -- Begins the grants that entities make, except those that already last, and those of erased users.
--- $1 organization_id, $2 source, $3 before_end, $4 user_id, $5 channel, $6 name, $7 role
+-- $1 organization_id, $2 source, $3 user_id, $4 channel, $5 name, $6 role
 INSERT INTO channel_grants AS g (
     organization_id, user_id, channel, source, since, name, role, changed_at)
 SELECT k.organization_id, u.user_id, k.channel, k.source, p.position, max(k.name), max(k.role), p.position
-FROM unnest($1::uuid[], $2::text[], $3::int8[], $4::uuid[], $5::uuid[], $6::text[], $7::text[]) AS k (organization_id, source, before_end, user_id, channel, name, role)
+FROM unnest($1::uuid[], $2::text[], $3::uuid[], $4::uuid[], $5::text[], $6::text[]) AS k (organization_id, source, user_id, channel, name, role)
 CROSS JOIN LATERAL (SELECT coalesce((
     SELECT j.into_id FROM user_joins j
     WHERE j.organization_id = k.organization_id AND j.user_id = k.user_id AND j.closed_until IS NULL),
     k.user_id) AS user_id) u
-CROSS JOIN LATERAL (SELECT (SELECT f.last_position FROM feeds f WHERE f.organization_id = k.organization_id) - k.before_end AS position) p
+CROSS JOIN LATERAL (SELECT (SELECT f.last_position FROM feeds f WHERE f.organization_id = k.organization_id) AS position) p
 WHERE NOT EXISTS (
         SELECT FROM channel_grants x
         WHERE x.organization_id = k.organization_id AND x.user_id = u.user_id AND x.channel = k.channel
@@ -85,10 +93,18 @@ WHERE NOT EXISTS (
     AND NOT ((SELECT e.user_hash FROM user_erasures e
      WHERE e.organization_id = k.organization_id
         AND e.user_hash = sha256(uuid_send(k.organization_id) || uuid_send(u.user_id))) IS NOT NULL)
-    AND (SELECT count(*) FROM (
-        SELECT FROM channel_grants y
-        WHERE y.organization_id = k.organization_id AND y.user_id = u.user_id AND y.until IS NULL
-        LIMIT 10000) z) < 10000
+    AND (k.organization_id, u.user_id) NOT IN (
+        SELECT h.organization_id, h.user_id
+        FROM (
+            SELECT DISTINCT n.organization_id, coalesce((
+    SELECT j.into_id FROM user_joins j
+    WHERE j.organization_id = n.organization_id AND j.user_id = n.user_id AND j.closed_until IS NULL),
+    n.user_id) AS user_id FROM unnest($1::uuid[], $2::text[], $3::uuid[], $4::uuid[], $5::text[], $6::text[]) AS n (organization_id, source, user_id, channel, name, role)
+        ) h
+        WHERE (SELECT count(*) FROM (
+                SELECT FROM channel_grants y
+                WHERE y.organization_id = h.organization_id AND y.user_id = h.user_id AND y.until IS NULL
+                LIMIT 10000) z) >= 10000)
 -- of several grants of one source, 'write' is the greater one
 GROUP BY 1, 2, 3, 4, 5
 ON CONFLICT (organization_id, user_id, channel, source, since) DO UPDATE
@@ -109,6 +125,29 @@ FROM unnest($1::uuid[], $2::uuid[]) AS k (organization_id, user_id)
 CROSS JOIN LATERAL (
     SELECT * FROM channel_grants x
     WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id AND x.until IS NULL
+    OFFSET 0
+) g;
+
+-- channels_access_of_few
+-- The same grants, but of each user at most one more than a group of pushes reads of a user.
+-- $1 organization_id, $2 user_id
+SELECT g.organization_id, g.user_id, g.channel, g.role, g.source
+FROM unnest($1::uuid[], $2::uuid[]) AS k (organization_id, user_id)
+CROSS JOIN LATERAL (
+    SELECT * FROM channel_grants x
+    WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id AND x.until IS NULL
+    LIMIT 201
+) g;
+
+-- channels_access_to
+-- The given channels that users hold.
+-- $1 organization_id, $2 user_id, $3 channel
+SELECT g.organization_id, g.user_id, g.channel, g.role, g.source
+FROM unnest($1::uuid[], $2::uuid[], $3::uuid[]) AS k (organization_id, user_id, channel)
+CROSS JOIN LATERAL (
+    SELECT * FROM channel_grants x
+    WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id AND x.channel = k.channel
+        AND x.until IS NULL
     OFFSET 0
 ) g;
 
@@ -467,7 +506,7 @@ WHERE NOT ((SELECT e.user_hash FROM user_erasures e
         AND e.user_hash = sha256(uuid_send($1::uuid) || uuid_send($2::uuid))) IS NOT NULL)
 ON CONFLICT (organization_id, user_id, source) DO UPDATE
 SET issued_at = excluded.issued_at, digest = excluded.digest
-WHERE t.issued_at <= excluded.issued_at;
+WHERE (t.issued_at, t.digest) < (excluded.issued_at, excluded.digest);
 
 -- token_channels_end
 -- $1 organization, $2 user, $3 source, $4 channels, $5 role

@@ -142,7 +142,7 @@ ON CONFLICT (organization_id) DO UPDATE
 SET shrunk_until = excluded.shrunk_until, shrunk_user = excluded.shrunk_user, shrunk_id = excluded.shrunk_id;
 
 -- retention_delete_mutations
--- Keeps mutations that other mutations still wait for: a lane whose worker was lost before it released all of them still needs them
+-- Keeps mutations for which other mutations still wait: if a lane's worker was lost before it released all waiting mutations, the lane still needs them
 -- $1 organization_id, $2 user_id, $3 id
 WITH past AS (
     DELETE FROM attempts AS a
@@ -298,7 +298,7 @@ SET server_id = excluded.server_id, server_id_is_integer = excluded.server_id_is
     last_used_at = excluded.last_used_at;
 
 -- retention_delete_second_local_ids
--- Local ids that a device assigned to an entity in addition to its first one.
+-- Deletes local ids that a device assigned to an entity in addition to the first local id.
 -- $1 organization_id, $2 entity_type, $3 id
 DELETE FROM local_ids AS d
 USING unnest($1::uuid[], $2::text[], $3::text[]) AS k (organization_id, entity_type, id)
@@ -347,7 +347,7 @@ ORDER BY e.updated_at, e.entity_type, e.id::text COLLATE "C"
 LIMIT $6;
 
 -- retention_delete_stays_of_tombstones
--- Deletes the stays of tombstones that are about to go.
+-- Deletes the channel stays of tombstones that are about to be deleted.
 -- $1 organization_id, $2 entity_type, $3 id, $4 feed_position
 DELETE FROM entity_channels AS s
 USING (
@@ -363,7 +363,7 @@ USING (
 WHERE s.organization_id = e.organization_id AND s.channel = ANY (e.channels) AND s.changed_at = e.feed_position;
 
 -- retention_delete_tombstones
--- An entity that was written after it was read has another position, and stays.
+-- An entity that was written since it was read has another position, and stays.
 -- $1 organization_id, $2 entity_type, $3 id, $4 feed_position
 DELETE FROM entities AS e
 USING unnest($1::uuid[], $2::text[], $3::text[], $4::int8[]) AS k (organization_id, entity_type, id, feed_position)
@@ -372,7 +372,7 @@ WHERE e.organization_id = k.organization_id AND e.entity_type = k.entity_type AN
 RETURNING e.entity_type, e.id, e.feed_position;
 
 -- retention_delete_mappings_of_tombstones
--- Deletes mappings that no record may need; a record may still name the entity by its server id.
+-- Deletes mappings that no record can need
 -- $1 organization_id, $2 user_id, $3 client_id, $4 entity_type, $5 server_id, $6 now
 DELETE FROM id_mappings AS i
 USING unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::text[]) AS k (organization_id, user_id, client_id, entity_type, server_id)
@@ -404,7 +404,7 @@ WHERE i.organization_id = k.organization_id AND i.user_id = k.user_id AND i.clie
 UPDATE feeds AS f SET horizon = greatest(f.horizon, $2) WHERE f.organization_id = $1;
 
 -- retention_mappings
--- Reads whole client ids: a page ends after all types of its last client id.
+-- Reads all mappings of a client id together: a page ends only after all types of its last client id.
 -- $1 organization, $2 after_user, $3 after_client, $4 cutoff, $5 limit
 SELECT i.user_id, i.client_id, i.entity_type, coalesce(i.status <> 'pending' AND coalesce(i.last_used_at, i.resolved_at, i.created_at) < $4
         -- not EXISTS: that may be answered from a hash table of all entities
@@ -479,7 +479,7 @@ CROSS JOIN LATERAL (
 WHERE m.changed_at < $4;
 
 -- retention_forget
--- Discarded mutations lose their payload immediately, and record the reason of the discard
+-- Deletes the payload of discarded mutations immediately, and records the reason for the discard
 -- $1 organization_id, $2 user_id, $3 id
 UPDATE mutations AS m
 SET payload = NULL, headers = NULL, sent_payload = NULL,

@@ -234,6 +234,14 @@ SET status = excluded.status, revision = excluded.revision, is_outcome_unknown =
     last_error = NULL, last_error_code = NULL, response_status = NULL, response_body = NULL,
     change_position = excluded.change_position, changed_at = excluded.changed_at;
 
+-- settle_end_back_off
+-- Makes mutations due that wait for a retry.
+-- $1 organization_id, $2 user_id, $3 id, $4 change_position, $5 now
+UPDATE mutations AS m
+SET next_retry_at = NULL, change_position = k.change_position, changed_at = $5
+FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::int8[]) AS k (organization_id, user_id, id, change_position)
+WHERE m.organization_id = k.organization_id AND m.user_id = k.user_id AND m.id = k.id AND m.status = 'pending';
+
 -- settle_discard
 -- Writes discarded mutations, which are final.
 -- $1 organization, $2 user, $3 change_position, $4 now, $5 id, $6 resolution, $7 server_id, $8 server_id_is_integer, $9 version, $10 error

@@ -211,6 +211,6 @@ RETURNING s.name, s.kind, s.status, s.settings, s.secret IS NOT NULL AS has_secr
 DELETE FROM sources WHERE organization_id = $1 AND name = $2;
 
 -- restore_sources
--- The sources that read a slot: the slot no longer returns changes that were confirmed after the backup.
+-- The sources that read a slot
 SELECT s.organization_id, s.name, s.status, s.state FROM sources s
 WHERE s.kind = 'postgres' ORDER BY s.organization_id, s.name;

@@ -1,5 +1,5 @@
 -- users_list
--- The first users from `first` on, from each table that may have the only row of a user.
+-- Reads the first users from `first` on, from each table that may have a user's only row.
 -- $1 organization, $2 first, $3 limit
 SELECT k.user_id, u.created_at,
     (SELECT max(d.last_seen_at) FROM devices d WHERE d.organization_id = $1 AND d.user_id = k.user_id)
@@ -522,7 +522,7 @@ WITH gone AS (
 ) SELECT count(*) FILTER (WHERE $3::bytea IS NOT NULL) AS count FROM gone;
 
 -- erase_keep_names
--- Keeps hashes of names, and of the values that the names identify.
+-- Inserts the hashes of names, and of the values that the names identify.
 -- $1 organization, $2 user_hash, $3 hashes, $4 known_hashes
 INSERT INTO erased_names AS n (organization_id, user_hash, name_hash, fingerprint_hash)
 SELECT $1::uuid, $2::bytea, k.name_hash, k.fingerprint_hash
@@ -620,7 +620,7 @@ SET into_hash = sha256(uuid_send($1::uuid) || uuid_send(a.into_id::uuid)), into_
 WHERE a.organization_id = $1 AND a.into_id = ANY ($2::uuid[]);
 
 -- erase_retention_places
--- Retention stores its position with a user's id
+-- Retention's stored position contains a user's id
 -- $1 organization, $2 users
 UPDATE retention_places AS p
 SET mapping_client = CASE WHEN p.mapping_user = ANY ($2::uuid[]) THEN NULL ELSE p.mapping_client END,
@@ -819,7 +819,7 @@ SELECT coalesce((SELECT o.settings ->> 'provisioning' FROM organizations o WHERE
     ) y));
 
 -- erase_facts
--- The facts about a user that an erasure requires; `migration` and `seconds` have the same meaning as in ``JoinStatements/facts``.
+-- Reads the facts about a user that an erasure requires; `migration` and `seconds` have the same meaning as in ``JoinStatements/facts``.
 -- $1 organization, $2 user, $3 migration, $4 seconds
 SELECT (EXISTS (SELECT 1 FROM users x WHERE x.organization_id = $1 AND x.user_id = $2)
                 OR EXISTS (SELECT 1 FROM lanes x WHERE x.organization_id = $1 AND x.user_id = $2)
@@ -842,7 +842,7 @@ SELECT e.organization_id, e.user_hash, e.user_ids, e.started_at, e.state, e.walk
 INSERT INTO erasure_salts AS s (organization_id, salt) VALUES ($1, $2) ON CONFLICT (organization_id) DO NOTHING;
 
 -- erase_close
--- - Parameter due_at: when a gateway continues the erasure.
+-- - Parameter due_at: the time at which a gateway continues the erasure.
 -- $1 organization, $2 user_hash, $3 users, $4 now, $5 due_at
 INSERT INTO user_erasures AS e (organization_id, user_hash, user_ids, started_at, state, due_at)
 VALUES ($1, $2, $3, $4, 'closing', $5)
@@ -911,7 +911,7 @@ SELECT e.organization_id, e.user_hash, e.user_ids, e.started_at, e.state, e.walk
 WHERE e.organization_id = $1 AND e.user_hash = $2 AND e.state <> 'done' FOR UPDATE;
 
 -- erase_finish
--- Completes the erasure: from then on, nothing names the user.
+-- Completes the erasure
 -- $1 organization, $2 user_hash, $3 now
 UPDATE user_erasures AS e
 SET state = 'done', user_ids = NULL, last_error = NULL, due_at = NULL, finished_at = $3
@@ -920,7 +920,7 @@ RETURNING e.organization_id, e.user_hash, e.user_ids, e.started_at, e.state, e.w
     e.finished_at;
 
 -- erase_followers
--- The users who were joined into the user
+-- Records completed erasures of the users who were joined into the user, because they are erased with the user.
 -- $1 organization, $2 users, $3 started_at, $4 finished_at
 INSERT INTO user_erasures AS e (organization_id, user_hash, started_at, state, finished_at)
 SELECT $1::uuid, sha256(uuid_send($1::uuid) || uuid_send(k.id)), $3, 'done', $4
@@ -928,14 +928,14 @@ FROM unnest($2::uuid[]) AS k (id)
 ON CONFLICT (organization_id, user_hash) DO NOTHING;
 
 -- erase_due
--- The erasures of any organization that no gateway processes, the longest due first, read without locks.
+-- Reads the erasures that no gateway processes, of all organizations, the longest due first, without locks.
 -- $1 now, $2 limit, $3 organizations, $4 asks_upstream
 SELECT x.organization_id, x.user_hash, x.due_at FROM user_erasures x
 WHERE x.due_at <= $1 AND (x.state <> 'telling' OR $4::bool AND x.organization_id <> ALL ($3::uuid[]))
 ORDER BY x.due_at LIMIT $2;
 
 -- erase_claim
--- Claims a due erasure for this gateway until `claimed_until`, unless another gateway has claimed it since.
+-- Claims a due erasure for this gateway until `claimed_until`, unless another gateway has just claimed it.
 -- $1 organization, $2 user_hash, $3 due_at, $4 claimed_until
 UPDATE user_erasures AS e SET due_at = $4
 WHERE e.organization_id = $1 AND e.user_hash = $2 AND e.due_at = $3
@@ -953,7 +953,7 @@ SELECT count(*) AS count, min(y.started_at) AS since FROM (
 SELECT 1 FROM upstreams WHERE organization_id = $1 AND erase_endpoint IS NOT NULL;
 
 -- join_lock_organization
--- Locks the organization, so that its joins begin one after another and each reads the earlier ones.
+-- Locks the organization, so that its joins begin one after another, and each join reads the earlier joins.
 -- $1 organization
 SELECT o.status FROM organizations o WHERE o.id = $1 FOR NO KEY UPDATE;
 
@@ -1052,7 +1052,7 @@ CROSS JOIN LATERAL (
 ) e;
 
 -- join_own_entities
--- Changes locked entities
+-- Changes the owner and the last writer of locked entities
 -- $1 organization, $2 user, $3 into, $4 types, $5 ids
 UPDATE entities AS e
 SET owner_id = CASE WHEN e.owner_id = $2 THEN $3 ELSE e.owner_id END,
@@ -1061,7 +1061,7 @@ FROM unnest($4::text[], $5::text[]) AS k (entity_type, id)
 WHERE e.organization_id = $1 AND e.entity_type = k.entity_type AND e.id = k.id;
 
 -- join_lock_unseen
--- Locks those of the entities whose position in the feed has not changed since the join found them.
+-- Locks the entities whose position in the feed has not changed since the join found them.
 -- $1 organization, $2 user, $3 types, $4 ids, $5 feed_end
 SELECT e.entity_type, e.id
 FROM unnest($3::text[], $4::text[]) AS k (entity_type, id)
@@ -1073,7 +1073,7 @@ CROSS JOIN LATERAL (
 ) e;
 
 -- join_raise_feed
--- The feed's counter, the last lock of a transaction.
+-- Locks and raises the feed's counter, which is always the last lock of a transaction.
 -- $1 organization, $2 count
 UPDATE feeds AS f SET last_position = f.last_position + $2 WHERE f.organization_id = $1
 RETURNING f.last_position;

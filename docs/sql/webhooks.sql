@@ -116,7 +116,7 @@ RETURNING e.lease_token, e.updated_at, e.url, e.secret,
     CASE WHEN e.previous_until > $3 THEN e.previous_secret END AS previous_secret;
 
 -- webhooks_look
--- Selects those deliveries of a worker (`ids`) that are still to be sent.
+-- Selects the deliveries of a worker (`ids`) that must still be sent.
 -- $1 organization, $2 endpoint, $3 token, $4 updated_at, $5 ids
 SELECT d.id
 FROM webhook_endpoints e
@@ -204,7 +204,7 @@ SET next_sequence = $3, feed_epoch = $4, feed_position = $5, failure_count = $6,
 WHERE e.organization_id = $1 AND e.id = $2;
 
 -- webhooks_dispose
--- Deletes the deliveries of a deleted endpoint: an event may be recorded during the deletion.
+-- Deletes the deliveries of a deleted endpoint
 -- $1 organization, $2 endpoint, $3 limit
 DELETE FROM webhook_deliveries AS d
 USING (
