@@ -29,18 +29,14 @@ private struct GrantPlace {
 
     init(_ cursor: String?) throws(Problem) {
         guard let cursor else { return }
-        let parts = cursor.split(separator: ".", omittingEmptySubsequences: false).map(String.init)
-        guard parts.count == 3, parts[0] == "c1", let user = UUID(parsing: parts[1]),
-            let bytes = Data(base64Encoded: parts[2].replacing("-", with: "+").replacing("_", with: "/")),
-            let source = String(validating: bytes, as: UTF8.self), GrantSource(source) != nil
+        // a source can contain points
+        let parts = cursor.split(separator: ".", maxSplits: 2, omittingEmptySubsequences: false).map(String.init)
+        guard parts.count == 3, parts[0] == "c1", let user = UUID(parsing: parts[1]), GrantSource(parts[2]) != nil
         else { throw .invalidParameter("the query parameter 'cursor' is invalid") }
-        (self.user, self.source) = (user, source)
+        (self.user, self.source) = (user, parts[2])
     }
 
-    var text: String {
-        let source = Data(source.utf8).base64EncodedString().replacing("+", with: "-").replacing("/", with: "_")
-        return ["c1", user.lowercased, source].joined(separator: ".")
-    }
+    var text: String { "c1.\(user.lowercased).\(source)" }
 }
 
 extension Administration {
