@@ -31,7 +31,8 @@ private struct GrantPlace {
         guard let cursor else { return }
         // a source can contain points
         let parts = cursor.split(separator: ".", maxSplits: 2, omittingEmptySubsequences: false).map(String.init)
-        guard parts.count == 3, parts[0] == "c1", let user = UUID(parsing: parts[1]), GrantSource(parts[2]) != nil
+        guard parts.count == 3, parts[0] == "c1", let user = UUID(parsing: parts[1]), GrantSource(parts[2]) != nil,
+            !ExternalName.hasControls(parts[2])
         else { throw .invalidParameter("the query parameter 'cursor' is invalid") }
         (self.user, self.source) = (user, parts[2])
     }
