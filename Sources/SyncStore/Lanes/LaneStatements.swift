@@ -71,7 +71,6 @@ enum LaneStatements {
 
     /// Writes outcomes that ``OutcomeRow/common`` describes completely, which is true of most. It needs half as many
     /// arrays as ``writeOutcomes``.
-    /// arrays.
     static let writeCommonOutcomes = Statement(
         "lane_write_usual_outcomes",
         OutcomeRow.common.inputs + ["now"],
@@ -235,7 +234,7 @@ enum LaneStatements {
             changed_at = :now
         FROM w
         WHERE m.organization_id = w.organization_id AND m.user_id = w.user_id AND m.id = w.id
-        RETURNING w.job, w.blocker, m.position, m.accepted_at, m.status, w.more
+        RETURNING w.job, m.position, m.accepted_at, m.status, w.blocker, w.more
         """
     )
 
