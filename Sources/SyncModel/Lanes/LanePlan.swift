@@ -121,10 +121,8 @@ public final class LanePlan {
     ///
     /// It affects the entity and the lane.
     ///
-    /// - Parameters:
-    ///   - entities: by organization, loaded under their locks; the outcome changes them.
-    ///   - makeID: makes the id of an entity that the built-in store creates.
-    public func settle(_ entities: inout [UUID: EntityTable], _ makeID: () -> UUID) {
+    /// - Parameter entities: by organization, loaded under their locks; the outcome changes them.
+    public func settle(_ entities: inout [UUID: EntityTable]) {
         let organization = request.lane.organization
         switch request.step {
         case .claim: break
@@ -138,8 +136,7 @@ public final class LanePlan {
             guard case .builtIn(let payload) = dispatch.destination else { break }
             let (outcome, version) = dispatch.applied(
                 to: &entities[organization, default: EntityTable()],
-                payload: payload,
-                makeID: makeID
+                payload: payload
             )
             clearInFlight(dispatch, outcome, version)
         }
