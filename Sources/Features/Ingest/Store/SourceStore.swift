@@ -269,8 +269,7 @@ package struct SourceStore: Sendable {
                 let secret = try? await catalog.opening(key.organization) { seal in
                     try seal.open(text: sealed, as: .source(.secret, key.name))
                 }
-                let gap = state?.slot == settings.slot ? state?.gap : nil
-                found.append(Followed(key: key, settings: settings, secret: secret, gap: gap))
+                found.append(Followed(key: key, settings: settings, secret: secret, gap: state?.gap))
             }
             return found
         } catch {

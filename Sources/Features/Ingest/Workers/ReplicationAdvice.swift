@@ -26,7 +26,12 @@ struct ReplicationAdvice {
             return SourceFailure("The server lacks a feature of PostgreSQL 13: \(error.message).")
         default: break
         }
-        if error.kind == .decoding { return SourceFailure("The server's messages cannot be read: \(error.message).") }
+        if error.kind == .decoding {
+            return SourceFailure(
+                "The server's messages cannot be read: \(error.message). Connect to PostgreSQL directly, and use a slot "
+                    + "without two_phase, as created by SELECT pg_create_logical_replication_slot('…', 'pgoutput')."
+            )
+        }
         let userMessage = SourceStoreMessages.sentence(error.userMessage)
         let known = Self.connecting.first { error.message.contains($0.sign) }
         if let known { return SourceFailure("\(userMessage) \(known.advice)") }
@@ -67,6 +72,35 @@ struct ReplicationAdvice {
         "Import the tables again (sluice import), then run the source with from null "
         + "(sluice sources run --from-beginning)"
 
+    /// Returns the failure if the stored position belongs to another database; nil if it belongs to this one.
+    func failure(of state: ReplicationState, from server: SlotInspection.Server) -> SourceFailure? {
+        let difference: String
+        if state.system != server.system {
+            difference = "database cluster (system identifier \(server.system), was \(state.system))"
+        } else if let database = state.database, database != server.database {
+            difference = "database of the cluster (oid \(server.database), was \(database))"
+        } else {
+            return nil
+        }
+        return SourceFailure(
+            "The URI points to a different \(difference), whose log does not continue this source's log. "
+                + "Correct the secret, or: \(Self.reimport)."
+        )
+    }
+
+    /// Returns the failure if the slot that the settings name does not exist.
+    func missingSlot(after state: ReplicationState) -> SourceFailure {
+        let slot = settings.slot
+        let creation =
+            state.slot == slot
+            ? "Slot '\(slot)' no longer exists, so later changes are lost. Create it again"
+            : "There is no slot '\(slot)', and a new one would lack the changes after the source's position "
+                + "\(state.confirmed) in slot '\(state.slot)'. Put '\(state.slot)' into the settings, or create the slot"
+        return SourceFailure(
+            "\(creation) (or set create_slot), import the tables, then run the source with from null."
+        )
+    }
+
     /// Returns the failure if the log between a stored position and the slot cannot be read; nil if nothing is missing.
     func failure(
         of state: ReplicationState,
@@ -75,24 +109,23 @@ struct ReplicationAdvice {
         _ confirmed: LogPosition
     ) -> SourceFailure? {
         let reimport = Self.reimport
-        if state.system != server.system {
-            return SourceFailure(
-                "The URI points to a different database cluster (system identifier \(server.system), was "
-                    + "\(state.system)), whose log does not continue this source's log. Correct the secret, or: "
-                    + "\(reimport)."
-            )
-        }
         if server.end < known {
             return SourceFailure(
                 "The server's log ends at \(server.end), before the source's position \(known): "
                     + "the database was reset by a restore, or by a failover that lost commits. \(reimport)."
             )
         }
-        if state.timeline != nil, confirmed > known {
+        let isSameSlot = state.slot == settings.slot
+        if confirmed > known, state.timeline != nil || !isSameSlot {
+            let reason =
+                isSameSlot
+                ? "Sluice's database was restored from a backup, or another program read the slot. "
+                    + "The changes in between are no longer in the log. "
+                : "it lacks the changes in between, which slot '\(state.slot)' may have. "
+                    + "Put '\(state.slot)' into the settings, or: "
             return SourceFailure(
                 "Slot '\(settings.slot)' is at \(confirmed), ahead of the source's position \(known): "
-                    + "Sluice's database was restored from a backup, or another program read the slot. "
-                    + "The changes in between are no longer in the log. \(reimport)."
+                    + "\(reason)\(reimport)."
             )
         }
         return nil

@@ -214,7 +214,7 @@ final class ReplicationRun: Sendable {
         _ inspection: SlotInspection,
         _ before: ReplicationState?
     ) async throws -> (SlotInspection.Server, SlotInspection.Slot, SlotInspection.Finding, SlotInspection.Defect?) {
-        let gap = before?.slot == settings.slot ? before?.gap : nil
+        let gap = before?.gap
         do {
             let prepared = try await inspection.prepare(before, now: configuration.now, seen: parts.watched)
             guard let gap else { return prepared }
@@ -242,7 +242,7 @@ final class ReplicationRun: Sendable {
         _ slot: SlotInspection.Slot
     ) throws(SourceFailure) -> ReplicationState {
         let confirmed = slot.confirmed ?? .zero
-        if var state = before, state.slot == settings.slot {
+        if var state = before {
             let known = LogPosition(state.confirmed) ?? .zero
             if let failure = advice.failure(of: state, known, on: server, confirmed) { throw failure }
             if state.timeline == nil {
@@ -254,7 +254,7 @@ final class ReplicationRun: Sendable {
                     metadata: metadata(["timeline": "\(server.timeline)"])
                 )
             }
-            state.timeline = server.timeline
+            (state.slot, state.database, state.timeline) = (settings.slot, server.database, server.timeline)
             return state
         }
         let base = configuration.now().microseconds.multipliedReportingOverflow(by: 1_000)
@@ -264,7 +264,7 @@ final class ReplicationRun: Sendable {
             base: base.overflow ? 0 : base.partialValue,
             confirmed: confirmed.description
         )
-        state.timeline = server.timeline
+        (state.database, state.timeline) = (server.database, server.timeline)
         return state
     }
 
@@ -470,7 +470,7 @@ final class ReplicationRun: Sendable {
                 notedAt = .now
                 lack = try await check(inspection, lack)
             }
-            try SlotInspection.checkAlive(slot, settings)
+            try SlotInspection.check(slot, settings)
             if let lack, let confirmed = slot.confirmed, confirmed >= lack.end { throw lack.failure }
         }
     }

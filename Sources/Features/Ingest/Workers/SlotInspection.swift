@@ -9,8 +9,12 @@ struct SlotInspection {
     let connection: Connection
     let settings: ReplicationSettings
 
+    private var advice: ReplicationAdvice { ReplicationAdvice(settings: settings) }
+
     struct Server {
         let system: String
+        /// The oid of the connection's database.
+        let database: Int64
         let timeline: Int64
         let end: LogPosition
     }
@@ -45,6 +49,8 @@ struct SlotInspection {
     struct Slot {
         let plugin: String?
         let isHere: Bool
+        /// Whether the server sends a transaction at its PREPARE TRANSACTION, by messages of a later protocol.
+        let isTwoPhase: Bool
         let walStatus: String
         let confirmed: LogPosition?
         let report: SlotReport
@@ -74,20 +80,18 @@ struct SlotInspection {
         // the slot is reported despite any other defect, because it retains the server's log
         if let slot { seen(slot.report) }
         let server = try await server()
-        let known = state?.slot == settings.slot && state?.gap == nil ? state?.scope : nil
+        // before the publication is compared, because another database has another publication
+        if let failure = state.flatMap({ advice.failure(of: $0, from: server) }) { throw failure }
+        let known = state?.gap == nil ? state?.scope : nil
         let finding = try await check(since: known, isRunning: false)
         var lack: Defect?
         if let failure = finding.failure {
-            guard state?.slot == settings.slot else { throw failure }
+            guard state != nil else { throw failure }
             lack = Defect(failure: failure, end: try await self.server().end)
         }
         if slot == nil {
-            if state?.slot == settings.slot {
-                throw SourceFailure(
-                    "Slot '\(settings.slot)' no longer exists, so later changes are lost. Create it again (or "
-                        + "set create_slot), import the tables, then run the source with from null."
-                )
-            }
+            // a slot that is created now would begin after the stored position
+            if let state { throw advice.missingSlot(after: state) }
             guard settings.createsSlot else {
                 throw SourceFailure(
                     "There is no slot '\(settings.slot)'. "
@@ -99,16 +103,7 @@ struct SlotInspection {
             slot = try await self.slot(now: now)
         }
         guard let slot else { throw SourceFailure("Slot '\(settings.slot)' disappeared.", isFatal: false) }
-        guard slot.plugin == "pgoutput" else {
-            throw SourceFailure(
-                "Slot '\(settings.slot)' is not a logical slot of pgoutput. Use a slot created by "
-                    + "pg_create_logical_replication_slot(…, 'pgoutput')."
-            )
-        }
-        guard slot.isHere else {
-            throw SourceFailure("Slot '\(settings.slot)' does not belong to the database of the URI.")
-        }
-        try Self.checkAlive(slot, settings)
+        try Self.check(slot, settings)
         return (server, slot, finding, lack)
     }
 
@@ -121,7 +116,7 @@ struct SlotInspection {
         let finding = try await check(since: nil, isRunning: false)
         if let failure = finding.failure { throw failure }
         if let slot = try await slot(now: now) {
-            try Self.checkAlive(slot, settings)
+            try Self.check(slot, settings)
         } else if !settings.createsSlot {
             throw SourceFailure("Slot '\(settings.slot)' does not exist. \(ReplicationAdvice.creation)")
         }
@@ -161,7 +156,25 @@ struct SlotInspection {
         return Finding(publication: publication, scope: scope, rewrites: rewrites, failure: failure)
     }
 
-    static func checkAlive(_ slot: Slot, _ settings: ReplicationSettings) throws(SourceFailure) {
+    static func check(_ slot: Slot, _ settings: ReplicationSettings) throws(SourceFailure) {
+        guard slot.plugin == "pgoutput" else {
+            throw SourceFailure(
+                "Slot '\(settings.slot)' is not a logical slot of pgoutput. Use a slot created by "
+                    + "pg_create_logical_replication_slot(…, 'pgoutput')."
+            )
+        }
+        guard slot.isHere else {
+            throw SourceFailure("Slot '\(settings.slot)' does not belong to the database of the URI.")
+        }
+        guard !slot.isTwoPhase else {
+            throw SourceFailure(
+                "Slot '\(settings.slot)' was created with two_phase, so the server sends prepared transactions before "
+                    + "their commit, which Sluice does not read. In the source's database run: "
+                    + "SELECT pg_drop_replication_slot('\(settings.slot)'); "
+                    + "SELECT pg_create_logical_replication_slot('\(settings.slot)', 'pgoutput'). Import the tables "
+                    + "after it. If the source has run before, also run it with from null."
+            )
+        }
         guard slot.walStatus == "lost" else { return }
         throw SourceFailure(
             "Slot '\(settings.slot)' was invalidated: the server removed log that had not been read "
@@ -186,6 +199,7 @@ struct SlotInspection {
         }
         return Server(
             system: try rows.read(0, 1),
+            database: try rows.read(0, 4),
             timeline: try rows.read(0, 3),
             end: LogPosition(try rows.read(0, 2, as: String.self)) ?? .zero
         )
@@ -310,6 +324,7 @@ struct SlotInspection {
         return try rows.read { row in
             let plugin: String? = try row.read("plugin")
             let isHere: Bool = try row.read("is_here")
+            let isTwoPhase: Bool = try row.read("is_two_phase")
             // null once the slot is lost
             let status: String = try row.read("wal_status") ?? "lost"
             let walStatus = SlotReport.walStatuses.contains(status) ? status : "reserved"
@@ -320,6 +335,7 @@ struct SlotInspection {
             return Slot(
                 plugin: plugin,
                 isHere: isHere,
+                isTwoPhase: isTwoPhase,
                 walStatus: walStatus,
                 confirmed: confirmed,
                 report: SlotReport(
@@ -361,7 +377,8 @@ struct SlotInspection {
         SELECT current_setting('wal_level'), (SELECT c.system_identifier::text FROM pg_control_system() c),
             (\(end))::text,
             CASE WHEN pg_is_in_recovery() THEN (SELECT k.timeline_id::int8 FROM pg_control_checkpoint() k)
-                ELSE ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::int8 END
+                ELSE ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::int8 END,
+            (SELECT d.oid::int8 FROM pg_database d WHERE d.datname = current_database())
         """
     )
 
@@ -520,10 +537,12 @@ struct SlotInspection {
         """
     )
 
+    /// Servers before PostgreSQL 14 have no column `two_phase`, so it is read as JSON.
     private static let slotStatement = Statement(
         "replication_slot",
         """
         SELECT s.plugin::text AS plugin, coalesce(s.database = current_database(), false) AS is_here,
+            coalesce((to_jsonb(s) ->> 'two_phase')::bool, false) AS is_two_phase,
             s.wal_status, s.confirmed_flush_lsn::text AS confirmed,
             pg_wal_lsn_diff(e.lsn, s.confirmed_flush_lsn)::int8 AS lag,
             pg_wal_lsn_diff(e.lsn, s.restart_lsn)::int8 AS retained,

@@ -3,10 +3,12 @@ package import SyncModel
 
 /// The stored position of a worker in a database's log, which operators also see.
 package struct ReplicationState: Sendable, Hashable {
-    /// The slot that is read. With another slot, reading begins again.
+    /// The slot that was read last. Another slot continues from the position only if it is not ahead of it.
     @Exact package var slot: String
     /// The server's system identifier: log positions of different systems are not comparable.
     @Exact package var system: String
+    /// The database's oid, because positions of one server's databases look alike; nil in states of older gateways.
+    package var database: Int64?
     /// The number that is added to log positions to form versions, which keep growing after the log was started again.
     package var base: Int64
     /// The position up to which all changes are in the feed, in PostgreSQL's text form.
@@ -52,6 +54,7 @@ package struct ReplicationState: Sendable, Hashable {
         lastTruncation = root["last_truncation"]?.string
         staleInsertions = root["stale_inserts"]?.int64 ?? 0
         lastRewrite = root["last_rewrite"]?.string
+        database = root["database"]?.int64
         timeline = root["timeline"]?.int64
         warning = root["warning"]?.string
         report = root["slot_report"].flatMap(SlotReport.init)
@@ -73,6 +76,7 @@ package struct ReplicationState: Sendable, Hashable {
             if let gap { writer.member("gap", gap) }
             if let scope { writer.member("publication", object: scope.writeMembers) }
             writer.member("system", system)
+            if let database { writer.member("database", database) }
             if let timeline { writer.member("timeline", timeline) }
             writer.member("base", base)
         }

@@ -98,6 +98,7 @@ import Testing
     @Test func `a stored worker state decodes to itself`() throws {
         var state = ReplicationState(slot: "s", system: "7", base: 12, confirmed: "0/1")
         #expect(ReplicationState(state.json) == state)
+        (state.database, state.timeline) = (16_384, 1)
         state.refused = 3
         state.lastRefusal = "a \"b\""
         state.lastTruncation = "t"
