@@ -159,6 +159,7 @@ extension CitusSQLRewriter {
         "lanes_due": "finds lanes of any organization, once a second; searches by shard while a server is unavailable",
         "lanes_census": "counts lanes of all organizations, four times a minute",
         "upstreams_paused": "counts paused upstreams of all organizations, four times a minute",
+        "upstreams_changed": "finds changed upstreams of all organizations, once a minute",
         "lanes_census_organizations": "counts lanes of all organizations, four times a minute",
         "retention_debts": "finds rows to delete, in all organizations, by pages",
         "organization_keys_masters": "counts data keys of all organizations, once a minute",

@@ -106,7 +106,7 @@ import Testing
         let large = (0..<5).map { _ in phone.create() }
         let problem = try #require(await Self.refusal { try await phone.push(large) })
         #expect(problem.retryAfter == 43_200)
-        #expect(problem.detail.contains("exceeds the quota of a day"))
+        #expect(problem.detail.contains("more mutations than the daily quota"))
         gateway.clock.advance(seconds: 43_200)
         #expect(try await phone.push(large).results.count == 5)
         // the rate holds in the long run: the push exceeded the daily limit by three, so the next mutation fits after
