@@ -120,8 +120,10 @@ public final class LanePlan {
 
     /// Computes the outcomes of the step's mutations in flight, and their effects on entities and the lane.
     ///
-    /// - Parameter entities: the entities by organization, read under their locks. The outcomes change them.
-    public func settle(_ entities: inout [UUID: EntityTable]) {
+    /// - Parameters:
+    ///   - entities: the entities by organization, read under their locks. The outcome changes them.
+    ///   - makeID: generates the id of an entity that the built-in store creates.
+    public func settle(_ entities: inout [UUID: EntityTable], _ makeID: () -> UUID) {
         let organization = request.lane.organization
         switch request.step {
         case .claim: break
@@ -138,7 +140,8 @@ public final class LanePlan {
             guard case .builtIn(let payload) = dispatch.destination else { break }
             let (outcome, version) = dispatch.applied(
                 to: &entities[organization, default: EntityTable()],
-                payload: payload
+                payload: payload,
+                makeID: makeID
             )
             clearInFlight(dispatch, outcome, version)
         }

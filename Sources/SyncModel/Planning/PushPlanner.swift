@@ -175,7 +175,7 @@ public struct PushPlanner {
 
     private mutating func apply(_ accepted: ValidatedMutation, serverID: ServerID?) -> BuiltInStore.Result {
         let mutation = accepted.mutation
-        let id = serverID ?? ServerID(context.makeID(mutation.id))
+        let id = serverID ?? ServerID(context.makeID())
         let write = BuiltInStore.Write(
             operation: mutation.operation,
             id: id,
@@ -253,8 +253,8 @@ extension PushPlanner {
         public var isStrict: Bool
         /// The time of the transaction.
         public var now: Timestamp
-        /// Returns the server id of the entity that a mutation creates.
-        public var makeID: @Sendable (_ mutation: UUID) -> UUID
+        /// Generates a server id, in production a UUIDv7.
+        public var makeID: @Sendable () -> UUID
         /// The maximum number of devices of a user.
         public var deviceLimit = 1_000
         /// Whether the push is committed together with others; if so, it must be light.
@@ -272,14 +272,14 @@ extension PushPlanner {
             user: UUID,
             isStrict: Bool,
             now: Timestamp,
-            makeID: (@Sendable (_ mutation: UUID) -> UUID)? = nil
+            makeID: @escaping @Sendable () -> UUID
         ) {
             self.organization = organization
             self.types = types
             self.user = user
             self.isStrict = isStrict
             self.now = now
-            self.makeID = makeID ?? { [organization] in UUID(createdBy: $0, of: user, in: organization.id, at: now) }
+            self.makeID = makeID
         }
 
         /// The entity type of a mutation; an unknown type is created at its first use.

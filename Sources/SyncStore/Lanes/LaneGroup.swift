@@ -10,6 +10,7 @@ struct LaneGroup {
     private let group: [LaneJob]
     private let entries: [UUID: Catalog.Entry]
     private let reader: QueuedReader
+    private let makeID: @Sendable () -> UUID
     private let writer: LaneGroupWriter
     /// The seals for entities' documents. A document that cannot be opened is not patched.
     private let documentSeals: SealTable
@@ -37,7 +38,8 @@ struct LaneGroup {
         _ context: RetryContext,
         leaseSeconds: Double,
         participants: [any CommitParticipant],
-        now: Timestamp
+        now: Timestamp,
+        makeID: @escaping @Sendable () -> UUID
     ) {
         self.group = group
         self.entries = entries
@@ -52,6 +54,7 @@ struct LaneGroup {
         documentSeals = SealTable(entries.mapValues { context.hasNewestKeys ? $0.seal.withoutKeyRefresh : $0.seal })
         planner = DispatchPlanner(leaseSeconds: leaseSeconds)
         self.now = now
+        self.makeID = makeID
         plans = group.map { _ in nil }
     }
 
@@ -174,7 +177,7 @@ struct LaneGroup {
 
     /// Computes the outcomes of mutations in flight, and their effects on entities and lanes.
     mutating func settle() {
-        for case let plan? in plans { plan.settle(&entities) }
+        for case let plan? in plans { plan.settle(&entities, makeID) }
     }
 
     /// Writes outcomes, then reads the next heads.

@@ -29,7 +29,7 @@ package struct PushPreviewer: Sendable {
             user: user,
             isStrict: isStrict,
             now: now(),
-            makeID: { _ in UUID() }
+            makeID: { UUID() }
         )
         context.deviceLimit = deviceLimit
         context.documentBytes = WorkBounds.preview

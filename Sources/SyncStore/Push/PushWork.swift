@@ -18,6 +18,7 @@ struct PushWork: GroupTransaction {
     let failure: StoreFailure
     let hints = WatermarkHints()
     private let metrics = ChannelMetrics()
+    private let ids = UUIDv7Generator()
 
     init(
         catalog: Catalog,
@@ -169,7 +170,8 @@ struct PushWork: GroupTransaction {
                 types: entry.types,
                 user: job.user,
                 isStrict: job.isStrict,
-                now: moment
+                now: moment,
+                makeID: { [ids] in ids.make(at: moment) }
             )
             context.deviceLimit = deviceLimit
             context.isBatched = isBatched

@@ -114,7 +114,7 @@ private struct Draft {
                 user: Sample.lane.user,
                 isStrict: isStrict,
                 now: Sample.now,
-                makeID: { [made] _ in made.next() }
+                makeID: { [made] in made.next() }
             ),
             entities: entities
         )
