@@ -152,7 +152,7 @@ extension Administration {
 
     // MARK: - Statements
 
-    /// Reads lanes. The head of a lane without pending mutations is null.
+    /// Reads lanes; the head of a lane without pending mutations is null.
     static let queuedLanesStatement = Statement(
         "upstreams_queued_lanes",
         ["organization", "after", "limit"],

@@ -166,8 +166,8 @@ extension Administration {
         """
     )
 
-    /// Changes a type. A type in use keeps its id space, and all its relations, because stored documents hold ids of
-    /// the types to which the relations lead. Returns no row if the change would violate this.
+    /// Changes a type, or returns no row if a type in use would lose its id space or a relation. Stored documents hold
+    /// ids of the types to which the relations lead.
     static let changeTypeStatement = Statement(
         "entity_types_change",
         [
