@@ -40,7 +40,10 @@ import Testing
         #expect(bobs.event == "changes")
         #expect(bobs.data?["feed"]?.string == feed)
         _ = try await fixture.eve.push([fixture.eve.create()])
-        #expect(try await eve.next(3).map(\.event) == ["mutation", "id_mapping", "changes"], "nothing came before it")
+        #expect(
+            try await eve.next(3).map(\.event) == ["mutation", "id_mapping", "changes"],
+            "no other event came before these"
+        )
     }
 
     @Test func `entities visible only to their owner cause no hint to others`() async throws {
@@ -67,7 +70,7 @@ import Testing
         let (whole, _) = try await fixture.ada.listen(after: start)
         let all = try await whole.until { $0.event == "changes" }
         #expect(all.count == 11)
-        #expect(Set(all.map(\.summary)).count == 11, "each once")
+        #expect(Set(all.map(\.summary)).count == 11, "each event is sent once")
         for (index, frame) in all.enumerated() {
             let (rest, opening) = try await fixture.ada.listen(after: frame.id)
             #expect(opening == frame.id)
