@@ -54,7 +54,7 @@ import Testing
 
     /// Runs the page's blocks in order. The test replaces the server's address, ports, programs that run until Ctrl-C,
     /// and the names of the role and the database, which other tests use as well.
-    @Test(.onOneServer("expects findings of one server")) func `the first tenant's page works as written`() async throws {
+    @Test(.onOneServer("has findings of one server")) func `the first tenant's page works as written`() async throws {
         let place = try await Place(TestDatabase.make())
         let blocks = try Self.commands(in: "docs/first-tenant.md")
         try #require(blocks.count == 8)

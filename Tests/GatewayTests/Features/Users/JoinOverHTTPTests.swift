@@ -65,7 +65,8 @@ import Testing
         #expect(try await fixture.metrics().contains("sluice_users_joined_total 1"))
     }
 
-    /// A waiting request's later response no longer belongs to its user. A cursor could skip the other user's changes.
+    /// A response after the merge would no longer belong to the waiting user, and its cursor could skip changes of the
+    /// other user.
     @Test func `waiting requests end when their user is closed for a merge`() async throws {
         let fixture = try await TwoTenantFixture { configuration in
             configuration.joinTimeout = .zero

@@ -62,7 +62,7 @@ struct ConsoleTests {
         try await page.show(.desk, .dark)
         try await page.open(console.mutation("hostile"))
         try await page.signIn()
-        // hidden until the operator requests it
+        // the payload is hidden until the operator requests it
         #expect(try await page.evaluate("document.body.textContent.includes('alert(')") == "false")
         try await page.press("p")
         try await page.reaches("document.querySelector('.json') && \(ConsolePage.isDrawn)")
@@ -132,13 +132,13 @@ struct ConsoleTests {
         #expect(try await page.evaluate("document.activeElement.textContent") == "Skip to the content")
         try await page.press("?")
         try await page.reaches("document.querySelector('dialog[open]')")
-        // the focus stays inside
+        // the focus stays inside the dialog
         for _ in 0..<6 { try await page.press("Tab") }
         #expect(try await page.evaluate("Boolean(document.activeElement.closest('dialog, body:only-child'))") == "true")
         try await page.press("Escape")
         try await page.reaches("!document.querySelector('dialog')")
 
-        // a group: previewed, and then cancelled
+        // the retry of a group is previewed, and then cancelled
         for key in ["g", "f"] { try await page.press(key) }
         try await page.reaches("location.pathname === '/console/failures' && \(ConsolePage.isDrawn)")
         try await page.tab(to: "it.textContent === 'Retry…'")
@@ -148,7 +148,7 @@ struct ConsoleTests {
         try await page.reaches("!document.querySelector('dialog')")
         #expect(try await page.evaluate("document.activeElement.textContent") == "Retry…", "the focus comes back")
 
-        // one of them
+        // a single mutation is retried
         try await page.press("j")
         #expect(try await page.evaluate("Boolean(document.activeElement.closest('tbody tr'))") == "true")
         try await page.open(console.mutation("failed"))
@@ -182,7 +182,7 @@ struct ConsoleTests {
         try await page.reaches("document.querySelector('.empty')")
     }
 
-    @Test func `a push leads from the recent mutations to its entity and its device`() async throws {
+    @Test func `recent mutations link to a mutation's entity and device`() async throws {
         let console = try await ConsoleScene.make()
         let page = try await ConsolePage(console.fixture.gateway.operations)
         try await page.open(
@@ -193,7 +193,7 @@ struct ConsoleTests {
         let (entity, device) = ("\(console.organization)/entity", "\(console.user)/devices/")
         #expect(try await page.evaluate("\(links).includes('\(entity)')") == "true")
         #expect(try await page.evaluate("\(links).some(each => each.startsWith('\(device)'))") == "true")
-        // each id can be copied, also where a name is shown in its place
+        // each id can be copied, even where a name is shown instead of the id
         let copied = "document.querySelector('main tbody .copy').title"
         #expect(try await page.evaluate(copied).wholeMatch(of: /Copy [0-9a-f-]{36}/) != nil)
         try await page.open("\(entity)?entity_type=expense&entity_id=\(console.mutations["entity"] ?? "")")
@@ -261,7 +261,7 @@ struct ConsoleTests {
         #expect(complaints.isEmpty, "\(complaints)")
     }
 
-    @Test func `a channel's page lists its users, and an operator grants and revokes it there`() async throws {
+    @Test func `a channel's page lists its users, and an operator can grant and revoke the channel`() async throws {
         let console = try await ConsoleScene.make()
         let page = try await ConsolePage(console.fixture.gateway.operations)
         try await page.open(console.channel)
@@ -282,7 +282,7 @@ struct ConsoleTests {
         try await page.open(console.user)
         try await page.reaches("document.querySelector('main').textContent.includes('office')")
         try await page.open(console.channel)
-        // the entity's grant has no button
+        // a grant by an entity has no button
         let buttons = "[...document.querySelectorAll('tbody button')]"
         #expect(try await page.evaluate(buttons + ".length") == "2")
         try await page.evaluate(buttons + ".forEach((each, index) => index || each.click()); ''")
@@ -337,7 +337,7 @@ struct ConsoleTests {
         try await page.reaches("document.querySelector('.sign-in')?.textContent.includes('has ended')")
         try await page.signIn()
         #expect(try await page.evaluate("location.pathname") == "/console/organizations")
-        // and sign out again
+        // the operator signs out
         try await page.tab(to: "it.textContent === 'Sign out'")
         try await page.press("Enter")
         try await page.reaches("document.querySelector('.sign-in')?.textContent.includes('signed out')")
