@@ -6,7 +6,7 @@ import SyncModel
 import TestSupport
 import Testing
 
-/// A real PgBouncer between the gateway and the database: accepted in session mode, rejected in the others.
+/// A real PgBouncer between the gateway and the database is accepted in session mode, and rejected in other modes.
 @Suite(
     .timeLimit(.minutes(10)),
     .onOneServer("has a pooler before the tests' own server"),
@@ -94,7 +94,7 @@ struct PoolerTests {
         #expect(try await gateway.terminate() == 0)
     }
 
-    /// It appears together with the database, after the gateway's start.
+    /// The pooler and the database are started after the gateway.
     @Test func `readiness and log report a pooler that appears after the start`() async throws {
         let database = try await LiveGateway.migratedDatabase()
         let port = try GatewayProcess.freePort()

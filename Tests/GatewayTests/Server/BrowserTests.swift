@@ -25,7 +25,7 @@ struct BrowserTests {
         #expect(report["refused"]?.text == "401")
         #expect(report["request_id"]?.string?.isEmpty == false, "what the gateway exposes")
         #expect(report["problem"]?.string == "unauthorized")
-        // one preflight for both pushes: the browser caches the response
+        // both pushes need one preflight, because the browser caches its response
         let preflights = try await fixture.metrics().filter {
             $0.hasPrefix("sluice_http_requests_total{") && $0.contains(#"method="OPTIONS""#)
                 && $0.contains(#"route="/v1/mutations",status="2xx""#)
