@@ -278,7 +278,10 @@ import Testing
         #expect(try await first.end(with: SIGINT) == 0)
 
         let second = try await place.start()
-        #expect(try await second.organizations(place) == ["Demo"], "entities that the API has lost are of no use")
+        #expect(
+            try await second.organizations(place) == ["Demo"],
+            "the organization is deleted with the demo API's entities"
+        )
         #expect(!second.screen.contains("UPSTREAM_TOKEN"))
         #expect(try await second.end(with: SIGINT) == 0)
         place.remove()

@@ -279,7 +279,7 @@ import Testing
         let rest = try await phone.pull()
         #expect(rest.numbered == ["C=-", "42=2", "F=5"])
         #expect(rest.documents == [#"{"folder":[5],"name":"Kari"}"#, "{}", "{}"])
-        #expect(rest.changes[1]["id"]?.text == "42", "a number, as the server gave it")
+        #expect(rest.changes[1]["id"]?.text == "42", "the id is a number, as in the feed")
         #expect(try await fixture.numbers(of: phone) == ["folder 5 F", "tag 1 t1", "tag 2 42", "task 1 T"])
     }
 

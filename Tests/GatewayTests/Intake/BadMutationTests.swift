@@ -228,7 +228,7 @@ import Testing
             }
             #expect(result.errorCode == "validation_failed")
         }
-        #expect(reply.json?["accepted_sequence"]?.int64 == 2, "only the good one's number could be read")
+        #expect(reply.json?["accepted_sequence"]?.int64 == 2, "only the valid entry has a readable number")
         #expect(try await fixture.tables()["rejections"]?.hasPrefix("0 ") == true)
         #expect(try await fixture.ada.get("/v1/mutations").mutations.count == 1)
     }

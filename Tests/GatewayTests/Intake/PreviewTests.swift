@@ -74,7 +74,7 @@ import Testing
             #expect(replays.mappings.map { $0["server_id"]?.string } == [server])
 
             let device = try await other.preview([other.create(), contact(other)])
-            #expect(device.statuses == ["pending", "pending"], "after the lane's waiting mutations")
+            #expect(device.statuses == ["pending", "pending"], "they would run after the lane's waiting mutations")
             #expect(device.json?["accepted_sequence"]?.int64 == 2)
 
             let edits = [fixture.bob.change(server: server, base: 1), fixture.bob.change(server: server, base: 0)]
@@ -313,7 +313,7 @@ import Testing
         #expect(shared.statuses == ["conflict"])
         #expect(
             shared.results[0].value(at: "/error/current/document/text")?.string == "top secret",
-            "of the organization"
+            "an entity of the organization is shown"
         )
         let foreign = try await fixture.eve.preview([fixture.eve.change("update", server: server, base: 0)])
         #expect(foreign.statuses == ["failed"])

@@ -138,7 +138,10 @@ import Testing
             let data = other.create("note", #"{"about":\#(secrets.local.quoted)}"#)
             #expect(try await other.push([data]).statuses == ["succeeded"])
             let documents = try await other.get("/v1/changes?entity_type=note").changes
-            #expect(documents.map { $0["document"]?.text } == [#"{"about":\#(secrets.local.quoted)}"#], "just data")
+            #expect(
+                documents.map { $0["document"]?.text } == [#"{"about":\#(secrets.local.quoted)}"#],
+                "another user's client id is only data"
+            )
         }
         try await secrets.expectUntouched()
     }

@@ -294,7 +294,7 @@ import Testing
         #expect(try await fixture.ada.push([draft]).status == 202)
         var backlog = try await Self.backlog(fixture.ada)
         try await waitUntil("it is in flight", every: .zero) {
-            #expect(backlog.value(at: "/lane/held_by")?.isNull == true, "it is due")
+            #expect(backlog.value(at: "/lane/held_by")?.isNull == true, "the lane is due")
             backlog = try await Self.backlog(fixture.ada)
             return backlog.value(at: "/lane/head/status")?.string == "in_flight"
         }

@@ -39,7 +39,7 @@ struct PoolerTests {
         #expect(doctor.status == 1)
         #expect(doctor.output.contains("failed   pooler: a pooler that shares sessions between clients"))
         #expect(doctor.output.contains("→ Set SLUICE_DATABASE_URL " + Self.remedy))
-        #expect(!doctor.output.contains("schema:"), "no further queries are sent to it")
+        #expect(!doctor.output.contains("schema:"), "the pooler gets no further queries")
     }
 
     @Test func `detects a pooler in transaction mode while other clients use it`() async throws {
@@ -110,7 +110,7 @@ struct PoolerTests {
         try await waitUntil("readiness contains the reason") {
             await gateway.readiness()?.contains("transaction or statement mode") == true
         }
-        #expect(gateway.status == nil, "it does not crash")
+        #expect(gateway.status == nil, "the gateway keeps running")
         // readiness may change shortly before the log
         try await waitUntil("the log contains the reason") {
             gateway.lines.contains {

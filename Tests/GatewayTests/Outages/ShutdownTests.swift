@@ -58,7 +58,7 @@ import Testing
         fixture.gateway.send(signal)
         try await fixture.publicListenerIsClosed()
         await #expect(throws: (any Error).self) { try await fixture.worker.push([first]) }
-        #expect(fixture.gateway.status == nil, "it waits for the requests in progress")
+        #expect(fixture.gateway.status == nil, "the gateway waits for the requests in progress")
         try await fixture.sessions.connection.execute(script: "COMMIT")
         for reply in [try await held, try await waiting] {
             #expect(reply.status == 200, "\(reply.text)")
@@ -155,7 +155,7 @@ import Testing
         fixture.gateway.send(SIGTERM)
         #expect(await idle.rest().isEmpty, "an idle connection is closed")
         #expect(try await halfway.reply().status == 408)
-        #expect(.now - start < .seconds(30), "in service the one has 75 s, the other 30 s")
+        #expect(.now - start < .seconds(30), "both end before their usual time-outs of 75 s and 30 s")
         #expect(try await fixture.gateway.end() == 0)
         #expect(fixture.messages.last == "Sluice ended")
         await fixture.sessions.close()

@@ -41,7 +41,7 @@ import Testing
         try await Self.expectRefused(fixture, stranger, .organizationUnknown)
         let path = "/admin/organizations/\(stranger.organization.lowercased)"
         #expect(try await fixture.operate(.PUT, path, "{}").status == 201)
-        #expect(try await stranger.push([stranger.create()]).status == 200, "known immediately, even after a rejection")
+        #expect(try await stranger.push([stranger.create()]).status == 200, "known at once, even after a rejection")
     }
 
     @Test func `suspension and reactivation of an organization take effect immediately`() async throws {

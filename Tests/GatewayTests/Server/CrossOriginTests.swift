@@ -38,7 +38,7 @@ import Testing
                 #expect(fields.contains(field))
             }
             #expect(reply.header("access-control-max-age") == ["7200"])
-            #expect(reply.header("access-control-allow-credentials") == [], "tokens, and never cookies")
+            #expect(reply.header("access-control-allow-credentials") == [], "requests have tokens and no cookies")
             #expect(reply.header("vary") == ["Origin"])
         }
         let nowhere = try await send(

@@ -40,7 +40,7 @@ import Testing
             #expect(try await fixture.eve.get("/v1/changes").status == 200)
             try #require(.now < deadline, "no client is disconnected")
         }
-        #expect(most > 1_000_000, "they are held in memory")
+        #expect(most > 1_000_000, "the pages are held in memory")
         #expect(most <= limit)
         for connection in unread { connection.reset() }
         try await fixture.reaches("\(Self.answers) 0")

@@ -24,7 +24,7 @@ import Testing
         }
         let began = ContinuousClock.now
         #expect(await connection.rest().isEmpty)
-        #expect(ContinuousClock.now - began < .seconds(60), "each byte gave it more time: ten minutes' worth")
+        #expect(ContinuousClock.now - began < .seconds(60), "more bytes do not extend the time-out")
         trickle.cancel()
     }
 
@@ -162,7 +162,7 @@ import Testing
                 let reply = try await connection.reply()
                 let codes: [Int: ProblemCode] = [404: .notFound, 405: .methodNotAllowed]
                 expectProblem(reply, codes[reply.status] ?? .invalidRequest, errors: [])
-                #expect(!reply.text.contains(fixture.ada.token), "nothing is echoed")
+                #expect(!reply.text.contains(fixture.ada.token), "the answer does not repeat the token")
                 #expect(await connection.rest().isEmpty, "\(request.prefix(50))")
             }
         }

@@ -90,7 +90,7 @@ import Testing
         let mappings = try #require(answer["id_mappings"]?.elements).map { $0["entity_type"]?.string }
         #expect(mappings == ["contact", "task", "expense"])
         let changes = try await phone.pull()
-        #expect(changes[0]["document"]?.text == #"{"me":"\#(ids[0])"}"#, "its own id is replaced")
+        #expect(changes[0]["document"]?.text == #"{"me":"\#(ids[0])"}"#, "the id of the entity itself is replaced")
         #expect(changes[2]["document"]?.text == expense.payload, "a UUID without an entity stays")
     }
 }

@@ -132,7 +132,7 @@ import Testing
         #expect(news.count == 5)
         let kari = news.first { $0["id"]?.int64 == 1 }
         #expect(kari?["document"]?["city"]?.string == "Bergen" && kari?["document"]?["name"]?.string == "Kari")
-        #expect(lines.withLock { $0.contains { $0.contains("after=") } }, "it took several pages")
+        #expect(lines.withLock { $0.contains { $0.contains("after=") } }, "the poll took several pages")
 
         try await colleague(.DELETE, api.baseURL + "/contacts/1")
         let next = try #require(try await fixture.ada.get("/v1/changes?since=\(since)").next)
@@ -333,7 +333,7 @@ import Testing
             return reply.changes.count == 60
         }
         let paths = api.requests.map(\.uri)
-        #expect(paths.filter { $0 == "/list?p=1" }.count == 1, "it continued at its position")
+        #expect(paths.filter { $0 == "/list?p=1" }.count == 1, "the poll continued at its position")
         #expect(paths.count <= 62 && killedAt > 5, "at most one page is read again: \(paths.count)")
         connection.close()
         _ = try await second.terminate()

@@ -82,7 +82,7 @@ import Testing
         _ = try await eve.push([eve.create()])
 
         let all = try await read(fixture, "/entities")
-        #expect(ids(all, "entities") == [servers[1], servers[0]], "the latest change first")
+        #expect(ids(all, "entities") == [servers[1], servers[0]], "the latest change is first")
         let (note, task) = (all.json?.value(at: "/entities/0"), all.json?.value(at: "/entities/1"))
         #expect(note?["deleted"]?.bool == true && note?["version"]?.int64 == 2)
         #expect(task?["owner_id"]?.string == ada.user.lowercased && task?["version"]?.int64 == 2)

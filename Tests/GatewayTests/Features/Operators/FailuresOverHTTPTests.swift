@@ -69,7 +69,7 @@ import Testing
         #expect(Set(mine.compactMap { $0["status"]?.string }) == ["failed", "conflict"])
         let failures = try #require(mine.first { $0["status"]?.string == "failed" })
         #expect(failures["entity_type"]?.string == "task" && failures["response_status"]?.int64 == 404)
-        #expect(failures["example"]?["mutation_id"]?.string == trouble.bobs.id, "the last one")
+        #expect(failures["example"]?["mutation_id"]?.string == trouble.bobs.id, "the example is the last mutation")
         #expect(failures["example"]?["detail"]?.string?.isEmpty == false)
         #expect(failures["first_at"]?.string != failures["last_at"]?.string && failures["is_more"]?.bool == false)
         let conflict = try #require(mine.first { $0["status"]?.string == "conflict" })
@@ -270,7 +270,7 @@ import Testing
         clock.advance(seconds: 60)
         let failed = try await ada.get("/v1/mutations/\(wrong.id)?wait=60")
         #expect(failed.json?["status"]?.string == "failed", "\(failed.text)")
-        #expect(failed.json?["error"]?["detail"]?.string?.contains("hushed") == true, "its user may see it")
+        #expect(failed.json?["error"]?["detail"]?.string?.contains("hushed") == true, "the user may see the address")
 
         let user = "\(fixture.admin)/users/\(ada.user.lowercased)"
         let path = "\(user)/mutations/\(wrong.id)"

@@ -101,7 +101,7 @@ import Testing
             #expect(try await program.end() == -SIGKILL)
         }
         let before = try await place.number(taken)
-        #expect(before < count, "it was killed during the import")
+        #expect(before < count, "the command was killed during the import")
         let last = try await place.run("import", of: place.north, "--rate", "100000", "--json", file)
         let reported = try JSONTree(parsing: Array(last.output.utf8)).root
         #expect(

@@ -54,7 +54,7 @@ import Testing
         #expect(found[0]["user"]?.string == fixture.ada.user.lowercased)
         let mutation = try #require(found.first { $0["kind"]?.stringEquals("mutation") == true })
         #expect(mutation.value(at: "/payload/title")?.string == "secret of \(fixture.ada.user.lowercased)")
-        #expect(mutation.value(at: "/payload/digits")?.text == "1.10", "numbers to the digit")
+        #expect(mutation.value(at: "/payload/digits")?.text == "1.10", "numbers are exact")
         let documents = found.filter { $0["kind"]?.stringEquals("entity") == true }
         #expect(documents.contains { $0.value(at: "/document/digits")?.text == "1.10" })
         #expect(found.contains { $0["kind"]?.stringEquals("rejection") == true && $0["error"]?.kind == .object })

@@ -397,7 +397,7 @@ import Testing
         }
         let restarted = try await Gateway(replicaOf: gateway)
         restarted.clock.set(gateway.clock.now)
-        #expect(try await restarted.store.erasing.goOnWithAny() == false, "another gateway may be running it")
+        #expect(try await restarted.store.erasing.goOnWithAny() == false, "another gateway may be running the erasure")
         restarted.clock.advance(seconds: UserErasing.claimSeconds + 1)
         #expect(try await restarted.store.erasing.backlog().count == 1)
         #expect(try await restarted.store.erasing.goOnWithAny())

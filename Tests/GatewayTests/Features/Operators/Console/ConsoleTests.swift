@@ -67,10 +67,16 @@ struct ConsoleTests {
         try await page.press("p")
         try await page.reaches("document.querySelector('.json') && \(ConsolePage.isDrawn)")
         let shown = try await page.text(".json")
-        #expect(shown.contains(ConsoleScene.script), "as it was written")
-        #expect(shown.contains(ConsoleScene.large) && shown.contains(ConsoleScene.exact), "to the digit")
-        #expect(shown.contains("\\u202egnp.exe") && !shown.contains("\u{202e}"), "nothing turns the direction")
-        #expect(shown.count < 40_000 && shown.contains("show all 204,002 characters"), "long ones are cut")
+        #expect(shown.contains(ConsoleScene.script), "markup is shown unchanged")
+        #expect(
+            shown.contains(ConsoleScene.large) && shown.contains(ConsoleScene.exact),
+            "long texts and numbers are exact"
+        )
+        #expect(
+            shown.contains("\\u202egnp.exe") && !shown.contains("\u{202e}"),
+            "characters that change the direction are escaped"
+        )
+        #expect(shown.count < 40_000 && shown.contains("show all 204,002 characters"), "long texts are cut")
         #expect(try await page.evaluate("document.querySelectorAll('main script, main img').length") == "0")
         try await page.evaluate("document.querySelector('.json .more').click()")
         try await page.reaches("document.querySelector('.json').textContent.length > 200_000")
@@ -146,7 +152,10 @@ struct ConsoleTests {
         try await page.reaches("/^\\d+ mutation/.test(document.querySelector('dialog .preview .strong')?.textContent)")
         try await page.press("Escape")
         try await page.reaches("!document.querySelector('dialog')")
-        #expect(try await page.evaluate("document.activeElement.textContent") == "Retry…", "the focus comes back")
+        #expect(
+            try await page.evaluate("document.activeElement.textContent") == "Retry…",
+            "the focus returns to the button"
+        )
 
         // a single mutation is retried
         try await page.press("j")
@@ -197,7 +206,10 @@ struct ConsoleTests {
         let copied = "document.querySelector('main tbody .copy').title"
         #expect(try await page.evaluate(copied).wholeMatch(of: /Copy [0-9a-f-]{36}/) != nil)
         try await page.open("\(entity)?entity_type=expense&entity_id=\(console.mutations["entity"] ?? "")")
-        #expect(try await page.evaluate("document.querySelectorAll('main .json').length") == "0", "hidden at first")
+        #expect(
+            try await page.evaluate("document.querySelectorAll('main .json').length") == "0",
+            "the document is hidden at first"
+        )
         // the create, the colleague's edit, and the conflict
         try await page.reaches("document.querySelectorAll('main tbody tr').length === 3")
         try await page.tab(to: "it.textContent === 'Show the document'")
@@ -318,7 +330,10 @@ struct ConsoleTests {
         try await page.open(console.organization)
         #expect(try await !page.evaluate("document.body.textContent").contains("Purge"))
         try await page.open(console.organization + "/settings")
-        #expect(try await page.evaluate("document.querySelectorAll('main :enabled').length") == "1", "to copy the id")
+        #expect(
+            try await page.evaluate("document.querySelectorAll('main :enabled').length") == "1",
+            "only the id can be copied"
+        )
     }
 
     @Test func `an ended session leads to the sign-in and then back to the page`() async throws {
