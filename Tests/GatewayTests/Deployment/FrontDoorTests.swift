@@ -37,7 +37,7 @@ struct FrontDoorTests {
         let lines = door.gateways.flatMap(\.lines).filter { $0["request_id"]?.string == "from-the-phone" }
         #expect(lines.compactMap { $0["trace_id"]?.string } == [trace])
 
-        // two events arrive, one after the other, while the stream is open
+        // two events arrive in sequence while the stream is open
         let events = try await EventListener(door.address, token: door.worker.token, client: door.client)
         #expect(events.status == 200)
         #expect(events.headers.first(name: "content-type")?.hasPrefix("text/event-stream") == true)

@@ -161,7 +161,7 @@ import Testing
         #expect(!loops.isEmpty && loops.allSatisfy { $0 <= 400 }, "\(plan)")
     }
 
-    /// The numbers of a page are looked up in one partition by index alone, whatever numbers other devices have.
+    /// The numbers of a page are looked up in one partition by index alone, independent of other devices' numbers.
     @Test(.onOneServer("plans of one server"))
     func `the pulls look up numbers by index and prune partitions`() async throws {
         let gateway = try await Gateway()

@@ -572,7 +572,7 @@ import Testing
 
     // MARK: - Plans
 
-    /// A step reads only old rows, whatever size the tables had at planning time.
+    /// A step reads only old rows, for any size of the tables at planning time.
     @Test(.onOneServer("plans of one server"), arguments: [false, true])
     func `steps look up rows by index and prune partitions`(isAnalyzed: Bool) async throws {
         let phone = try await Phone.new()
