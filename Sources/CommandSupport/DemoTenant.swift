@@ -1,8 +1,8 @@
 package import FoundationEssentials
 package import SyncModel
 
-/// An organization of `sluice dev` with one user. All ids are fixed, so that a command that is pasted twice has the
-/// same effect.
+/// An organization of `sluice dev` with one user. All ids are fixed, so that a command has the same effect if it is
+/// pasted again.
 package struct DemoTenant: Sendable {
     package let name: String
     package let organization: UUID

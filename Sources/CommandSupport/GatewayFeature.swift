@@ -11,10 +11,11 @@ package protocol GatewayFeature: Feature {
     /// The checks of `sluice doctor` on a database whose schema is up to date.
     static func diagnoses(_ settings: Settings) async -> [Diagnosis]
 
-    /// Runs the feature's part of `sluice after-restore`. Returns its part of the report; nil if it has no part.
+    /// Runs the feature's part of `sluice after-restore`, and returns its part of the report. Returns nil if the
+    /// feature has no part in the command.
     static func restored(_ administration: Administration) async throws(Problem) -> RestoreNote?
 
-    /// Deletes the feature's part of an organization of `sluice dev` that will then be created again.
+    /// Deletes the feature's part of an organization of `sluice dev`, before the organization is created again.
     static func removeDemo(_ tenant: DemoTenant, from administration: Administration) async throws(Problem)
 
     /// Adds the feature's part to an organization of `sluice dev`. Called at each start.

@@ -94,7 +94,8 @@ func expectProblem(
 
 /// Repeats a request that is answered 503, as a sync worker does.
 ///
-/// After an outage, committers and pools connect again one by one, and `/readyz` can be 200 before all of them have.
+/// After an outage, committers and pools connect again one after another, and `/readyz` can be 200 before all of them
+/// are connected.
 nonisolated(nonsending) func untilAvailable(_ request: () async throws -> Reply) async throws -> Reply {
     var reply = try await request()
     try await waitUntil("the request is answered") {

@@ -13,7 +13,7 @@ import TestSupport
 import Testing
 import Tokens
 
-/// Two tenants in one gateway: Ada and Bob in the first, Eve in the second.
+/// Two tenants in one gateway. Ada and Bob are users of the first tenant, and Eve of the second.
 struct TwoTenantFixture: Sendable {
     let gateway: LiveGateway
     let ada: SyncWorker
@@ -22,7 +22,7 @@ struct TwoTenantFixture: Sendable {
 
     /// - Parameters:
     ///   - settings: the settings of the first organization.
-    ///   - timeouts: the time-outs for the database; nil for those that `isPatient` selects.
+    ///   - timeouts: the time-outs of the database; nil for the time-outs that `isPatient` selects.
     init(
         _ settings: String = "{}",
         on database: TestDatabase? = nil,

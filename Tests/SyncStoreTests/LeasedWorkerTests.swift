@@ -16,7 +16,7 @@ import Testing
         let name: String
     }
 
-    /// Places for two items.
+    /// Two places for concurrent items.
     private final class TwoPlaces: WorkPlaces {
         let held = Mutex<[Item]>([])
 
@@ -88,7 +88,7 @@ import Testing
         func report(_ problem: Problem, on item: Item) {}
     }
 
-    /// Lets callers pass once it is open.
+    /// Suspends its callers until it is opened.
     private final class Gate: Sendable {
         private let isOpen = Atomic(false)
 
@@ -122,7 +122,7 @@ import Testing
         await run.value
     }
 
-    @Test func `a search that resumes continues behind the items without a place`() async throws {
+    @Test func `a search that resumes continues after the items without a place`() async throws {
         let gate = Gate()
         let worker = Worker(Self.items(4)) {
             $0.resumes = true

@@ -3,12 +3,12 @@
 UPDATE feeds AS f SET epoch = f.epoch # $1;
 
 -- restore_local_id_pages
--- Assignments of pulls that their devices had not confirmed: the restored database lacks the history that shows which pages the devices received
+-- Deletes the assignments of pulls that devices had not confirmed, because the restored database lacks the history that shows which pages the devices received
 UPDATE local_id_pages AS p SET entity_types = NULL, local_ids = NULL, server_ids = NULL, are_integers = NULL
 WHERE p.entity_types IS NOT NULL;
 
 -- restore_user_keys
--- Moves users' keys to the users that the rows belong to, according to the restored joins.
+-- Assigns each user key to the user who owns its rows according to the restored joins.
 UPDATE user_keys AS k SET user_id = o.user_id
 FROM (
     SELECT x.organization_id, x.made_for, coalesce(j.into_id, x.made_for) AS user_id
@@ -19,7 +19,7 @@ FROM (
 WHERE k.organization_id = o.organization_id AND k.made_for = o.made_for AND k.user_id <> o.user_id;
 
 -- restore_erasures
--- Gateways erase users again, from the beginning, if the backup restored some of their data.
+-- Restarts the erasures of users whose data the backup restored, so that gateways erase these users again.
 -- $1 started_at
 UPDATE user_erasures AS e
 SET state = 'closing', user_ids = ARRAY[b.user_id] || ARRAY(

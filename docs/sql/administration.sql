@@ -96,7 +96,7 @@ SELECT EXISTS (
             AND g.seen_at > clock_timestamp() - $2::int8 * interval '1 second') AS has_old_gateway;
 
 -- entity_types_lock
--- Locks a type, so that its visibility and its channels are judged together.
+-- Locks a type, so that its visibility and its channels are checked together.
 -- $1 organization, $2 name
 SELECT t.name, t.id_space, t.visibility, t.default_priority, t.is_forwarded, t.is_in_use, t.relations, t.on_delete,
     t.on_erase, t.routes, t.channels, t.grants, t.former_visibility FROM entity_types t WHERE t.organization_id = $1 AND t.name = $2
@@ -124,7 +124,7 @@ VALUES ($1, $2, $3, $4, $5, $6, coalesce($7::jsonb, '{}'),
 ON CONFLICT (organization_id, name) DO NOTHING;
 
 -- entity_types_change
--- A type in use keeps its id space and all its relations: stored documents hold ids of the types that these lead to
+-- Changes a type, or returns no row if a type in use would lose its id space or a relation
 -- $1 organization, $2 name, $3 id_space, $4 visibility, $5 default_priority, $6 is_forwarded, $7 relations, $8 on_delete, $9 on_erase, $10 changes_routes, $11 routes, $12 channels, $13 grants
 UPDATE entity_types AS t
 SET id_space = coalesce($3, t.id_space), visibility = coalesce($4, t.visibility),
@@ -293,7 +293,7 @@ SET base_url = excluded.base_url, credential = excluded.credential,
 DELETE FROM upstreams WHERE organization_id = $1;
 
 -- upstreams_queued_lanes
--- Reads lanes; those without pending mutations have no head.
+-- Reads lanes; the head of a lane without pending mutations is null.
 -- $1 organization, $2 after, $3 limit
 SELECT l.user_id, CASE WHEN l.queued_count > 0 THEN l.head_position END AS head_position FROM lanes l
 WHERE l.organization_id = $1 AND l.user_id > $2
@@ -301,7 +301,7 @@ ORDER BY l.user_id
 LIMIT $3;
 
 -- upstreams_pending_mutations
--- Reads pending mutations, and which of them wait for a retry since an attempt before the change.
+-- Reads pending mutations, and whether each waits for a retry after an attempt that ended before the change.
 -- $1 organization, $2 users, $3 positions, $4 due, $5 changed, $6 limit
 SELECT k.user_id, x.id, x.position, x.is_waiting
 FROM unnest($2::uuid[], $3::int8[]) AS k (user_id, position)
@@ -322,7 +322,7 @@ FROM unnest($1::uuid[], $2::uuid[], $3::uuid[]) AS k (organization_id, user_id, 
 WHERE m.organization_id = k.organization_id AND m.user_id = k.user_id AND m.id = k.id AND m.status = 'pending';
 
 -- upstreams_wake_lanes
--- Lanes that a worker has are not changed: it finds their mutations.
+-- Wakes lanes, except for lanes under a worker's lease, because the worker finds their mutations.
 -- $1 organization, $2 users, $3 due
 UPDATE lanes AS l
 SET ready_at = $3

@@ -30,7 +30,7 @@ RETURNING o.organization_id, o.id, o.kind, o.statuses, o.entity_type, o.error_co
 SELECT 1 FROM organizations g WHERE g.id = $1 FOR NO KEY UPDATE;
 
 -- operation_of_erased
--- A row if the user (`user`) was erased.
+-- Returns a row if the user (`user`) was erased.
 -- $1 organization, $2 user
 SELECT 1 WHERE (SELECT e.user_hash FROM user_erasures e
      WHERE e.organization_id = $1::uuid
@@ -92,7 +92,7 @@ WHERE o.place = 1 OR o.bytes_to <= 2097152
 ORDER BY o.created_at DESC, o.organization_id DESC, o.id DESC;
 
 -- operations_due
--- The due operations of all organizations except some (`except`), the longest due first
+-- The due operations of all organizations except some (`except`), the one that has been due longest first
 -- $1 now, $2 limit, $3 except
 SELECT x.organization_id, x.id, x.due_at FROM operations x
 WHERE x.due_at <= $1 AND x.organization_id <> ALL ($3::uuid[]) ORDER BY x.due_at LIMIT $2;
@@ -121,7 +121,7 @@ UPDATE operations AS o SET done = o.done + $3, matched = o.matched + $3, changed
 WHERE o.organization_id = $1 AND o.id = $2;
 
 -- operation_advance
--- Ends a step: records the numbers of skipped and failed mutations and the place, and renews the lease.
+-- Ends a step: records the numbers of skipped and failed mutations and the position, and renews the lease.
 -- $1 organization, $2 id, $3 token, $4 skipped, $5 failed, $6 reasons, $7 at, $8 user, $9 mutation, $10 due_at, $11 now
 UPDATE operations AS o
 SET matched = o.matched + $4 + $5, skipped = o.skipped + $4, failed = o.failed + $5, reasons = $6,
@@ -133,7 +133,7 @@ RETURNING o.organization_id, o.id, o.kind, o.statuses, o.entity_type, o.error_co
     o.created_at, o.started_at, o.changed_at, o.ended_at, o.total, o.total_is_more;
 
 -- operation_advance_entities
--- Ends a step of an evaluation: records the numbers of written and other entities and the place, and renews the lease.
+-- Ends a step of an evaluation: records the numbers of written and other entities and the position, and renews the lease.
 -- $1 organization, $2 id, $3 token, $4 done, $5 skipped, $6 reasons, $7 entity, $8 due_at, $9 now
 UPDATE operations AS o
 SET matched = o.matched + $4 + $5, done = o.done + $4, skipped = o.skipped + $5, reasons = $6,

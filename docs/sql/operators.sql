@@ -786,7 +786,7 @@ FROM (
 ) c;
 
 -- operation_no_edge
--- The edge where nothing follows a page.
+-- The edge of a page that nothing follows: no row.
 SELECT NULL::timestamptz AS stuck_at, NULL::uuid AS user_id, NULL::uuid AS id WHERE false;
 
 -- stuck_by_id
@@ -911,7 +911,7 @@ ORDER BY x.position DESC
 LIMIT 20;
 
 -- story_resolved
--- Where client ids (`client_ids`) lead.
+-- The server ids of client ids (`client_ids`).
 -- $1 organization, $2 user, $3 client_ids
 SELECT y.client_id, y.entity_type, y.server_id, y.server_id_is_integer
 FROM unnest($3::uuid[]) AS r (client_id)
@@ -988,7 +988,7 @@ ORDER BY l.ready_at, l.organization_id, l.user_id
 LIMIT $4;
 
 -- recent_edge
--- The latest of the last rows that a page reads by each index; no row if there are fewer.
+-- The later of the last rows that a page reads in each of the two indexes; no row if a page reads both to their ends.
 -- $1 organization, $2 at, $3 user, $4 id, $5 statuses, $6 scan
 SELECT m.at, m.user_id, m.id
 FROM (
@@ -1012,7 +1012,7 @@ ORDER BY m.at DESC, m.user_id DESC, m.id DESC
 LIMIT 1;
 
 -- recent_page
--- Three parts, each with as many rows as the page holds at most.
+-- A page: the first rows of three parts, each with at most as many rows as the page.
 -- $1 organization, $2 at, $3 user, $4 id, $5 to_at, $6 to_user, $7 to_id, $8 scan, $9 statuses, $10 entity_type, $11 entity_id, $12 device, $13 limit
 SELECT m.organization_id, m.user_id, m.id, m.device_id, m.sequence_number, m.operation, m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer, m.status,
     m.version, m.error_code, m.error_status, m.attempt_count, m.accepted_at, m.at, m.position
@@ -1180,7 +1180,7 @@ SELECT (EXISTS (SELECT 1 FROM users x WHERE x.organization_id = $1 AND x.user_id
                 OR EXISTS (SELECT 1 FROM devices x WHERE x.organization_id = $1 AND x.user_id = $2)) AS is_known, (EXISTS (SELECT 1 FROM users x WHERE x.organization_id = $1 AND x.user_id = $2)) AS is_let_in;
 
 -- explain_held
--- The grants by which a user holds some channels.
+-- The grants by which a user holds any of some channels.
 -- $1 organization, $2 user, $3 channels
 SELECT g.name, g.role, g.source FROM channel_grants g
 WHERE g.organization_id = $1 AND g.user_id = $2 AND g.channel = ANY ($3::uuid[])

@@ -351,7 +351,7 @@ SELECT (SELECT j.into_id FROM user_joins j
         WHERE j.organization_id = $1 AND j.into_id = $2 AND j.closed_until IS NULL) AS joined;
 
 -- erase_operations
--- Removes the user from operations that name the user or one of the user's mutations; the operations stay.
+-- Removes the user and the user's mutations from operations that contain their ids; the operations stay.
 -- $1 organization, $2 user, $3 user_hash, $4 limit
 WITH own AS MATERIALIZED (
     SELECT o.id, ARRAY(

@@ -10,7 +10,7 @@ import Tokens
 /// "channel_claim"?, "channel_prefix"?, "channel_role"?, "namespace"?, "exclusive_keys"?, "organizations": [UUID…] |
 /// "any"}]}`.
 ///
-/// Each mistake is reported with its place, and without the value, which may be a secret in the wrong line.
+/// Each mistake is reported with its place. The value is not reported, because it may be a secret in the wrong line.
 struct IssuersFile {
     static let maximumIssuers = 100
     static let maximumOrganizations = 10_000
@@ -121,7 +121,8 @@ struct IssuersFile {
         return flag
     }
 
-    /// Returns the claims with a token's user and organization. If the file omits a claim, the settings supply it.
+    /// Returns the claims that contain a token's user and organization. If the file omits such a claim, the settings'
+    /// claim is used.
     private func places(of value: JSONValue, at place: String) throws(ConfigurationError) -> IdentityPlaces {
         var places = defaults.places
         if let user = try claim("user_claim", of: value, at: place) { places.user = user }
@@ -312,7 +313,7 @@ enum JSONFile {
     }
 }
 
-/// Checks the form of files that operators write, as editors and shells of other systems save them.
+/// Checks the encoding of files that operators write, because some editors and shells save UTF-16 or a byte order mark.
 enum FileForm {
     private static let utf8Mark: [UInt8] = [0xef, 0xbb, 0xbf]
 
@@ -321,8 +322,8 @@ enum FileForm {
         data.starts(with: utf8Mark) ? data.dropFirst(utf8Mark.count) : data
     }
 
-    /// Returns the defect of a file's form; nil for a file that may be UTF-8. The text continues a sentence that begins
-    /// with "names FILE, which".
+    /// Returns the defect of a file's encoding; nil for a file that may be UTF-8. The text continues a sentence that
+    /// begins with "names FILE, which".
     static func defect(_ data: Data) -> String? {
         if data.starts(with: [0xff, 0xfe]) || data.starts(with: [0xfe, 0xff]) {
             return "is UTF-16 with a byte order mark; save it as UTF-8"
@@ -330,7 +331,7 @@ enum FileForm {
         return nil
     }
 
-    /// The reason why a file's form is not suitable for a secret, in which every byte matters; nil if the form is
+    /// Returns the reason why a file's encoding is not suitable for a secret, in which every byte matters; nil if it is
     /// suitable.
     static func defect(ofSecret data: Data) -> String? {
         if data.starts(with: utf8Mark) {

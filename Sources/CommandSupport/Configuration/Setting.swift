@@ -25,7 +25,7 @@ package struct Setting: Sendable {
         case choice([String])
         /// A secret of at least this many bytes.
         case secret(minimumBytes: Int)
-        /// Secrets that can be sent as bearer tokens, or their digests.
+        /// Secrets that can be sent as bearer tokens, or the digests of such secrets.
         case operatorTokens
         /// `http://` or `https://`.
         case keySetURL

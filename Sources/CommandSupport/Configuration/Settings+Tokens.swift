@@ -4,7 +4,7 @@ package import Tokens
 extension Settings {
     /// Returns the accepted tokens. Reads every file of keys, secrets and issuers, because the files may have changed.
     ///
-    /// - Throws: an error if no key is configured, if a file cannot be read, or if issuer or audience is missing
+    /// - Throws: an error if no key is configured or a file cannot be read, or if the issuer or the audience is not set
     ///   although the issuer may also sign for other services with the same keys.
     package func tokenConfiguration() throws(ConfigurationError) -> TokenConfiguration {
         let hasOwnKeys = jwtSecret != nil || jwtKeysFile != nil || jwtJWKSURL != nil

@@ -15,8 +15,8 @@ struct SettingsReader {
         self.sources = sources
     }
 
-    /// Returns the checked value in force; nil if there is no value. An invalid value is reported as a problem, and is
-    /// nil, too.
+    /// Returns the checked value in force; nil if there is no value. For an invalid value, reports a problem and
+    /// returns nil.
     mutating func text(_ setting: Setting) -> String? {
         var value = setting.fallback
         do throws(ConfigurationError) {
@@ -68,7 +68,7 @@ struct SettingsReader {
         return nil
     }
 
-    /// A file's text without the line ends that editors put at its end.
+    /// Returns a file's text without the line ends that editors append.
     private static func contents(of path: String, label: String) throws(ConfigurationError) -> String {
         guard let data = FileManager.default.contents(atPath: path) else {
             throw ConfigurationError("\(label) names \(path), which cannot be read.")
@@ -102,7 +102,7 @@ struct SettingsReader {
 
 /// The environment, or a file. All values are texts until they are checked.
 struct SettingsSource: Sendable {
-    /// The values by the setting's name; nil if a value is neither a text nor a number.
+    /// The values by the setting's name; a value that is neither a text nor a number is nil.
     private let values: [String: String?]
     /// The file's path; nil for the environment.
     private let path: String?
@@ -195,7 +195,7 @@ struct ConfigurationProblems {
         }
     }
 
-    /// Like the synchronous ``gather(_:)``, for asynchronous reads.
+    /// Returns the result of `body`; nil if it throws, in which case its problems are collected.
     mutating func gather<Value>(_ body: () async throws(ConfigurationError) -> Value) async -> Value? {
         do throws(ConfigurationError) {
             return try await body()

@@ -129,7 +129,7 @@ package enum PoolerAdvice {
         + "(PgBouncer: pool_mode=session for this database)."
     /// The refusal with its reason and remedy, for commands.
     package static let sentence = "the database is behind \(refusal): \(reason). \(remedy)"
-    /// The text about a pooler that leaves each client its session.
+    /// The notice about a pooler that keeps a separate session for each client.
     package static let notice =
         "a pooler in session mode, which adds latency and must allow all connections of each gateway"
 

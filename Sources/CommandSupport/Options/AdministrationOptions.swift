@@ -48,7 +48,8 @@ package struct AdministrationOptions: ParsableArguments {
         try await withStore { store, _ throws(Problem) -> Value in try await body(store.administration) }
     }
 
-    /// Runs an act on the database. Like ``withStore(_:orElse:result:recording:_:)``, but without the settings.
+    /// Runs an act on the database like ``withStore(_:orElse:result:recording:_:)``, but does not pass the settings to
+    /// `body`.
     package func run<Value: Sendable>(
         _ act: CommandAct,
         orElse nothing: CommandFailure,
@@ -140,7 +141,7 @@ package struct AdministrationOptions: ParsableArguments {
         }
     }
 
-    /// Prints the reason if the database cannot be used, before a statement fails with an SQL error.
+    /// Ends the command with a reason if the database cannot be used, so that no statement fails with an SQL error.
     private func requireSchema(_ settings: Settings) async throws {
         let finding = await SchemaCheck.check(at: settings.databaseURL)
         switch finding {

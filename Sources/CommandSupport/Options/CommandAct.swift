@@ -6,7 +6,7 @@ package import SyncModel
 
 /// A command's action, as recorded in the audit log under the system's user.
 package struct CommandAct: Sendable {
-    /// The name of the API operation with the same effect. Commands without such an operation have their own name.
+    /// The name of the API operation with the same effect; for a command without such an operation, a separate name.
     package let action: String
     package var organization: UUID?
     package var user: UUID?
@@ -47,7 +47,7 @@ package struct CommandAct: Sendable {
 /// How far a command's act was completed, for the audit log.
 package enum ActResult {
     case whole
-    /// The act was done except for this number of objects, which the command listed. The command exits with 1.
+    /// The act was completed except for this number of objects, which the command listed. The command exits with 1.
     case partial(left: Int)
     /// Nothing was done.
     case failed(ProblemCode)

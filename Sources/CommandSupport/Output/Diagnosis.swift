@@ -30,7 +30,7 @@ package struct Diagnosis: Sendable {
 }
 
 extension Diagnosis {
-    /// The text for a person: a line, and a second line with the advice.
+    /// The text for a person: a line with the finding, and a second line if there is advice.
     package var text: String {
         let padding = String(repeating: " ", count: max(1, 9 - status.rawValue.count))
         let line = "\(status.rawValue)\(padding)\(subject): \(finding)"

@@ -1,10 +1,10 @@
 import FoundationEssentials
 import Glibc
 
-/// Lays out help texts, and has their recurring parts.
+/// Wraps help texts, and contains their recurring parts.
 ///
-/// ArgumentParser would break long lines without indentation, even commands that are meant for pasting. So the program
-/// lets ArgumentParser render lines of any length, and wraps them itself.
+/// ArgumentParser would break long lines without indentation, even commands that are meant for pasting. So
+/// ArgumentParser renders lines of any length, and this type wraps them.
 package enum HelpText {
     /// The width for rendering without line breaks.
     package static let unlimited = 1_000_000
@@ -43,8 +43,8 @@ package enum HelpText {
 
     /// Wraps a help text, except for its examples, which stay on one line.
     ///
-    /// Further lines are indented like the text of the first line. This text follows a label, such as an option, with a
-    /// gap of at least two spaces, or the hyphen of a list.
+    /// Continuation lines are indented like the text of the first line. That text begins after a label, such as an
+    /// option, and at least two spaces, or after the hyphen of a list.
     package static func wrapped(_ help: String, columns: Int) -> String {
         var isExample = false
         return help.split(separator: "\n", omittingEmptySubsequences: false)
@@ -79,7 +79,7 @@ package enum HelpText {
         return text[gap.upperBound...].drop(while: \.isWhitespace)
     }
 
-    /// The words of a text; brackets, such as `[--reason <text>]`, are one word.
+    /// The words of a text. A text in brackets, such as `[--reason <text>]`, is one word.
     private static func words(of text: Substring) -> [String] {
         var words: [String] = []
         var depth = 0

@@ -10,7 +10,7 @@ package enum Terminal {
     /// The database cannot be reached (sysexits.h, EX_UNAVAILABLE).
     package static let unavailable = ExitCode(69)
 
-    /// Another process is doing the same at the moment (sysexits.h, EX_TEMPFAIL).
+    /// Another process is doing the same work at the moment (sysexits.h, EX_TEMPFAIL).
     package static let tryAgain = ExitCode(75)
 
     /// The system's error code if a text did not reach standard output.
@@ -72,7 +72,7 @@ package enum TerminalText {
 
     /// Returns the text with control characters escaped as `\u{…}`, truncated if it is long.
     ///
-    /// Characters that reverse or hide their neighbors are escaped, too.
+    /// Characters that reverse or hide adjacent characters are escaped, too.
     package static func of(_ text: some StringProtocol, upTo maximum: Int = maximum) -> String {
         var shown = ""
         for scalar in text.unicodeScalars.prefix(maximum) {

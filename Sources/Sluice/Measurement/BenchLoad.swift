@@ -6,7 +6,7 @@ import SyncModel
 import SyncStore
 import Synchronization
 
-/// A part of the measurement: connections that push, each one push after another.
+/// A part of the measurement, in which each of some connections sends one push after another.
 struct BenchStage: Sendable {
     let name: String
     let connections: Int
@@ -14,10 +14,10 @@ struct BenchStage: Sendable {
     let mutations: Int
     let seconds: Double
 
-    /// The stages of a measurement of `seconds`.
+    /// Returns the stages of a measurement that takes `seconds` in total.
     ///
-    /// One push at a time shows the latency, many single pushes show the rate with group commit, and large pushes show
-    /// the rate at which devices synchronize that were offline.
+    /// One push at a time shows the latency, and many concurrent pushes show the rate with group commit. Large pushes
+    /// show the rate at which devices synchronize after they were offline.
     static func all(seconds: Int, connections: Int, maximumMutations: Int) -> [BenchStage] {
         let seconds = Double(seconds)
         return [
@@ -162,7 +162,7 @@ final class BenchLoad: Sendable {
                 tally.mutations += mutations
             } catch {
                 tally.refusals[error.code, default: 0] += 1
-                // a database that is away refuses immediately
+                // an unavailable database refuses immediately
                 try? await Task.sleep(for: .milliseconds(10))
             }
         }
@@ -184,7 +184,7 @@ final class BenchLoad: Sendable {
     }
 }
 
-/// A connection's devices, of which it uses one after another.
+/// The devices of a connection, which it uses in turn.
 struct BenchClient: Sendable {
     fileprivate(set) var devices: [BenchDevice] = []
     private var turn = 0

@@ -5,9 +5,11 @@ import Postgres
 import SyncModel
 import SyncStore
 
-/// Measures what a stage uses: CPU of this machine, the waits of the gateway's database sessions, and WAL.
+/// Measures the resources that a stage uses: CPU of this machine, WAL, and the waits of the gateway's database
+/// sessions.
 ///
-/// What cannot be measured is nil: on other systems, without the rights, or if the database is on another machine.
+/// A value that cannot be measured is nil, for example on other systems, without the required rights, or if the
+/// database is on another machine.
 struct BenchMeter: Sendable {
     /// A connection that the load does not use.
     let connection: Connection
@@ -24,7 +26,7 @@ struct BenchMeter: Sendable {
         var moment = ContinuousClock.now
         var own = 0.0
         var machine: Double?
-        /// By process; nil unless the sessions are processes of this machine.
+        /// The CPU of the database sessions by process; nil unless all sessions are processes of this machine.
         var sessions: [Int32: Double]?
         /// The position in the WAL, in bytes.
         var wal: Int64?
@@ -44,9 +46,9 @@ struct BenchMeter: Sendable {
         return reading
     }
 
-    /// Looks every 50 ms at what the gateway's sessions wait for.
+    /// Samples the waits of the gateway's sessions every 50 ms, and returns the number of samples of each wait.
     ///
-    /// - Parameter isOver: called before each look.
+    /// - Parameter isOver: called before each sample.
     func waits(until isOver: () -> Bool) async -> [BenchWait: Int] {
         var waits: [BenchWait: Int] = [:]
         while !isOver() {
@@ -78,8 +80,9 @@ struct BenchMeter: Sendable {
 
     // MARK: - Commits
 
-    /// The time of a commit that the database writes to its disk, and of a request that changes nothing; medians in
-    /// milliseconds. Their difference is the flush of the WAL, with a replica's confirmation if commits wait for one.
+    /// Returns the times of a commit that the database writes to its disk and of a request that changes nothing, as
+    /// medians in milliseconds. Their difference is the flush of the WAL, with a replica's confirmation if commits wait
+    /// for it.
     func commitTimes(samples: Int = 40) async -> (commit: Double, roundTrip: Double)? {
         do {
             var times: [[Double]] = [[], []]
@@ -107,7 +110,7 @@ struct BenchMeter: Sendable {
         return seconds(usage.ru_utime) + seconds(usage.ru_stime)
     }
 
-    /// The busy time of all cores. Time that the host gave to other machines counts, too.
+    /// The busy time of all cores, including the time that the host gave to other machines.
     private static var machineCPU: Double? {
         guard let line = text(of: "/proc/stat")?.split(separator: "\n").first(where: { $0.hasPrefix("cpu ") }) else {
             return nil
@@ -131,7 +134,8 @@ struct BenchMeter: Sendable {
     /// The average number of runnable tasks in the last minute.
     static var loadAverage: Double? { text(of: "/proc/loadavg")?.split(separator: " ").first.flatMap { Double($0) } }
 
-    /// The cores that a control group grants this process, such as a container's CPU limit; nil without a limit.
+    /// The number of cores to which a control group limits this process, such as a container's CPU limit; nil without a
+    /// limit.
     static var coreLimit: Double? {
         guard let fields = text(of: "/sys/fs/cgroup/cpu.max")?.trimmed.split(separator: " "), fields.count == 2,
             let quota = Double(fields[0]), let period = Double(fields[1]), period > 0
@@ -173,11 +177,11 @@ struct BenchMeter: Sendable {
     )
 }
 
-/// What a session with an open transaction does at a moment.
+/// The activity of a database session with an open transaction in one sample.
 enum BenchWait: String, Sendable, CaseIterable {
-    /// Uses a core, or waits for one.
+    /// Uses a core, or waits for a free core.
     case running
-    /// Writes WAL to the disk, or waits for a session that does.
+    /// Writes WAL to the disk, or waits for a session that writes it.
     case flush
     /// Waits until a standby has confirmed a commit.
     case standby

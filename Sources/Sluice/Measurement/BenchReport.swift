@@ -10,7 +10,7 @@ struct BenchReport: Sendable {
     var commit: (total: Double, flush: Double)?
     var stages: [Stage] = []
     var assumptions = BenchAssumptions()
-    /// Facts that make the figures doubtful.
+    /// Facts that make the measured numbers unreliable.
     var remarks: [String] = []
 
     struct Stage: Sendable {
@@ -40,13 +40,13 @@ struct BenchReport: Sendable {
 
 /// The cores that the gateway can use.
 struct BenchMachine: Sendable {
-    /// Of the machine.
+    /// The number of the machine's cores.
     var cores = 1
-    /// Of the process, if a control group limits it to fewer.
+    /// The number of cores to which a control group limits the process; nil without a limit.
     var limit: Double?
 }
 
-/// What a stage used per second, and for what its database sessions waited.
+/// The resources that a stage used per second, and the waits of its database sessions.
 struct BenchUse: Sendable {
     /// Cores that this process used.
     var own = 0.0
@@ -55,7 +55,7 @@ struct BenchUse: Sendable {
     /// Cores of this machine that were busy.
     var busy: Double?
     var walPerMutation: Double?
-    /// The number of looks at a session, by what it waited for.
+    /// The number of samples by the sampled session's wait.
     var waits: [BenchWait: Int] = [:]
 
     init() {}
@@ -81,7 +81,7 @@ struct BenchUse: Sendable {
     }
 }
 
-/// What limits the rate of a stage.
+/// The resource that limits the rate of a stage.
 enum BenchLimit: String, Sendable, CaseIterable {
     case gatewayCPU = "gateway_cpu"
     case machineCPU = "machine_cpu"
@@ -93,10 +93,10 @@ enum BenchLimit: String, Sendable, CaseIterable {
     case roundTrips = "round_trips"
     case unknown
 
-    /// The share of the cores from which on the CPU is the limit; scheduling leaves the rest idle.
+    /// The share of busy cores at which the CPU counts as the limit; scheduling leaves the rest idle.
     static let busyShare = 0.85
 
-    /// - Returns: the CPU of this machine if it is busy, otherwise what the database sessions do most of the time.
+    /// - Returns: the CPU of this machine if it is busy, otherwise the most frequent wait of the database sessions.
     static func of(_ use: BenchUse, on machine: BenchMachine) -> BenchLimit {
         if let limit = machine.limit, limit < Double(machine.cores), use.own >= busyShare * limit { return .gatewayCPU }
         if let busy = use.busy, busy >= busyShare * Double(machine.cores) {
@@ -147,7 +147,7 @@ enum BenchLimit: String, Sendable, CaseIterable {
     }
 }
 
-/// How a rate of mutations becomes a number of users.
+/// The assumptions by which a rate of mutations is converted into a number of users.
 struct BenchAssumptions: Sendable {
     /// Edits of an active user in a day.
     var editsPerDay = 50
@@ -156,7 +156,7 @@ struct BenchAssumptions: Sendable {
     /// The share of the measured rate that the busiest minute may use.
     static let utilization = 0.5
 
-    /// Active users whose busiest minute uses half of the rate; rounded down to two digits.
+    /// Returns the number of active users whose busiest minute uses half of the rate, rounded down to two digits.
     func users(at rate: Double) -> Int {
         let users = rate * Self.utilization * 86_400 / Double(editsPerDay * peakFactor)
         guard users >= 1, users < 1e15 else { return 0 }

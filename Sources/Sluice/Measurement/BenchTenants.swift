@@ -8,19 +8,20 @@ import SyncStore
 
 /// The temporary organizations of `sluice bench`.
 ///
-/// No user can push to them over HTTP: they have random ids and no external ids, and serve only users that an operator
-/// provisions. No user is provisioned. The benchmark pushes through the engine, behind that check.
+/// No user can push to them over HTTP. They have random ids and no external ids, and serve only provisioned users, but
+/// no user is provisioned. The benchmark pushes through the engine, which does not check this.
 struct BenchTenants: Sendable {
     /// The first words of the organizations' names.
     static let prefix = "sluice bench"
-    /// The number of organizations; groups of several tenants are usual in a gateway.
+    /// The number of organizations. A group commit of a gateway usually contains pushes of several organizations.
     static let count = 20
     /// The seconds after its last heartbeat for which a gateway counts as running. Gateways send one every 5 seconds.
     static let gatewaySeconds: Int64 = 20
 
     let administration: Administration
 
-    /// The complete name, which contains the id, so that an organization with a similar name is not mistaken for one.
+    /// Returns the complete name. It contains the id, so that an organization with a similar name is not mistaken for a
+    /// temporary organization.
     static func name(of organization: UUID) -> String { "\(prefix) \(organization.lowercased)" }
 
     /// Returns the user with a number, 0 or more, whose id begins like the organization's.
@@ -43,9 +44,10 @@ struct BenchTenants: Sendable {
         }
     }
 
-    /// Finds the organizations that a killed run left behind.
+    /// Returns the temporary organizations that a killed run did not delete.
     ///
-    /// The caller must hold the lock of ``lockStatement``; otherwise they may belong to a run in progress.
+    /// The caller must hold the lock of ``lockStatement``. Without it, the organizations may belong to a run in
+    /// progress.
     func leftovers() async throws(Problem) -> [UUID] {
         var found: [UUID] = []
         var last: UUID?
@@ -59,13 +61,13 @@ struct BenchTenants: Sendable {
         return found
     }
 
-    /// Whether the organization has the name and the settings of a temporary one, and no way in for users.
+    /// Whether the organization has the name and the settings of a temporary organization, and admits no users.
     static func isOurs(_ organization: OrganizationRow) -> Bool {
         organization.name == name(of: organization.id) && organization.settings.provisioning == .explicit
             && organization.externalIDs.isEmpty
     }
 
-    /// Whether the organization has a user, a lane or a device of anyone but the benchmark.
+    /// Whether the organization has a user, a lane or a device that the benchmark did not create.
     private func hasStranger(_ organization: UUID) async throws(Problem) -> Bool {
         let parameters = Parameters(of: organization)
         let found = try await administration.rows(Self.strangerStatement, parameters, "look for users") {
@@ -74,7 +76,7 @@ struct BenchTenants: Sendable {
         return found.first ?? true
     }
 
-    /// Purges organizations, and calls `passed` with the number of those that are gone.
+    /// Purges organizations, and calls `passed` with the number of organizations that are purged so far.
     func purge(_ ids: [UUID], passed: (Int) -> Void = { _ in }) async throws(Problem) {
         for (index, id) in ids.enumerated() {
             passed(index)
@@ -91,7 +93,7 @@ struct BenchTenants: Sendable {
         return found.first ?? 0
     }
 
-    /// Takes a lock of the session, which only one run can have in a database; ends with the connection.
+    /// Takes a lock that only one run at a time can have in a database. The lock ends with the connection.
     static let lockStatement = Statement(
         "bench_lock",
         "SELECT pg_try_advisory_lock(hashtextextended('sluice bench', 0)) AS is_taken"

@@ -100,7 +100,7 @@ import Testing
         #expect(json["checks"]?.elements.map { Array($0).count } == lines.count)
     }
 
-    @Test func `names a known user and explains why another is rejected`() async throws {
+    @Test func `names a known user and explains why an unknown user is rejected`() async throws {
         let place = try await Place()
         let id = UUID()
         let known = try await place.explain(place.token(#""sub":\#(id.quoted),"org":\#(place.organization.quoted)"#))
@@ -315,9 +315,9 @@ import Testing
 
     private enum Keys: CaseIterable { case secret, file, published, publishedAndSecret }
 
-    /// Earlier, a gateway with a key set answered an HS256 token with "no key -; the keys have no ids".
+    /// In an earlier version, a gateway with a key set answered an HS256 token with "no key -; the keys have no ids".
     @Test(arguments: Keys.allCases)
-    private func `explains by its algorithm a token that no configured key can verify`(_ keys: Keys) async throws {
+    private func `explains by a token's algorithm why no configured key can verify it`(_ keys: Keys) async throws {
         let place = try await Place()
         let expires = Int64(Date().timeIntervalSince1970) + 600
         let provider = try await KeyProvider(.document(IdentityKey.jwks(place.key)))
@@ -350,7 +350,8 @@ import Testing
         }
     }
 
-    /// Copied with line ends, without quotes, without the command, or in the position of another argument.
+    /// The token was copied with line ends, without quotes, without the command, or in the position of another
+    /// argument.
     @Test func `a token in a wrong position is never shown`() async throws {
         let place = try await Place()
         let token = try place.token(#""sub":"ada","org":"name-of-on_first_push""#)
@@ -364,7 +365,7 @@ import Testing
         ] {
             let result = try await Program.run(["token"] + arguments, environment: place.settings)
             let said = result.output + result.complaint
-            // letters after a - may request help by chance
+            // letters after a hyphen may request help by chance
             #expect(result.status == 64 || said.hasPrefix("OVERVIEW"), "\(arguments): \(said)")
             for piece in [token, tail] + parts { #expect(!said.contains(piece), "\(arguments): \(said)") }
             // a part of a token that begins with a hyphen may be rejected by the command above

@@ -36,7 +36,7 @@ import Testing
         #expect(shown?.map(\.1) == ["ø\u{301}", "Acme", "org_9ybsU1dN2dKfDkBi", "acme"])
         #expect(try await stage.operate(.GET, path).text == set.text)
         #expect(try await stage.operate(.GET, "/admin/organizations").text.contains(set.text))
-        // unknown before, and known immediately
+        // the external id was unknown before, and is known immediately
         let pushed = try await stage.push(token)
         #expect(try await stage.mutations(token) == [pushed])
 
@@ -59,13 +59,16 @@ import Testing
         )
         #expect(try await stage.operate(.PUT, north, Self.body([(Self.north, "acme")])).status == 200)
         let kept = try await stage.operate(.PUT, shared, Self.body([(Self.south, "acme"), (Self.north, "ACME")]))
-        #expect(kept.status == 200, "another issuer's, and other bytes")
+        #expect(kept.status == 200, "the same name of another issuer, and a name with other bytes, are free")
         for path in [shared, "/admin/organizations/\(UUID().lowercased)"] {
             let body = Self.body([(Self.north, "fjord"), (Self.north, "acme")])
             let reply = try await stage.operate(.PUT, path, body)
             expectProblem(reply, .externalIDTaken, errors: ["/external_ids/1 external_id_taken"])
             #expect(reply.json?["detail"]?.string?.contains(stage.tenants.north.lowercased) == true)
-            #expect(try await stage.operate(.GET, path).status == (path == shared ? 200 : 404), "nothing was made")
+            #expect(
+                try await stage.operate(.GET, path).status == (path == shared ? 200 : 404),
+                "no organization was created"
+            )
         }
         #expect(try await stage.operate(.GET, shared).text == kept.text)
         // once one organization has removed it, the other can use it
@@ -76,7 +79,7 @@ import Testing
         #expect(try await stage.operate(.PUT, north, Self.body([(Self.north, "acme")])).status == 200)
     }
 
-    @Test func `concurrent swaps of external ids leave each with one owner`() async throws {
+    @Test func `after concurrent swaps, each external id has one organization`() async throws {
         let stage = try await TwoProviders()
         let paths = [stage.tenants.north, stage.tenants.shared].map { "/admin/organizations/\($0.lowercased)" }
         for round in 0..<10 {
@@ -154,7 +157,7 @@ import Testing
         #expect(removed.status == 0, "\(removed)")
         #expect(try await run("remove", mine, "org_1", "--issuer", "https://acme.eu.auth0.com/").status == 1)
         #expect(try await run("list", UUID().uuidString).status == 1)
-        // defaults to the only issuer of the settings
+        // the option defaults to the only issuer of the settings
         let unsaid = try await run("add", mine, "org_3")
         #expect(unsaid.status == 64 && unsaid.complaint.contains("--issuer"), "\(unsaid)")
         environment["SLUICE_JWT_SECRET"] = "a secret that only the tests know, of decent length"

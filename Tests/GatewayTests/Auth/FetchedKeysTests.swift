@@ -44,7 +44,7 @@ import Tokens
         fixture.gateway.clock.advance(seconds: 30)
         provider.behave(.document(IdentityKey.jwks(second), etag: "\"2\""))
         let asked = provider.count
-        #expect(try await Self.status(fixture, first).status == 200, "the keys are not fetched again yet")
+        #expect(try await Self.status(fixture, first).status == 200, "for a known key, the keys are not fetched again")
         #expect(try await Self.status(fixture, second).status == 200)
         #expect(provider.count == asked + 1)
         let user = UUID()
@@ -53,7 +53,7 @@ import Tokens
             expectProblem(refused, .unauthorized, errors: [])
             #expect(refused.header("www-authenticate").first?.hasPrefix(#"Bearer error="invalid_token""#) == true)
         }
-        #expect(try await fixture.ada.get("/v1/changes").status == 200, "the secret stays")
+        #expect(try await fixture.ada.get("/v1/changes").status == 200, "the secret is still valid")
     }
 
     @Test func `rejects a valid token after its key is withdrawn`() async throws {
@@ -126,7 +126,7 @@ import Tokens
         provider.behave(.silence)
         let start = ContinuousClock.now
         expectProblem(try await Self.status(fixture, IdentityKey("2")), .unauthorized, errors: [])
-        #expect(ContinuousClock.now - start < .seconds(120), "never answered, and abandoned after three seconds")
+        #expect(ContinuousClock.now - start < .seconds(120), "the gateway abandons the fetch after three seconds")
         #expect(try await Self.status(fixture, first).status == 200)
     }
 
@@ -156,7 +156,7 @@ import Tokens
         }
     }
 
-    @Test func `a gateway starts without its provider, reports that and recovers`() async throws {
+    @Test func `a gateway starts while its provider is unreachable, reports this and recovers`() async throws {
         let port = try GatewayProcess.freePort()
         let url = "http://127.0.0.1:\(port)/keys.json?client=hushhush"
         let database = try await LiveGateway.migratedDatabase()
@@ -198,7 +198,10 @@ import Tokens
         #expect(provider.requests.first?.uri == "/keys.json?client=hushhush")
         #expect(try await gateway.terminate() == 0)
         let warnings = gateway.lines.filter { $0["message"]?.string?.hasPrefix("Token keys could not") == true }
-        #expect(warnings.filter { $0["level"]?.string == "warning" }.count == 1, "once in ten minutes")
+        #expect(
+            warnings.filter { $0["level"]?.string == "warning" }.count == 1,
+            "the warning is logged once in ten minutes"
+        )
         #expect(!gateway.log.contains("hushhush"))
     }
 

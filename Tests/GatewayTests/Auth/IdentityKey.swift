@@ -24,23 +24,23 @@ struct IdentityKey: Sendable {
         #"{"keys":[\#(keys.map(\.jwk).joined(separator: ","))]}"#
     }
 
-    /// A token for a user; `issuer` nil leaves `iss` out.
+    /// Returns a token for a user; without `issuer`, the token has no `iss`.
     func token(organization: UUID, user: UUID, issuer: String? = nil, expires: Int64) throws -> String {
         let header = #"{"alg":"ES256"\#(id.map { #","kid":"\#($0)""# } ?? "")}"#
         let signed = Self.signed(header, organization, user, issuer, expires)
         return signed + "." + Self.base64(try key.signature(for: Data(signed.utf8)).rawRepresentation)
     }
 
-    /// A token with arbitrary claims, as JSON text.
+    /// Returns a token with arbitrary claims, given as JSON text.
     ///
-    /// - Parameter header: nil for a valid one.
+    /// - Parameter header: the header as JSON text; nil for a valid header.
     func token(claims: String, header: String? = nil) throws -> String {
         let header = header ?? #"{"alg":"ES256"\#(id.map { #","kid":"\#($0)""# } ?? "")}"#
         let signed = Self.base64(Data(header.utf8)) + "." + Self.base64(Data(claims.utf8))
         return signed + "." + Self.base64(try key.signature(for: Data(signed.utf8)).rawRepresentation)
     }
 
-    /// A token signed with a secret of any bytes.
+    /// Returns a token signed with a secret of any bytes.
     static func token(
         secret: some ContiguousBytes & Sequence<UInt8>,
         organization: UUID,

@@ -8,11 +8,12 @@ import TestSupport
 import Testing
 import Tokens
 
-/// Two identity providers with a tenant each, in all combinations.
+/// Two identity providers, each with a tenant. Tests combine their keys, issuers and organizations.
 @Suite(.timeLimit(.minutes(10))) struct IssuersTests {
     private static let (north, south) = ("https://north.example", "https://south.example")
 
-    /// Ada's and Bob's organization is the north's, Eve's the south's. The ids are fixed before the gateway starts.
+    /// Ada's and Bob's organization belongs to the provider north, and Eve's to the provider south. The ids are fixed
+    /// before the gateway starts.
     private struct Fixture {
         let northKey = IdentityKey("k")
         let southKey = IdentityKey("k")
@@ -95,7 +96,7 @@ import Tokens
                 }
             }
         }
-        // another issuer's tenant is answered like an unknown one
+        // the tenant of another issuer gets the same answer as an unknown tenant
         #expect(unknown.count == 4)
         #expect(Set(unknown).count == 1)
         let anybody = fixture.forged(fixture.southSecret, "https://east.example", nobodys)
@@ -132,7 +133,7 @@ import Tokens
         }
     }
 
-    @Test func `another issuer's outage does not affect the first`() async throws {
+    @Test func `an outage of one issuer does not affect another issuer`() async throws {
         let fixture = try await Fixture()
         try await fixture.provider.end()
         fixture.gateway.clock.advance(seconds: 599)

@@ -30,7 +30,7 @@ final class KeyProvider: Sendable {
 
     func behave(_ manner: Manner) { state.withLock { $0.manner = manner } }
 
-    /// - Parameter port: 0 chooses any.
+    /// - Parameter port: the port; 0 for a port that the system chooses.
     init(_ manner: Manner, port: Int = 0) async throws {
         let shared = Shared()
         channel = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
@@ -50,7 +50,7 @@ final class KeyProvider: Sendable {
 
     deinit { channel.close(promise: nil) }
 
-    /// Ends it, as an outage does.
+    /// Ends the server, as an outage does.
     func end() async throws { try await channel.close() }
 
     private struct Weak: Sendable {

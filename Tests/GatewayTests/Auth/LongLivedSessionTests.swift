@@ -9,11 +9,11 @@ import TestSupport
 import Testing
 import Tokens
 
-/// Streams and waits of callers who lose access, or whose identity changes.
+/// Event streams and long polls of callers who lose access, or whose identity changes.
 @Suite(.timeLimit(.minutes(10))) struct LongLivedSessionTests {
     private static let (north, south) = (TwoProviders.north, TwoProviders.south)
 
-    /// Checks often, and keep-alives take longer than a test.
+    /// Returns a gateway that checks access often, and whose interval of keep-alives is longer than a test.
     private static func stage(_ settings: String = "{}") async throws -> TwoProviders {
         try await TwoProviders(
             settings,
@@ -45,7 +45,7 @@ import Tokens
         while try await events.next() != nil {}
     }
 
-    /// Waits until a request waits.
+    /// Waits until the gateway has a waiting request.
     private static func waits(_ stage: TwoProviders) async throws {
         try await waitUntil("a request waits") {
             try await send(.GET, stage.gateway.operations + "/metrics").text.contains("sluice_http_waits 1\n")
@@ -78,7 +78,7 @@ import Tokens
         #expect(try await Self.hears(own, stage, plain))
         let ends = try await send(.GET, stage.gateway.operations + "/metrics").text
         #expect(ends.contains(#"sluice_event_streams_ended_total{reason="refused"} 1"#))
-        // an external id that moved to another organization is lost as well
+        // access is also lost if the external id moves to another organization
         try await stage.execute("UPDATE external_ids SET organization_id = '\(stage.tenants.shared)'")
         try await Self.ends(kept)
     }
@@ -102,7 +102,7 @@ import Tokens
         try await Self.ends(lost)
         expectProblem(try await waiting, .organizationUnknown, errors: [])
         #expect(try await Self.hears(kept, stage, bob))
-        // with another namespace, bob is another user
+        // with another namespace, Bob is another user
         tokens.otherIssuers[0].namespace = "n"
         try await stage.gateway.verifier.replace(tokens)
         try await Self.ends(kept)
@@ -141,7 +141,8 @@ import Tokens
         let next = try #require(try await stage.get("/v1/changes", bob).json?["next"]?.string)
         async let waiting = stage.get("/v1/changes?wait=50&since=\(next)", bob)
         try await Self.waits(stage)
-        // the operator of another gateway: users who have pushed stay, those who have only read lose access
+        // an operator at another gateway changes the setting: users who have pushed keep access, and users who have
+        // only read lose it
         try await stage.execute(#"UPDATE organizations SET settings = '{"provisioning":"explicit"}'"#)
         stage.gateway.clock.advance(seconds: 6)
         try await Self.ends(out)
@@ -152,7 +153,7 @@ import Tokens
         #expect(try await Self.hears(there, stage, elsewhere))
     }
 
-    @Test func `a stream ends once its user is merged, and the target's continues`() async throws {
+    @Test func `a merged user's stream ends, and the target user's stream continues`() async throws {
         let stage = try await Self.stage()
         let tenant = stage.tenants.north
         let (one, other) = (UUID(), UUID())
@@ -161,7 +162,7 @@ import Tokens
         )
         for token in [ada, bob] { try await stage.push(token) }
         let (lost, kept) = (try await Self.listen(stage, ada), try await Self.listen(stage, bob))
-        // as if another gateway merged them
+        // simulates a merge at another gateway
         try await stage.execute(
             """
             INSERT INTO user_joins (organization_id, user_id, into_id, started_at, feed_end, finished_at)

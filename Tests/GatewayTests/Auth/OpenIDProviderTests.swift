@@ -6,7 +6,7 @@ import SyncModel
 import TestSupport
 import Testing
 
-/// A running OpenID provider, not only tokens of its shape: its keys are fetched, and a user logs in.
+/// The gateway fetches the keys of a running OpenID provider, at which a user logs in.
 @Suite(.timeLimit(.minutes(10))) struct OpenIDProviderTests {
     private static let client = "sluice-app"
 

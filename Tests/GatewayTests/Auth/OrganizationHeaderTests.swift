@@ -9,11 +9,11 @@ import TestSupport
 import Testing
 import Tokens
 
-/// Organizations identified by their providers' external ids, and the choice among several.
+/// Tokens name organizations by external ids, and a header chooses among several organizations.
 @Suite(.timeLimit(.minutes(10))) struct OrganizationHeaderTests {
     private static let (north, south) = (TwoProviders.north, TwoProviders.south)
 
-    /// The north's tokens contain the organizations' external ids as the keys of an object.
+    /// Tokens of the provider north contain external ids of organizations as the keys of an object.
     private static func stage() async throws -> TwoProviders {
         let stage = try await TwoProviders { north, _ in
             north.places.organization = .keys(ClaimPlace(named: "organization"))
@@ -34,7 +34,7 @@ import Tokens
             try await stage.get("/v1/mutations", stage.token(issuer, #""sub":"ada","org":"\#(name)""#))
         }
         for _ in 0..<2 { #expect(try await reply(Self.north, "acme").status == 200) }
-        // external ids of another issuer and unknown ones are answered alike
+        // external ids of another issuer and unknown external ids get the same answer
         var refusals: Set<String> = []
         for (issuer, name) in [
             (Self.south, "acme"), (Self.north, "Acme"), (Self.north, " acme"), (Self.north, "nobody"),
@@ -64,8 +64,8 @@ import Tokens
         #expect(reply.json?["detail"]?.string?.contains("choose one with X-Sluice-Organization") == true)
     }
 
-    /// The header only chooses: its organization must be in the token.
-    @Test func `rejects an organization missing from the token like an unknown one`() async throws {
+    /// The header only chooses among the organizations in the token.
+    @Test func `rejects an organization missing from the token like an unknown organization`() async throws {
         let stage = try await Self.stage()
         try await stage.name("beta", Self.north, stage.tenants.shared)
         let several = try Self.token(stage, #""acme":{},"other":{}"#)
@@ -81,7 +81,7 @@ import Tokens
                 refusals.insert(stage.refusal(reply, .organizationUnknown))
             }
         }
-        // in the token, but unknown to the gateway
+        // the organization is in the token, but unknown to the gateway
         refusals.insert(
             stage.refusal(try await stage.get("/v1/mutations", several, organization: "other"), .organizationUnknown)
         )
@@ -122,6 +122,6 @@ import Tokens
         let plain = try stage.token(Self.north, #""sub":"ada""#)
         let pushed = try await stage.push(plain)
         let other = try stage.token(Self.north, "ada", stage.tenants.north)
-        #expect(try await stage.mutations(other) == [pushed], "for any claim in the token")
+        #expect(try await stage.mutations(other) == [pushed], "the organization applies for any claim in the token")
     }
 }

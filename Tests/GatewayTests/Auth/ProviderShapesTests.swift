@@ -18,7 +18,7 @@ import Tokens
     struct Expected: Sendable {
         let user: TokenClaims.User
         let organizations: [String]
-        /// The organization as it is written in the payload's text, and its replacement by another organization.
+        /// The text of the organization in the payload, and the text of another organization that replaces it.
         let otherOrganization: (String, String)
 
         init(_ user: TokenClaims.User, _ organizations: [String], _ claim: String, _ other: String) {

@@ -54,7 +54,7 @@ struct Recipe: Sendable, CustomTestStringConvertible {
         return settings
     }
 
-    /// A token of the shape, signed by a key.
+    /// Returns a token with the recipe's payload, signed by a key.
     ///
     /// - Parameter change: changes the payload's text.
     func token(_ key: IdentityKey, at now: Int64, _ change: (String) -> String = { $0 }) throws -> String {

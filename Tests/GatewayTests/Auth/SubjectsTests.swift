@@ -66,7 +66,7 @@ import Tokens
         #expect(ids.count == 4)
     }
 
-    /// Colleagues see the id in the feed, and another provider's administrator can put it into a token.
+    /// Colleagues see a generated id in the feed, and the administrator of another provider can put it into a token.
     @Test func `a generated user id in a token does not impersonate its user`() async throws {
         let stage = try await TwoProviders()
         let ada = try stage.token(Self.north, "auth0|ada", stage.tenants.shared)
@@ -85,7 +85,7 @@ import Tokens
         let elsewhere = try stage.token(Self.south, id, stage.tenants.south)
         #expect(try await stage.mutations(elsewhere) == [])
         #expect(try await stage.mutations(ada) == [own])
-        // other ids of that version are ordinary ids
+        // other UUIDs of the same version are ordinary ids
         let other = UUIDv8Generator().make().lowercased
         let fresh = try stage.token(Self.south, other, stage.tenants.shared)
         let pushed = try await stage.push(fresh)
@@ -122,7 +122,7 @@ import Tokens
         for _ in 0..<2 {
             expectProblem(try await stage.get("/v1/mutations", ada), .userUnknown, errors: [])
         }
-        // mapped, but deleted since: the subject alone gives no access
+        // the subject was mapped, but its user was deleted; the subject alone gives no access
         let id = UUIDv8Generator().make()
         try await stage.execute(
             """

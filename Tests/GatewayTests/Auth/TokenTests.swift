@@ -92,19 +92,19 @@ import Tokens
         #expect(try await fixture.tables() == tables)
     }
 
-    @Test func `a malformed token or one with another signature is invalid`() async throws {
+    @Test func `a malformed token or a token with a wrong signature is invalid`() async throws {
         let fixture = try await TwoTenantFixture()
         let good = Self.claims(fixture)
         let parts = fixture.ada.token.split(separator: ".").map(String.init)
         let forged = [
             "x", "..", parts[0] + "." + parts[1], parts[0] + "." + parts[1] + ".", fixture.ada.token + ".",
             fixture.ada.token + "=", "." + fixture.ada.token,
-            // another payload for the signature, another signature, another secret
+            // a payload that was not signed, a signature of another payload, and a signature by another secret
             parts[0] + "." + Self.base64(Self.claims(fixture, ["sub": fixture.bob.user.quoted])) + "." + parts[2],
             parts[0] + "." + parts[1] + "." + Self.base64(Data(repeating: 0, count: 32)),
             Self.token(good, secret: Array("another secret, as long as the right one is".utf8)),
             Self.token(good, secret: []),
-            // no algorithm, others, and one confused with another
+            // no algorithm, other algorithms, and a confused algorithm
             Self.base64(#"{"alg":"none"}"#) + "." + Self.base64(good) + ".",
             Self.token(good, header: #"{"alg":"none"}"#), Self.token(good, header: #"{"alg":"None","typ":"JWT"}"#),
             Self.token(good, header: #"{"alg":"RS256"}"#), Self.token(good, header: #"{"alg":"HS512"}"#),

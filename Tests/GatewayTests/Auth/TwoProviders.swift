@@ -53,14 +53,14 @@ struct TwoProviders: Sendable {
         }
     }
 
-    /// A token of one of the two, with members of its payload as JSON text.
+    /// Returns a token of one of the two providers, with members of its payload as JSON text.
     func token(_ issuer: String, _ members: String) throws -> String {
         let key = issuer == Self.north ? northKey : southKey
         let expires = gateway.clock.now.seconds + 600
         return try key.token(claims: #"{"iss":"\#(issuer)","exp":\#(expires),\#(members)}"#)
     }
 
-    /// A token of one of the two for a user of an organization.
+    /// Returns a token of one of the two providers for a user of an organization.
     func token(_ issuer: String, _ subject: String, _ organization: UUID) throws -> String {
         try token(issuer, #""sub":"\#(subject)","org":\#(organization.quoted)"#)
     }
@@ -114,7 +114,7 @@ struct TwoProviders: Sendable {
         return reply.text.replacing(reply.json?["request_id"]?.string ?? "-", with: "ID")
     }
 
-    /// Gives an organization an external id of one of the two.
+    /// Gives an organization an external id at one of the two providers.
     func name(_ name: String, _ issuer: String, _ organization: UUID) async throws {
         try await execute(
             """

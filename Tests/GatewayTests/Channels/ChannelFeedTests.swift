@@ -4,7 +4,7 @@ import NIOHTTP1
 import SyncModel
 import Testing
 
-/// Entities in channels, over HTTP: who pulls them, and who may write them.
+/// The rights to pull and to write entities in channels, over HTTP.
 @Suite struct ChannelFeedTests {
     private static let type = #"{"visibility":"channels","channels":["user/{/assignee}","team/{/team}"]}"#
 
@@ -20,7 +20,7 @@ import Testing
         #"{"assignee":\#(worker.user.quoted),"team":"\#(team)"}"#
     }
 
-    /// Creates a visit of a user, by that user.
+    /// Creates a visit that is assigned to its creator.
     private func visit(of worker: SyncWorker) async throws -> String {
         let reply = try await worker.push([worker.create("visit", document(for: worker))])
         #expect(reply.statuses == ["succeeded"], "\(reply.text)")
@@ -38,7 +38,7 @@ import Testing
         #expect(try await fixture.operate(.DELETE, path).status == 204)
     }
 
-    /// Pulls all pages behind a cursor.
+    /// Pulls all pages after a cursor.
     private func pull(_ worker: SyncWorker, _ cursor: inout String?, _ query: String = "") async throws -> [String] {
         var changes: [String] = []
         while true {
@@ -54,7 +54,7 @@ import Testing
         }
     }
 
-    @Test func `an entity moves from one user's device to another's`() async throws {
+    @Test func `an entity moves from one user's device to another user's device`() async throws {
         let (ada, bob) = (fixture.ada, fixture.bob)
         var (adas, bobs): (String?, String?) = (nil, nil)
         let id = try await visit(of: ada)
@@ -74,7 +74,7 @@ import Testing
         #expect(try await pull(ada, &adas) == [])
     }
 
-    @Test func `a granted channel gives its entities, a revoked one removes them`() async throws {
+    @Test func `a grant of a channel adds its entities, and a revocation removes them`() async throws {
         let (ada, bob) = (fixture.ada, fixture.bob)
         var ids: Set<String> = []
         for _ in 0..<5 { ids.insert(try await visit(of: ada)) }
@@ -133,7 +133,7 @@ import Testing
         #expect(try await pull(bob, &bobs).contains("-" + id), "the grant has ended with the entity")
     }
 
-    @Test func `one push never shows that a hidden entity was in a channel for a moment`() async throws {
+    @Test func `no pull shows that a hidden entity was briefly in a channel within one push`() async throws {
         let (ada, bob) = (fixture.ada, fixture.bob)
         let documents = #"{"visibility":"channels","channels":["c/{/c}","office"]}"#
         let memberships = #"""
@@ -164,7 +164,7 @@ import Testing
         let left = try await ada.push([ada.create("membership", membership(2, of: bob)), leaving])
         #expect(left.statuses == ["succeeded", "succeeded"], "\(left.text)")
         #expect(try await pull(bob, &bobs) == [])
-        // a document that was seen is removed, and one that a new grant shows arrives
+        // a document that the user has seen is removed, and a document that a new grant shows is added
         let back = ada.draft("replace", "document", ["server_id": #""\#(document)""#, "payload": #"{"c":2}"#])
         #expect(try await ada.push([back]).statuses == ["succeeded"])
         #expect(try await pull(bob, &bobs) == ["+" + document])
@@ -176,7 +176,7 @@ import Testing
         #expect(try await pull(bob, &bobs) == ["+" + document])
     }
 
-    @Test func `a user of many channels writes by any of them`() async throws {
+    @Test func `a user of many channels can write in each of them`() async throws {
         let (ada, bob) = (fixture.ada, fixture.bob)
         let names = (0..<300).map { "team/\($0)" }
         let rows = names.map { name in
@@ -196,7 +196,7 @@ import Testing
         let made = try await ada.push([ada.create("visit", #"{"team":"7"}"#), ada.create("visit", #"{"team":"900"}"#)])
         #expect(made.statuses == ["succeeded", "failed"], "\(made.text)")
         let id = try #require(made.results[0]["server_id"]?.string)
-        // each decision depends on the channel that the one before has set
+        // each decision depends on the channel that the previous move set
         let moves = try await ada.push([250, 40, 41, 42, 299, 43, 900, 8].map { move(ada, id, to: $0) })
         #expect(moves.statuses == Array(repeating: "succeeded", count: 7) + ["failed"], "\(moves.text)")
         #expect(try await bob.push([move(bob, id, to: 7)]).statuses == ["failed"])
@@ -217,7 +217,7 @@ import Testing
         }
         let (hidden, unknown) = (try await answer(bob, id), try await answer(bob, UUID().uuidString.lowercased()))
         #expect(hidden.status == 200 && hidden == unknown, "\(hidden) \(unknown)")
-        #expect(try await answer(ada, id).status == 413, "more than a preview reads")
+        #expect(try await answer(ada, id).status == 413, "the document is larger than a preview reads")
         try await fixture.execute("UPDATE entities SET document = '\(document)\"x\"}' WHERE id = '\(id)'")
         let shown = try await ada.preview([ada.change("update", "visit", server: id)])
         #expect(shown.statuses == ["succeeded"], "\(shown.text)")
@@ -253,7 +253,7 @@ import Testing
     }
 
     @Test(arguments: [("cascade", "x"), ("set_null", "-")])
-    func `the deletion of an entity reaches those who see what refers to it`(_ rule: String, _ mark: String)
+    func `users who see a referring entity receive the effects of a deletion`(_ rule: String, _ mark: String)
         async throws
     {
         let (ada, bob) = (fixture.ada, fixture.bob)

@@ -6,7 +6,7 @@ import SyncModel
 import TestSupport
 import Testing
 
-/// A type with entities gets channels, while devices have cursors and pending edits from before.
+/// A type with entities gets channels while devices have older cursors and pending edits.
 @Suite struct ChannelMigrationTests {
     private let fixture: TwoTenantFixture
 
@@ -47,7 +47,7 @@ import Testing
         }
     }
 
-    @Test func `devices keep what their users see when a type gets channels`() async throws {
+    @Test func `devices keep the entities that their users still see when a type gets channels`() async throws {
         let (ada, bob) = (fixture.ada, fixture.bob)
         #expect(try await put(#"{"visibility":"organization"}"#).status == 201)
         let (mine, theirs) = (try await visit(for: ada), try await visit(for: bob))
@@ -70,12 +70,12 @@ import Testing
         #expect(try await fixture.operate(.GET, type).json?["visibility"]?.string == "organization")
 
         #expect(try await put(change).status == 200)
-        #expect(try await pull(bob, &bobs).isEmpty, "nothing is shown before it is evaluated")
+        #expect(try await pull(bob, &bobs).isEmpty, "entities are not shown before they are evaluated")
         try await evaluated(1)
         #expect(try await pull(ada, &adas) == ["+" + mine, "-" + theirs])
         #expect(try await pull(bob, &bobs) == ["-" + mine, "+" + theirs])
         #expect(try await pull(ada, &adas).isEmpty)
-        // an edit that a device made before
+        // a device made this edit before the change
         let late = try await ada.push([ada.change("update", "visit", server: theirs)])
         #expect(late.statuses == ["failed"], "\(late.text)")
         #expect(try await bob.push([bob.change("update", "visit", server: theirs)]).statuses == ["succeeded"])
@@ -99,7 +99,7 @@ import Testing
         #expect(try await fixture.operate(.GET, held).json?["grants"]?.elements?.count { _ in true } == 0)
     }
 
-    @Test func `an operator learns why a user sees an entity or does not`() async throws {
+    @Test func `an operator can read why a user sees an entity or does not see it`() async throws {
         let bob = fixture.bob
         let channels = #"{"visibility":"channels","channels":["user/{/assignee}","team/{/team}"]}"#
         #expect(try await put(channels).status == 201)
@@ -118,7 +118,7 @@ import Testing
         expectProblem(try await fixture.operate(.GET, half), .invalidRequest)
     }
 
-    @Test func `pulls of several channels number entities one after another`() async throws {
+    @Test func `pulls of several channels assign numbers in sequence`() async throws {
         let (ada, bob) = (fixture.ada, fixture.bob)
         let settings = #"{"visibility":"channels","id_space":"device","channels":["team/{/team}"]}"#
         #expect(try await fixture.operate(.PUT, fixture.admin + "/entity-types/sketch", settings).status == 201)

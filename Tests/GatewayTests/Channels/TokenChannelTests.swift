@@ -43,7 +43,7 @@ import Tokens
         return grants.map { "\($0["channel"]?.string ?? "-") \($0["role"]?.string ?? "-")" }
     }
 
-    @Test func `the newest token of a user and an issuer decides`() async throws {
+    @Test func `the newest token from an issuer decides a user's channels`() async throws {
         _ = try await get(#"["b","a"]"#, age: 50)
         #expect(try await held() == ["team/a write", "team/b write"])
         _ = try await get(#"["b","c"]"#, age: 40)
@@ -54,7 +54,10 @@ import Tokens
         #expect(try await held() == ["team/b write", "team/c write"])
         _ = try await get(#"["b","c"]"#, age: 20)
         _ = try await get(#"["a"]"#, age: 30)
-        #expect(try await held() == ["team/b write", "team/c write"], "the same channels in a newer token count")
+        #expect(
+            try await held() == ["team/b write", "team/c write"],
+            "a newer token with the same channels takes precedence"
+        )
         _ = try await get("[]", age: 10)
         #expect(try await held() == [])
     }
@@ -67,7 +70,7 @@ import Tokens
         #expect(granted.status == 201, "\(granted.text)")
         #expect(Set(try await held()) == ["team/a write", "team/a read", "team/b read", "team/b write"])
         _ = try await get("[]", by: TwoProviders.south, as: UUID())
-        #expect(try await held().count == 4, "another user's token changes nothing")
+        #expect(try await held().count == 4, "a token of another user has no effect")
         stage.gateway.clock.advance(seconds: 1)
         _ = try await get("[]", by: TwoProviders.south)
         #expect(Set(try await held()) == ["team/a write", "team/b write"])

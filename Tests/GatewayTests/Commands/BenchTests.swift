@@ -97,7 +97,7 @@ import Testing
         try await expectNoTrace()
     }
 
-    @Test func `a second run is refused and does not purge the first one's organizations`() async throws {
+    @Test func `a second run is refused and does not purge the organizations of the first run`() async throws {
         let first = try await endless()
         let second = try await bench("--seconds", "3").result()
         #expect(second.status == 75)
@@ -108,7 +108,7 @@ import Testing
         try await expectNoTrace()
     }
 
-    @Test func `purges the organizations of a killed run but none that users can reach`() async throws {
+    @Test func `purges the organizations of a killed run, but no organization that users can reach`() async throws {
         let killed = try await endless()
         killed.send(SIGKILL)
         _ = try await killed.end()
@@ -129,7 +129,7 @@ import Testing
                 """
             )
         }
-        // a user of one, and a name of another by which tokens select it
+        // one organization has a user, and another has an external id, by which tokens select it
         try await execute(
             """
             INSERT INTO lanes (organization_id, user_id) VALUES ('\(others[3])', gen_random_uuid());
@@ -145,7 +145,7 @@ import Testing
         #expect(try await count("mutations") == 0)
     }
 
-    @Test func `requires --yes while a gateway runs, which serves no user of its organizations`() async throws {
+    @Test func `requires --yes while a gateway runs, and the gateway serves no user of the benchmark`() async throws {
         let gateway = try await GatewayProcess.start(database: database.uri)
         let (real, user) = (UUID(), UUID())
         try await gateway.makeOrganization(real)

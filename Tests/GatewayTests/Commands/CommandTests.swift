@@ -48,7 +48,7 @@ import Testing
         }
     }
 
-    /// If its output is lost, no key was created.
+    /// If the output with the new key is lost, the command must not report success.
     @Test(arguments: ["> /dev/full", ">&-"])
     func `a command fails if its output cannot be written`(redirection: String) async throws {
         let result = try await Program(shell: "'\(Program.path)' keys create main \(redirection)").result()
@@ -127,7 +127,7 @@ import Testing
         (["sevre"], "sluice serve"), (["users", "lst"], "sluice users list"),
         (["token", "explian"], "sluice token explain"),
     ])
-    func `suggests a command for a misspelled one`(arguments: [String], suggestion: String) async throws {
+    func `suggests a similar command for a misspelled one`(arguments: [String], suggestion: String) async throws {
         let result = try await Program.run(arguments)
         #expect(result.status == 64)
         #expect(result.complaint.hasSuffix("Did you mean: \(suggestion)\n"), "\(result.complaint)")

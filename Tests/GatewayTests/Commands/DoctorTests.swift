@@ -62,7 +62,7 @@ import Testing
         await cluster.close()
     }
 
-    @Test func `distinguishes an unreachable database from an unmigrated one`() async throws {
+    @Test func `distinguishes an unreachable database from an unmigrated database`() async throws {
         let database = try await TestDatabase.make()
         let unmigrated = try await Self.examine(try Self.settings(database))
         #expect(unmigrated.result.status == 1)

@@ -52,9 +52,9 @@ import Testing
             .compactMap { $0.components(separatedBy: "```").first }
     }
 
-    /// The page's blocks in order. Replaced are the names of the role and the database, which other tests use as well,
-    /// the server's address, ports, and programs that run until Ctrl-C.
-    @Test(.onOneServer("has doctor's findings of one")) func `the first tenant's page works as written`() async throws {
+    /// Runs the page's blocks in order. The test replaces the server's address, ports, programs that run until Ctrl-C,
+    /// and the names of the role and the database, which other tests use as well.
+    @Test(.onOneServer("has findings of one server")) func `the first tenant's page works as written`() async throws {
         let place = try await Place(TestDatabase.make())
         let blocks = try Self.commands(in: "docs/first-tenant.md")
         try #require(blocks.count == 8)
@@ -87,7 +87,7 @@ import Testing
             return text
         }
         #expect(page[2].contains("trap"))
-        // no server publishes the key set: only `sluice doctor` checks the page's block on the identity provider
+        // no server publishes the key set, so only `sluice doctor` checks the page's block on the identity provider
         let output = try await place.run(
             """
             export PATH="$(ls -d /usr/lib/postgresql/*/bin | tail -1):$PATH"
@@ -145,7 +145,7 @@ import Testing
         #expect(made.contains(analyst))
 
         let empty = try await TestDatabase.make()
-        // the server's own programs, regardless of the first version in the path
+        // uses PostgreSQL's newest programs, as the server does, not the programs that PATH finds first
         let restored = try await place.run(
             """
             export PATH="$(ls -d /usr/lib/postgresql/*/bin | tail -1):$PATH"

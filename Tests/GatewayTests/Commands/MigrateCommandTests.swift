@@ -72,8 +72,8 @@ import Testing
         #expect(try await gateway.terminate() == 0)
     }
 
-    /// A database with another encoding, and one of another program: rejected before any change.
-    @Test(.onOneServer("is about one"), arguments: ["LATIN1", "SQL_ASCII"])
+    /// A database with another encoding is rejected before any change.
+    @Test(.onOneServer("creates a database on a single server"), arguments: ["LATIN1", "SQL_ASCII"])
     func `rejects a database whose encoding cannot store every text`(encoding: String) async throws {
         let fixture = try await Fixture(isMigrated: false)
         let name = "encoding_\(UInt32.random(in: 0...(.max)))"
@@ -113,7 +113,7 @@ import Testing
         #expect(refusal.last?["error"]?.string?.contains("create a separate database") == true)
     }
 
-    @Test(.onOneServer("has roles of one")) func `names the privilege missing to create tables`() async throws {
+    @Test(.onOneServer("uses roles of one server")) func `names the privilege missing to create tables`() async throws {
         let fixture = try await Fixture(isMigrated: false)
         let role = "guest_\(UInt32.random(in: 0...(.max)))"
         try await fixture.execute("CREATE ROLE \(role) LOGIN; REVOKE CREATE ON SCHEMA public FROM PUBLIC")
@@ -155,7 +155,7 @@ import Testing
         async let third = fixture.sluice("migrate", "--partitions", "2")
         let results = [try await first, try await second, try await third]
         #expect(results.map(\.status) == [0, 0, 0])
-        // each migration is applied by exactly one of them
+        // each migration is applied by exactly one of the processes
         let applied = results.flatMap { $0.output.split(separator: "\n") }.filter { $0.hasPrefix("applied") }.map(
             String.init
         )
@@ -192,7 +192,7 @@ import Testing
     }
 
     /// Nothing is changed before the check for a cluster.
-    @Test(.onOneServer("is about one")) func `rejects plain PostgreSQL as a cluster`() async throws {
+    @Test(.onOneServer("needs a single server")) func `rejects plain PostgreSQL as a cluster`() async throws {
         for isMigrated in [false, true] {
             let fixture = try await Fixture(isMigrated: isMigrated)
             let result = try await fixture.sluice("migrate", "--citus", "--shards", "4")
@@ -209,7 +209,8 @@ import Testing
         }
     }
 
-    /// A table of another program has the name of one of the gateway's: the message names it, and nothing is changed.
+    /// A table of another program has the name of a table of the gateway. The message names the table, and nothing is
+    /// changed.
     @Test func `rejects a database with another program's tables and leaves it unchanged`() async throws {
         let fixture = try await Fixture(isMigrated: false)
         try await fixture.execute("CREATE TABLE users (name text)")

@@ -88,7 +88,7 @@ import Testing
         #expect(result.complaint.contains(file.path), "\(result.complaint)")
     }
 
-    /// Otherwise tokens that the same keys sign for other services would be accepted.
+    /// Without these names, tokens that the same keys sign for other services would be accepted.
     @Test func `rejects public keys without issuer and audience`() async throws {
         let result = try await Program.run(
             ["serve"],
@@ -126,7 +126,8 @@ import Testing
         #expect(missing.complaint.contains("\(file.path).none cannot be read"))
     }
 
-    /// A secret in a file, as container platforms provide it; unknown names; and no secret in any log line.
+    /// The settings have a secret in a file, as container platforms provide it, and unknown names. No log line contains
+    /// a secret.
     @Test func `reads secrets from files and never logs them`() async throws {
         let database = try await LiveGateway.migratedDatabase()
         let secret = try TemporaryFile(GatewayProcess.secret + "\n")

@@ -38,7 +38,7 @@ struct AlertRuleTests {
         }
     }
 
-    /// Notifications have a working link. The label that builds it is removed before they are sent.
+    /// Notifications have a working link. The label from which the link is built is removed before they are sent.
     @Test func `a single setting defines the address of the runbook`() throws {
         let configuration = try Repository.text("docker/prometheus/prometheus.yml")
         #expect(configuration.contains(#/external_labels:\n +runbook: \w+:\/\/\S+\/runbook\.md\n/#))

@@ -80,7 +80,7 @@ final class FrontDoor: Sendable {
                 "/dev/stdout": "\(directory)/access.log",
                 // this machine allows few open files
                 "worker_rlimit_nofile 32768;": "", "worker_connections 16384;": "worker_connections 1024;",
-                // a slow machine may need longer to detect a dead gateway, or kill it later
+                // a slow machine may need longer to kill a gateway, and to detect that it is dead
                 "proxy_next_upstream_timeout 10s": "proxy_next_upstream_timeout 290s",
             ]
             let text = try Repository.text("docker/nginx/nginx.conf").replacing(all: places.merging(files) { $1 })
@@ -146,8 +146,8 @@ final class FrontDoor: Sendable {
         return (reply, response.version)
     }
 
-    /// The client library occasionally fails if a response arrives before the end of its body. Then the request is
-    /// repeated.
+    /// The client library occasionally fails if a response arrives before the end of the request's body, so the request
+    /// is repeated.
     private func execute(_ request: HTTPClientRequest) async throws -> HTTPClientResponse {
         while true {
             do {

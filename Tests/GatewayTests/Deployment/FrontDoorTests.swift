@@ -37,7 +37,7 @@ struct FrontDoorTests {
         let lines = door.gateways.flatMap(\.lines).filter { $0["request_id"]?.string == "from-the-phone" }
         #expect(lines.compactMap { $0["trace_id"]?.string } == [trace])
 
-        // an event arrives while the stream is open, and so does the next one
+        // two events arrive in sequence while the stream is open
         let events = try await EventListener(door.address, token: door.worker.token, client: door.client)
         #expect(events.status == 200)
         #expect(events.headers.first(name: "content-type")?.hasPrefix("text/event-stream") == true)
@@ -134,8 +134,8 @@ struct FrontDoorTests {
         let door = try await FrontDoor(kind)
         #expect(try await door.push([door.worker.draft(1)]).status == 200)
         try await door.gateways[0].crash()
-        // nginx buffers bodies and retries at the other gateway. Caddy cannot until its health check fails, and returns
-        // Retry-After
+        // nginx buffers bodies and retries at the other gateway; Caddy returns Retry-After until its health check
+        // detects the dead gateway
         if kind == .caddy { try await Self.pushUntilTaken(door.worker.draft(2), through: door) }
         for number in 3...25 {
             let reply = try await door.push([door.worker.draft(Int64(number))])
@@ -158,9 +158,9 @@ struct FrontDoorTests {
         }
     }
 
-    /// If a gateway dies while it processes a request, even a push, the request is sent to the other one.
-    @Test func `nginx retries at the other gateway what a dead one did not answer`() async throws {
-        // it may die during an attempt, and the other one sends nothing before the lease has expired
+    /// If a gateway dies while it processes a request, even a push, the request is sent to the other gateway.
+    @Test func `nginx retries a request that a dead gateway did not answer at the other gateway`() async throws {
+        // the gateway may die during an attempt, and the other gateway sends nothing before the lease has expired
         let door = try await FrontDoor(.nginx, settings: ["SLUICE_LEASE_SECONDS": "5"])
         // the response waits for the outcome, so either gateway may process it
         let draft = door.worker.draft(1, ["entity_type": #""visit""#, "endpoint": #""/visits""#])

@@ -20,7 +20,7 @@ import Testing
             let ready = try await Program.run(["healthcheck", "--ready"], environment: settings)
             #expect((ready.status, ready.output, ready.complaint) == (0, "ready\n", ""))
         }
-        // without its database it is alive and needs no restart
+        // without its database, the gateway is alive and needs no restart
         try await database.close()
         // the gateway reports this when its database time-outs are over
         let ready = ["healthcheck", "--ready", "--timeout", "60"]
@@ -45,7 +45,7 @@ import Testing
         withExtendedLifetime(silent) {}
     }
 
-    @Test func `wrong usage and wrong settings have other exit codes than an unhealthy gateway`() async throws {
+    @Test func `wrong usage and wrong settings have different exit codes from an unhealthy gateway`() async throws {
         #expect(try await Program.run(["healthcheck", "--timeout", "0"]).status == 64)
         let wrong = try await Program.run(["healthcheck"], environment: ["SLUICE_OPERATIONS_ADDRESS": "nowhere"])
         #expect(wrong.status == 78)

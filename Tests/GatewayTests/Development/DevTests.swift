@@ -16,7 +16,7 @@ import Testing
         #expect(first.screen.contains("http://127.0.0.1:"))
         #expect(try await GatewayProcess.get(first.operations + "/readyz", token: "").status == 200)
 
-        // as printed: the token is a shell variable, the push and the pull are commands
+        // as printed, the token is a shell variable, and the push and the pull are commands
         let push = try await first.paste("/v1/mutations")
         #expect(push.results.map { $0["status"]?.string } == ["succeeded", "succeeded", "succeeded"])
         #expect(push.results.map { $0["replayed"]?.bool } == [false, false, false])
@@ -54,7 +54,7 @@ import Testing
         let run = try await place.start()
         let shown = Self.commands(in: try Repository.text("README.md"), under: "A push, from curl to result")
         try #require(shown.count == 2)
-        // the first steps in the console are the same push
+        // the console's first steps show the same push
         let card = try Repository.text("Sources/CConsole/assets/steps.js")
         for line in shown[0].split(separator: "\n").dropFirst(2) {
             #expect(card.contains(String(line.hasSuffix("'") ? line.dropLast() : line)), "\(line)")
@@ -127,14 +127,14 @@ import Testing
         let first = try await place.start()
         let ids = try await first.paste("/v1/mutations").results.map { $0["server_id"]?.string }
         #expect(try await first.end(with: SIGKILL) == -SIGKILL)
-        // immediately: the watchdog may still be stopping the server
+        // this starts immediately, while the watchdog may still be stopping the server
         let second = try await place.start()
         let again = try await second.paste("/v1/mutations")
         #expect(again.results.map { $0["replayed"]?.bool } == [true, true, true])
         #expect(again.results.map { $0["server_id"]?.string } == ids)
 
-        // all processes at once, as in a power failure: the server's pid file remains, and its number may belong to
-        // another process
+        // all processes are killed at once, as in a power failure; the server's pid file remains, and its number may
+        // belong to another process
         let victims = place.postgresProcesses
         #expect(!victims.isEmpty)
         second.program.send(SIGKILL)
@@ -183,7 +183,7 @@ import Testing
         #expect(try await phone.reply().status == 100)
         run.program.send(SIGINT)
         try await waitUntil("no connection is accepted") { !GatewayProcess.takesConnections(run.port) }
-        #expect(run.program.status == nil, "it waits for the request in progress")
+        #expect(run.program.status == nil, "the gateway waits for the request in progress")
         run.program.send(SIGINT)
         #expect(try await run.program.end() == 130)
         try await place.everythingHasEnded()
@@ -211,7 +211,7 @@ import Testing
         #expect(third.complaint.contains("--port") && third.complaint.contains("make run PORT=9080"))
         let owner = "another sluice dev (process \(first.program.pid), in \(place.path)/.sluice)"
         #expect(third.complaint.contains("\(owner) listens at 127.0.0.1:\(first.port)"), "\(third.complaint)")
-        #expect(try await first.paste("/v1/changes").changes.isEmpty, "the first is not disturbed")
+        #expect(try await first.paste("/v1/changes").changes.isEmpty, "the first run is not disturbed")
         #expect(try await first.end(with: SIGINT) == 0)
         place.remove()
     }
@@ -261,7 +261,8 @@ import Testing
         }
         // the colleague's edit belongs to the user who owns the expense
         let output = try await first.screen(with: "notified the gateway of expense 1, version 2")
-        // parked while the replay that created the expense is not committed; the conflict shows that it was applied
+        // the event is parked until the replay that created the expense is committed; the conflict shows that the event
+        // was applied
         let results = ["applied", "parked"].filter {
             output.contains("notified the gateway of expense 1, version 2 → \($0)\n")
         }
@@ -277,7 +278,10 @@ import Testing
         #expect(try await first.end(with: SIGINT) == 0)
 
         let second = try await place.start()
-        #expect(try await second.organizations(place) == ["Demo"], "entities that the API has lost are of no use")
+        #expect(
+            try await second.organizations(place) == ["Demo"],
+            "the organization is deleted with the demo API's entities"
+        )
         #expect(!second.screen.contains("UPSTREAM_TOKEN"))
         #expect(try await second.end(with: SIGINT) == 0)
         place.remove()
@@ -304,7 +308,7 @@ import Testing
         #expect(page.changes.first?["version"]?.int64 == 3)
         let document = page.changes.first?["document"]
         #expect(document?["city"]?.string == "Bergen" && document?["phone"]?.string == "+47 22 11 11 11")
-        // parked, and applied soon, if the gateway has not yet recognized the echo of the replay
+        // the event is parked, and soon applied, if the gateway has not yet recognized the echo of the replay
         let output = try await run.screen(with: "upstream: notified the gateway of contact 1, version 3 → ")
         #expect(["applied", "parked"].contains { output.contains("contact 1, version 3 → \($0)\n") }, "\(output)")
         #expect(try await run.end(with: SIGINT) == 0)

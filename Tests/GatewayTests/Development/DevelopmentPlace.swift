@@ -10,7 +10,7 @@ import Testing
 final class DevelopmentPlace: Sendable {
     let path: String
 
-    /// Accessible to the user that runs PostgreSQL when root runs the tests.
+    /// Creates the folder. If root runs the tests, the user that runs PostgreSQL can access it.
     init() throws {
         path = try TestFolder.make("sluice-dev")
         chmod(path, 0o755)
@@ -43,7 +43,7 @@ final class DevelopmentPlace: Sendable {
 
     // MARK: - Processes
 
-    /// All processes of its PostgreSQL: those with the working directory in this folder.
+    /// The processes of this folder's PostgreSQL, whose working directory is in the folder.
     var postgresProcesses: [pid_t] {
         Self.processes.filter { pid in
             let directory = try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/\(pid)/cwd")
@@ -92,7 +92,7 @@ struct DevelopmentRun: Sendable {
     let operations: String
     let token: String
 
-    /// Nil until the screen is complete.
+    /// Reads the screen; nil until it is complete.
     init?(_ program: Program) {
         let screen = program.output
         guard let api = Self.word(after: "API         ", in: screen), api.hasSuffix("/v1"),
@@ -109,7 +109,7 @@ struct DevelopmentRun: Sendable {
     var screen: String { program.output }
     var port: Int { Int(address.split(separator: ":").last ?? "") ?? 0 }
 
-    /// Ends it with Ctrl-C or a stronger signal, and returns the exit status.
+    /// Ends the run with Ctrl-C or a stronger signal, and returns the exit status.
     func end(with signal: Int32) async throws -> Int32 {
         program.send(signal)
         return try await program.end()
@@ -137,7 +137,7 @@ struct DevelopmentRun: Sendable {
         return Reply(status: 0, headers: [:], body: Array(shell.output.utf8))
     }
 
-    /// The response of the gateway at another address to this run's token.
+    /// Returns the response of the gateway at another address to a pull with this run's token.
     func pull(from address: String) async throws -> Reply {
         try await GatewayProcess.get(address + "/v1/changes", token: token)
     }

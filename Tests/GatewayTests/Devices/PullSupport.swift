@@ -89,7 +89,8 @@ extension TwoTenantFixture {
         )
     }
 
-    /// Gives a device its own number for an entity; without a server id, for an entity whose create has not run.
+    /// Stores a device's own number of an entity; without a server id, the number of an entity whose create has not
+    /// run.
     func number(_ device: PullingDevice, _ type: String, _ number: Int64, _ server: String?) async throws {
         let worker = device.worker
         let rest = server.map { "'\($0)', NULL, NULL" } ?? "NULL, gen_random_uuid(), gen_random_uuid()"

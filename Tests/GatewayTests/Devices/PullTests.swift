@@ -29,7 +29,10 @@ import Testing
         #expect(change.names == names)
         #expect(change["local_id"]?.text == "1")
         #expect(change["document"]?.text == #"{"a" : 1.0}"#)
-        #expect(reply.changes.last?.names == names.map { $0 == "local_id" ? "client_id" : $0 }, "a mapped type's own")
+        #expect(
+            reply.changes.last?.names == names.map { $0 == "local_id" ? "client_id" : $0 },
+            "a mapped type has client_id instead of local_id"
+        )
         #expect(reply.isUpToDate == true)
         #expect(reply.counters == #"{"task":2}"#)
         // as in /v1/changes, except for the device's own ids
@@ -53,10 +56,10 @@ import Testing
         let (first, second) = (try await device1.pull(), try await device2.pull())
         #expect(first.numbered == ["F=23", "T=47"])
         #expect(second.numbered == ["F=104", "T=81"])
-        #expect(first.documents[1] == #"{"folderId":23,"n":"F"}"#, "no relation, no translation")
+        #expect(first.documents[1] == #"{"folderId":23,"n":"F"}"#, "a member that is not a relation is not translated")
         #expect(second.documents[1] == #"{"folderId":104,"n":"F"}"#)
         #expect(second.counters == #"{"folder":105,"task":82}"#)
-        // one device's change is translated to the other's id
+        // a change is translated to each device's own id
         try await fixture.write("task", "T", #"{"folderId":null}"#)
         #expect(try await device1.pull().numbered == ["T=47"])
         #expect(try await device2.pull().numbered == ["T=81"])
@@ -66,11 +69,11 @@ import Testing
         #"{"fs":["# + (0..<count).map { #""\#(name)\#($0)""# }.joined(separator: ",") + "]}"
     }
 
-    @Test func `a page ends at ten thousand new ids, and more are confirmed in parts`() async throws {
+    @Test func `a page ends after ten thousand new ids, and more ids are confirmed in parts`() async throws {
         let fixture = try await Self.fixture("folder")
         try await fixture.type("task", #"{"id_space":"device","relations":{"fs":"folder"}}"#)
         for task in ["a", "b", "c"] { try await fixture.write("task", task, Self.related(task, 6_000)) }
-        // stored before ingested documents were limited
+        // this document was stored before the size of ingested documents was limited
         try await fixture.write("task", "d", Self.related("d", 30_000))
         let phone = PullingDevice(fixture.ada)
         let first = try await phone.pull()
@@ -90,19 +93,19 @@ import Testing
         let fixture = try await Self.fixture("task")
         for id in ["a", "b", "c"] { try await fixture.write("task", id) }
         let phone = PullingDevice(fixture.ada)
-        // the response is lost twice: it is created again with the device's current counters
+        // the response is lost twice, and each repeat is created with the counters of its request
         #expect(try await phone.ask(limit: 2).numbered == ["a=1", "b=2"])
         #expect(try await phone.ask(limit: 2).numbered == ["a=1", "b=2"])
         #expect(try await phone.ask(limit: 2, counters: #"{"task":10}"#).numbered == ["a=10", "b=11"])
         #expect(try await fixture.numbers(of: phone) == [])
-        #expect(try await fixture.pages(of: phone) == ["1 2", "2 2"], "the same page is kept once")
+        #expect(try await fixture.pages(of: phone) == ["1 2", "2 2"], "equal pages are stored once")
         phone.counters = #"{"task":5}"#
         #expect(try await phone.pull(limit: 2).numbered == ["a=5", "b=6"])
         #expect(phone.counters == #"{"task":7}"#)
         let cursor = try #require(phone.cursor)
         #expect(try await phone.pull(limit: 2).numbered == ["c=7"])
         #expect(try await fixture.numbers(of: phone) == ["task 5 a", "task 6 b"])
-        #expect(try await fixture.pages(of: phone) == ["3", "4 1"], "the others are deleted")
+        #expect(try await fixture.pages(of: phone) == ["3", "4 1"], "other pages are deleted")
         // if the device pulls again from the same cursor, confirmed numbers stay, and the others are assigned again
         #expect(try await phone.ask(cursor, counters: #"{"task":70}"#).numbered == ["c=70"])
         #expect(try await phone.ask(counters: #"{"task":70}"#).numbered == ["a=5", "b=6", "c=70"])
@@ -110,7 +113,7 @@ import Testing
         #expect(end.changes.isEmpty)
         #expect(end.next == phone.cursor)
         #expect(try await fixture.numbers(of: phone) == ["task 5 a", "task 6 b", "task 7 c"])
-        // without changes: nothing is written, and the cursor stays
+        // without changes, no row is written, and the cursor stays the same
         let tables = try await fixture.tables()
         #expect(try await phone.pull().next == end.next)
         try await fixture.write("task", "a", #"{"n":2}"#)
@@ -119,7 +122,7 @@ import Testing
         #expect(try await fixture.tables()["local_ids"] == tables["local_ids"])
     }
 
-    @Test func `a late duplicate of an older pull does not change confirmed numbers`() async throws {
+    @Test func `a late copy of an older pull does not change confirmed numbers`() async throws {
         let fixture = try await Self.fixture("task")
         try await fixture.write("task", "a")
         let phone = PullingDevice(fixture.ada)
@@ -167,7 +170,7 @@ import Testing
             try await fixture.write("task", id)
             _ = try await phone.pull()
         }
-        // the backup is older: later entities keep their numbers, new ones skip them
+        // entities from after the backup keep their numbers, and new entities get other numbers
         (phone.cursor, phone.counters) = (cursor, counters)
         try await fixture.write("task", "e")
         let reply = try await phone.pull()
@@ -193,7 +196,7 @@ import Testing
         let reply = try await phone.ask()
         #expect(reply.numbered == ["a=2", "b=5", "own=3", "c=6"])
         #expect(reply.counters == #"{"task":7}"#)
-        // without a counter, numbering starts after the highest one; numbers that another page assigned to an entity
+        // without a counter, numbering starts after the highest number; numbers that another page assigned to an entity
         // are not reused
         #expect(try await phone.ask(counters: "{}").numbered == ["a=7", "b=5", "own=3", "c=6"])
         #expect(try await phone.ask(counters: #"{"task":null}"#).counters == #"{"task":8}"#)
@@ -238,7 +241,7 @@ import Testing
         let high = PullingDevice(fixture.ada, counters: #"{"task":\#(most - 1)}"#)
         #expect(try await high.pull().numbered == ["a=\(most - 1)", "b=\(most)"])
         #expect(high.counters == #"{"task":null}"#)
-        #expect(try await high.pull().counters == #"{"task":null}"#, "and it can be sent back")
+        #expect(try await high.pull().counters == #"{"task":null}"#, "the null counter can be sent back")
         let registration = "/v1/devices/\(high.device.lowercased)"
         let reply = try await send(.PUT, fixture.gateway.address + registration, token: fixture.ada.token)
         #expect(reply.counters == #"{"task":null}"#)
@@ -248,7 +251,7 @@ import Testing
             expectProblem(reply, .validationFailed, errors: ["/next_local_ids/task member_range"])
         }
         high.counters = #"{"task":-5}"#
-        #expect(try await high.pull().numbered == ["c=-5"], "there is room below")
+        #expect(try await high.pull().numbered == ["c=-5"], "numbers below the highest are free")
     }
 
     @Test func `translates ids in relations and changes nothing else`() async throws {
@@ -276,7 +279,7 @@ import Testing
         let rest = try await phone.pull()
         #expect(rest.numbered == ["C=-", "42=2", "F=5"])
         #expect(rest.documents == [#"{"folder":[5],"name":"Kari"}"#, "{}", "{}"])
-        #expect(rest.changes[1]["id"]?.text == "42", "a number, as the server gave it")
+        #expect(rest.changes[1]["id"]?.text == "42", "the id is a number, as in the feed")
         #expect(try await fixture.numbers(of: phone) == ["folder 5 F", "tag 1 t1", "tag 2 42", "task 1 T"])
     }
 
@@ -347,7 +350,7 @@ import Testing
         try await fixture.write("task", "gone-too", nil)
         let empty = try await phone.ask(reply.next, wait: 1)
         #expect(empty.changes.isEmpty || empty.numbered.allSatisfy { $0.hasSuffix("=-") })
-        #expect(.now - start < .seconds(60), "the wait is for a second, and ends")
+        #expect(.now - start < .seconds(60), "the wait ends after a second")
         #expect(empty.isUpToDate == true)
     }
 
@@ -368,7 +371,7 @@ import Testing
         #expect(try await fixture.numbers(of: phone) == [])
     }
 
-    @Test func `confirms numbers behind the horizon but not those of another epoch`() async throws {
+    @Test func `confirms numbers before the horizon but not numbers of another epoch`() async throws {
         let fixture = try await Self.fixture("task")
         try await fixture.write("task", "a")
         let (phone, tablet) = (PullingDevice(fixture.ada), PullingDevice(fixture.ada))
@@ -475,7 +478,7 @@ import Testing
         let served = replies.filter { $0.status == 200 }
         #expect(replies.allSatisfy { [200, 503].contains($0.status) })
         #expect(served.count > 5)
-        #expect(Set(served.compactMap(\.next)).count == 1, "they are one page")
+        #expect(Set(served.compactMap(\.next)).count == 1, "all pulls return one page")
         #expect(Set(served.map(\.numbered)) == [["a=1", "b=2"]])
         #expect(try await fixture.pages(of: phone) == ["1 2"])
     }

@@ -18,7 +18,7 @@ struct Contract {
 
     static func bytes() throws -> [UInt8] { Array(try Data(contentsOf: URL(filePath: path))) }
 
-    /// Runs a program of `Tests/OpenAPI`, and records its complaints as test issues.
+    /// Runs a program of `Tests/OpenAPI`, and records the problems that it reports as test issues.
     static func run(
         _ name: String,
         _ arguments: [String],

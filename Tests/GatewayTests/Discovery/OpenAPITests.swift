@@ -17,12 +17,12 @@ import Tokens
 @testable import SyncHTTP
 @testable import WebhooksFeature
 
-/// The OpenAPI document: it is valid, it matches the gateway, and its examples happen.
+/// The OpenAPI document is valid and matches the gateway, and its examples are real responses.
 @Suite struct OpenAPITests {
     /// Routes that are documented but not served yet.
     static let documentedButNotServedYet: Set<String> = []
 
-    /// Examples of other routes that use routes that are not served yet.
+    /// Examples of served routes that also use routes that are not served yet.
     static let examplesOfWhatIsNotServedYet: Set<String> = []
 
     @Test func `the document is public and cacheable`() async throws {
@@ -72,8 +72,8 @@ import Tokens
         }
     }
 
-    /// The tables for authors of workers are written manually. Clients never receive three of the codes: two of
-    /// `/admin`, and one reserved.
+    /// The tables for authors of workers are written manually. They omit three codes that clients never receive: two of
+    /// `/admin`, and a reserved code.
     @Test func `the documentation names every problem code and status`() throws {
         let (api, clients) = (try Repository.text("docs/api.md"), try Repository.text("docs/clients.md"))
         for code in ProblemCode.allCases {
@@ -200,7 +200,7 @@ import Tokens
         documentedButNotServedYet.union(examplesOfWhatIsNotServedYet).sorted()
     }
 
-    /// Servers with all of their routes; they do not run.
+    /// Returns the servers with all of their routes, without starting them.
     private static func servers() async throws -> (PublicServer, OperationsServer) {
         _ = GatewayMetrics.bootstrap
         let logger = Logger(label: "routes") { _ in SwiftLogNoOpLogHandler() }

@@ -19,7 +19,7 @@ final class EventListener: Sendable {
         var lines: [String] = []
 
         var data: JSONValue? { try? JSONTree(parsing: Array(lines.joined(separator: "\n").utf8)).root }
-        /// A summary of its mutation, mapping or cursor.
+        /// A summary of the event's mutation, mapping or cursor.
         var summary: String {
             let data = data
             return switch event {
@@ -41,7 +41,7 @@ final class EventListener: Sendable {
 
     /// Starts to listen; returns once the response head has arrived.
     ///
-    /// - Parameter client: nil for the shared one.
+    /// - Parameter client: the HTTP client; nil for the shared client.
     init(
         _ address: String,
         token: String,

@@ -40,7 +40,10 @@ import Testing
         #expect(bobs.event == "changes")
         #expect(bobs.data?["feed"]?.string == feed)
         _ = try await fixture.eve.push([fixture.eve.create()])
-        #expect(try await eve.next(3).map(\.event) == ["mutation", "id_mapping", "changes"], "nothing came before it")
+        #expect(
+            try await eve.next(3).map(\.event) == ["mutation", "id_mapping", "changes"],
+            "no other event came before these"
+        )
     }
 
     @Test func `entities visible only to their owner cause no hint to others`() async throws {
@@ -67,7 +70,7 @@ import Testing
         let (whole, _) = try await fixture.ada.listen(after: start)
         let all = try await whole.until { $0.event == "changes" }
         #expect(all.count == 11)
-        #expect(Set(all.map(\.summary)).count == 11, "each once")
+        #expect(Set(all.map(\.summary)).count == 11, "each event is sent once")
         for (index, frame) in all.enumerated() {
             let (rest, opening) = try await fixture.ada.listen(after: frame.id)
             #expect(opening == frame.id)
@@ -150,7 +153,7 @@ import Testing
         #expect(try await ada.next()?.summary == "\(draft.id) succeeded")
     }
 
-    @Test func `a stream ends with its token, its lifetime or its organization`() async throws {
+    @Test func `a stream ends when its token, its lifetime or its organization ends`() async throws {
         let fixture = try await TwoTenantFixture { $0.keepAlive = .milliseconds(50) }
         let short = try await fixture.gateway.token(
             organization: fixture.ada.organization,
@@ -193,7 +196,8 @@ import Testing
         return reply
     }
 
-    /// Ada's conflicts, each with a large document, exceed the buffers of both ends. She does not read.
+    /// Fills Ada's stream, which she does not read, with conflicts. Their large documents exceed the buffers of both
+    /// ends.
     private static func fill(
         _ fixture: TwoTenantFixture
     ) async throws -> (connection: RawConnection, start: String, drafts: [Draft]) {
@@ -210,7 +214,7 @@ import Testing
             "GET /v1/events HTTP/1.1\r\nHost: test\r\nAuthorization: Bearer \(fixture.ada.token)\r\n"
                 + "Last-Event-ID: \(start)\r\n\r\n"
         )
-        // each conflict contains the document, which together exceed the buffers of both ends
+        // each conflict contains the document, and all conflicts together exceed the buffers of both ends
         let drafts = servers.map { fixture.ada.change(server: $0, base: 1) }
         for start in stride(from: 0, to: drafts.count, by: 15) {
             _ = try await Self.pushed(fixture.ada, Array(drafts[start..<(start + 15)]))
@@ -229,7 +233,7 @@ import Testing
         _ = slow
     }
 
-    @Test func `a stream above the shared memory limit waits until slow ones are disconnected`() async throws {
+    @Test func `a stream above the shared memory limit waits until slow streams are disconnected`() async throws {
         let fixture = try await TwoTenantFixture(#"{"on_conflict":"continue"}"#) {
             $0.heldEventBytes = 100_000
             $0.writeTimeout = .seconds(5)

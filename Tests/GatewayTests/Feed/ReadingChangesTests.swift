@@ -13,7 +13,7 @@ import Testing
 
     private static func ids(_ reply: Reply) -> [String] { reply.changes.compactMap { $0["id"]?.string } }
 
-    @Test func `a change has the members of the contract and its client id only for the creator`() async throws {
+    @Test func `a change has the members of the contract, and its client id only for the creator`() async throws {
         let fixture = try await TwoTenantFixture()
         let local = UUID()
         let pushed = try await fixture.ada.push([fixture.ada.create("task", local: local, #"{"a" : 1.0}"#)])
@@ -137,7 +137,7 @@ import Testing
         }
     }
 
-    @Test func `a cursor of another epoch or behind the horizon is expired and the response contains where to restart`()
+    @Test func `a cursor of another epoch or before the horizon is expired, and the response names the restart`()
         async throws
     {
         let fixture = try await TwoTenantFixture()

@@ -11,7 +11,8 @@ import Testing
         "id", "idempotency_key", "sequence_number", "operation", "entity_type", "created_at",
     ]
 
-    /// Each draft is rejected with exactly these errors, strictly as well as after a valid one.
+    /// Expects that each draft is rejected with exactly these errors, in a strict push and after a valid entry of a
+    /// lenient push.
     private static func expectRefused(
         _ fixture: TwoTenantFixture,
         _ cases: [(Draft, [String])],
@@ -227,12 +228,12 @@ import Testing
             }
             #expect(result.errorCode == "validation_failed")
         }
-        #expect(reply.json?["accepted_sequence"]?.int64 == 2, "only the good one's number could be read")
+        #expect(reply.json?["accepted_sequence"]?.int64 == 2, "only the valid entry has a readable number")
         #expect(try await fixture.tables()["rejections"]?.hasPrefix("0 ") == true)
         #expect(try await fixture.ada.get("/v1/mutations").mutations.count == 1)
     }
 
-    @Test func `repeats the rejection of an entry until it arrives corrected`() async throws {
+    @Test func `repeats the rejection of an entry until the entry is corrected`() async throws {
         let fixture = try await TwoTenantFixture()
         var bad = fixture.ada.create()
         bad["payload"] = #"{"a":"\u0000"}"#

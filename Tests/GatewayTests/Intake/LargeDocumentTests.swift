@@ -13,7 +13,7 @@ import Testing
         return reply.results.compactMap { $0["server_id"]?.string }
     }
 
-    @Test func `commits a push with large patches in its own transaction`() async throws {
+    @Test func `commits a push with large patches in a separate transaction`() async throws {
         let fixture = try await TwoTenantFixture()
         let ids = try await Self.documents(2, fixture)
         let patches = [ids[0], ids[1], ids[0]].map { fixture.ada.change(server: $0) }
@@ -29,7 +29,7 @@ import Testing
         #expect(changes.first?["document"]?.members?.map { $0.name.string } == ["title"])
     }
 
-    @Test func `light pushes are served while heavy ones are committed`() async throws {
+    @Test func `light pushes are served while heavy pushes are committed`() async throws {
         let fixture = try await TwoTenantFixture()
         let ids = try await Self.documents(4, fixture)
         let more = try await fixture.bob.push([fixture.bob.create()]).results.compactMap { $0["server_id"]?.string }

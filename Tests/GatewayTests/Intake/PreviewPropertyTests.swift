@@ -5,7 +5,7 @@ import SyncModel
 import TestSupport
 import Testing
 
-/// Random pushes, each previewed first: the preview predicts the results of the push and changes nothing.
+/// The preview of a random push predicts the results of the push and changes nothing.
 @Suite struct PreviewPropertyTests {
     /// The number of pushes.
     private static let rounds = 120
@@ -90,7 +90,7 @@ private struct World {
     /// Every status that occurred.
     var outcomes: Set<String> = []
     private let workers: [SyncWorker]
-    /// The mutations of the second last worker are forwarded, so all her later ones wait.
+    /// The mutations of the second last worker are forwarded, so all later mutations of this user wait.
     private let forwarder: Int
     private var locals: [[UUID]]
     private var servers: [String] = []
@@ -205,7 +205,8 @@ private struct World {
         }
     }
 
-    /// Replaces ids that only the preview generated. The idempotency keys for upstreams are derived from known values.
+    /// Returns the ids that only the preview generated. Idempotency keys for upstreams are not among them, because they
+    /// are derived from known values.
     func strangers(in preview: Reply) -> Set<UUID> {
         var seen = self
         seen.known = []

@@ -74,7 +74,7 @@ import Testing
             #expect(replays.mappings.map { $0["server_id"]?.string } == [server])
 
             let device = try await other.preview([other.create(), contact(other)])
-            #expect(device.statuses == ["pending", "pending"], "after the lane's waiting mutations")
+            #expect(device.statuses == ["pending", "pending"], "they would run after the lane's waiting mutations")
             #expect(device.json?["accepted_sequence"]?.int64 == 2)
 
             let edits = [fixture.bob.change(server: server, base: 1), fixture.bob.change(server: server, base: 0)]
@@ -98,7 +98,7 @@ import Testing
         #expect(try await fixture.metrics().contains("sluice_http_held_body_bytes 0"))
     }
 
-    @Test func `a preview recognizes repetitions with mapped ids`() async throws {
+    @Test func `a preview recognizes repeats with mapped ids`() async throws {
         let fixture = try await TwoTenantFixture()
         let local = UUID()
         let create = fixture.ada.create(local: local)
@@ -146,7 +146,7 @@ import Testing
         }
         var before = ""
         for worker in [fixture.ada, fixture.bob, fixture.eve] {
-            // a gateway's heartbeat, every five seconds, does assign one, possibly in between
+            // a gateway's heartbeat, every five seconds, assigns a transaction id, possibly in between
             try await waitUntil("a preview without a transaction id") {
                 before = try await next()
                 let reply = try await worker.preview([
@@ -158,7 +158,7 @@ import Testing
             }
         }
         _ = try await fixture.ada.push([fixture.ada.create()])
-        #expect(try await next() != before, "a push does assign one")
+        #expect(try await next() != before, "a push assigns a transaction id")
         connection.close()
     }
 
@@ -225,7 +225,7 @@ import Testing
         #expect(stays.results.allSatisfy { $0["request"]?.isNull == true })
     }
 
-    @Test func `the previewed request is the one that the upstream receives`() async throws {
+    @Test func `the upstream receives the same request as the preview shows`() async throws {
         let server = try await HTTPBinServer.shared()
         let fixture = try await TwoTenantFixture(forwards: true)
         let upstream = #"{"base_url":"\#(server.baseURL)","id_pointer":"/json/ref","headers":{"x-app":"hidden"}}"#
@@ -313,7 +313,7 @@ import Testing
         #expect(shared.statuses == ["conflict"])
         #expect(
             shared.results[0].value(at: "/error/current/document/text")?.string == "top secret",
-            "of the organization"
+            "an entity of the organization is shown"
         )
         let foreign = try await fixture.eve.preview([fixture.eve.change("update", server: server, base: 0)])
         #expect(foreign.statuses == ["failed"])
@@ -325,7 +325,8 @@ import Testing
         let body = fixture.ada.envelope([fixture.ada.create()])
         let path = fixture.gateway.address + "/v1/mutations/preview"
         expectProblem(try await send(.POST, path, body: Array(body.utf8)), .unauthorized)
-        // changed without the cache: a new user is rejected where a push would find no lane to create
+        // the status is changed in the database alone, so the cache is outdated; a new user is rejected where a push
+        // would create a lane
         let organization = fixture.ada.organization
         _ = try await fixture.ada.push([fixture.ada.create()])
         try await fixture.execute("UPDATE organizations SET status = 'suspended' WHERE id = '\(organization)'")

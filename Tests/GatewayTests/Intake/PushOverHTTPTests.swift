@@ -141,7 +141,7 @@ import Testing
         #expect(fine.statuses == ["succeeded", "succeeded"])
     }
 
-    /// A lane that a manual conflict halts. The later mutations stay pending.
+    /// A manual conflict halts the lane, so later mutations stay pending.
     @Test func `a push into a halted lane returns 202 after its wait`() async throws {
         let fixture = try await TwoTenantFixture()
         let server = try #require(try await fixture.ada.push([fixture.ada.create()]).results[0]["server_id"]?.string)
@@ -185,7 +185,7 @@ import Testing
         #expect(reply.header("preference-applied").isEmpty)
     }
 
-    @Test func `shortens a wait above the maximum and returns the applied one`() async throws {
+    @Test func `shortens a wait above the maximum and returns the applied wait`() async throws {
         let fixture = try await TwoTenantFixture()
         let reply = try await fixture.ada.push([fixture.ada.create()], prefer: "wait=100000")
         #expect(reply.header("preference-applied") == ["wait=60"])

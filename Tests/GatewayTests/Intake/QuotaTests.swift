@@ -53,7 +53,7 @@ import Testing
         let pushed = try await fixture.bob.push([fixture.bob.create(), fixture.bob.create()])
         #expect(pushed.status == 200)
         #expect(pushed.header("RateLimit") == [#""requests";r=3;t=1, "mutations";r=1;t=57600"#])
-        // errors report it as well
+        // errors report the quota as well
         let wrong = try await fixture.ada.get("/v1/changes?limit=0")
         expectProblem(wrong, .invalidRequest)
         #expect(wrong.header("RateLimit") == [#""requests";r=2;t=1"#])
@@ -115,8 +115,8 @@ import Testing
         #expect(try await listener.next()?.event == "changes")
     }
 
-    /// Two processes run at full speed for some seconds. The limit is rate · T plus a burst plus the tokens that both
-    /// may hold.
+    /// Two processes receive requests at full speed for some seconds. The limit is rate · T, plus a burst, plus the
+    /// reserved portions of both.
     @Test func `two gateways together enforce a rate`() async throws {
         let rate = 40
         let database = try await LiveGateway.migratedDatabase()
@@ -134,7 +134,7 @@ import Testing
         )
         #expect(set.status == 200, "\(set.text)")
         let second = SingleWorker(gateways[1], as: first)
-        // it takes over within five seconds on an idle machine
+        // the other gateway loads the quota within five seconds on an idle machine
         try await waitUntil("the other gateway has loaded the quota", every: .milliseconds(50)) {
             try await !second.get("/v1/backlog").header("RateLimit-Policy").isEmpty
         }

@@ -61,7 +61,7 @@ import Testing
         }
     }
 
-    @Test func `a person gives a write another target than the deleted one`() async throws {
+    @Test func `a person resolves a conflict by a reference to another entity`() async throws {
         let fixture = try await Fixture("restrict")
         let (ada, bob) = (fixture.both.ada, fixture.both.bob)
         #expect(try await bob.push([fixture.delete(bob, fixture.y)]).statuses == ["succeeded"])
@@ -78,7 +78,7 @@ import Testing
         #expect(try await fixture.document(fixture.visit)?.contains(#""n":2"#) == true)
     }
 
-    @Test func `a deletion is possible once no entity refers to the deleted one`() async throws {
+    @Test func `a deletion is possible once no entity refers to the deleted entity`() async throws {
         let fixture = try await Fixture("restrict")
         let (ada, bob) = (fixture.both.ada, fixture.both.bob)
         let deletion = fixture.delete(bob, fixture.x)
@@ -94,7 +94,7 @@ import Testing
     }
 
     @Test(arguments: ["cascade", "set_null", "ignore"])
-    func `a deletion that waited follows the rule of its turn`(_ rule: String) async throws {
+    func `a deletion follows the rule that applies when it runs`(_ rule: String) async throws {
         let fixture = try await Fixture("restrict")
         let bob = fixture.both.bob
         let deletion = fixture.delete(bob, fixture.x)

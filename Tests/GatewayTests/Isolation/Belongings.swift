@@ -3,7 +3,7 @@ import JSONText
 import NIOHTTP1
 import Testing
 
-/// Ada's data in every state, and all names by which others may guess it.
+/// Ada's data in every state, and all names with which others can try to access them.
 struct Belongings {
     /// The kind of object that a name identifies.
     enum Kind: String, CaseIterable {
@@ -13,11 +13,11 @@ struct Belongings {
         case list, feed, mappings, events, pull
         case webhook, delivery
 
-        /// Whether it is a cursor.
+        /// Whether the object is a cursor.
         var isCursor: Bool { [.list, .feed, .mappings, .events, .pull].contains(self) }
     }
 
-    /// Contained in each of Ada's payloads.
+    /// A text in each of Ada's payloads.
     static let secret = "nobody-else-may-read-this"
 
     let fixture: TwoTenantFixture
@@ -87,8 +87,9 @@ struct Belongings {
     /// One of Ada's names.
     func name(_ kind: Kind) throws -> String { try #require(names[kind]) }
 
-    /// A name of the same shape that was never assigned: another UUID, or a cursor of an unknown feed. Nil if there is
-    /// no such name: a position in a list is only a number, and a feed is shared with the organization.
+    /// Returns a name of the same form that was never assigned, such as another UUID or a cursor of an unknown feed.
+    /// Returns nil if no such name exists, because a position in a list is only a number and a feed is shared with the
+    /// organization.
     func strangeName(_ kind: Kind, for stranger: Stranger) throws -> String? {
         guard kind.isCursor else { return UUID().lowercased }
         guard kind != .list, stranger.isForeign else { return nil }
@@ -97,14 +98,15 @@ struct Belongings {
         return parts.joined(separator: "-")
     }
 
-    /// The rows of all tables that contain Ada's ids, as text. For this reason, guesses never create rows with her ids.
+    /// The rows that contain Ada's user id, of all tables, as text. Tests compare them before and after guesses, so a
+    /// guess must not create rows with her ids.
     func rows() async throws -> [String] { try await fixture.rows(mentioning: fixture.ada.user.lowercased) }
 }
 
-/// A new user without any data. Each guess gets another one, so that it does not affect the next.
+/// A new user without any data. Each guess gets a separate stranger, so that it does not affect the next guess.
 struct Stranger {
     let worker: SyncWorker
-    /// Whether it belongs to the other organization.
+    /// Whether the stranger belongs to the other organization.
     let isForeign: Bool
 
     init(_ fixture: TwoTenantFixture, isForeign: Bool) async throws {

@@ -6,8 +6,8 @@ import OperatorsFeature
 import SyncModel
 import Testing
 
-/// Strangers try Ada's ids in every possible place, on every route of the served contract. Her objects are answered
-/// like ones that do not exist, and none of them is shown or changed.
+/// Strangers try Ada's ids in every possible place, on every route of the served contract. The answers equal those for
+/// objects that do not exist, and no object of Ada is shown or changed.
 @Suite struct EveryRouteIsolationTests {
     /// The contract as a gateway serves it.
     private static func served(_ fixture: TwoTenantFixture) async throws -> Contract {
@@ -82,7 +82,7 @@ import Testing
         #expect(try await fixture.tables() == before)
     }
 
-    @Test func `the administration of one organization cannot access another`() async throws {
+    @Test func `calls about one organization cannot access another organization`() async throws {
         let belongings = try await Belongings(visibility: "organization")
         let fixture = belongings.fixture
         let organization = fixture.ada.organization.lowercased
@@ -90,7 +90,7 @@ import Testing
         for guess in OperatorGuess.all {
             for kind in guess.kinds {
                 let name = try belongings.name(kind)
-                // each on an organization without data
+                // each call concerns an organization without data
                 var replies: [Reply] = []
                 for name in [name, kind.isCursor ? nil : UUID().lowercased].compactMap(\.self) {
                     let other = "/admin/organizations/\(UUID().lowercased)"

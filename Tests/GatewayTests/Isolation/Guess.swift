@@ -29,7 +29,7 @@ struct Guess: Sendable {
         self.send = send
     }
 
-    /// One for each place of `/v1`.
+    /// One guess for each place of `/v1`.
     static let all =
         queries + paths + bodies + messages + pushes("/v1/mutations") + pushes("/v1/mutations/preview") + events
         + organizations
@@ -169,7 +169,7 @@ struct Guess: Sendable {
                 let path = words[1].replacing("{id}", with: UUID().lowercased)
                     .replacing("{device_id}", with: UUID().lowercased)
                 let method = HTTPMethod(rawValue: words[0])
-                // rejected before a body is read, so the request has no body
+                // the request is rejected before a body is read, so it has no body
                 return try await GatewayTests.send(
                     method,
                     worker.gateway.address + path,

@@ -4,7 +4,7 @@ import NIOHTTP1
 import SyncModel
 import Testing
 
-/// Guessed ids let no tenant and no user's queue see or change the data of another.
+/// With guessed ids, no user can see or change data of another user or tenant.
 @Suite struct IsolationTests {
     /// Ada's data, and one of her mutations that waits.
     private struct Secrets {
@@ -25,7 +25,7 @@ import Testing
 
         var others: [SyncWorker] { [fixture.bob, fixture.eve] }
 
-        /// Ada's mutation and entity are unchanged.
+        /// Expects that Ada's mutation and entity are unchanged.
         func expectUntouched(sourceLocation: SourceLocation = #_sourceLocation) async throws {
             let page = try await fixture.ada.get("/v1/changes")
             let entity = page.changes.first { $0["id"]?.string == server }
@@ -43,7 +43,7 @@ import Testing
         }
     }
 
-    @Test func `a guessed mutation is answered like a missing one`() async throws {
+    @Test func `a guessed mutation is answered like a missing mutation`() async throws {
         let secrets = try await Secrets()
         let unknown = UUID().lowercased
         for other in secrets.others {
@@ -93,7 +93,7 @@ import Testing
         }
     }
 
-    @Test func `an entity of another tenant is answered like a missing one`() async throws {
+    @Test func `an entity of another tenant is answered like a missing entity`() async throws {
         let secrets = try await Secrets()
         let organization = secrets.fixture.eve.organization
         for operation in ["update", "replace", "delete"] {
@@ -138,7 +138,10 @@ import Testing
             let data = other.create("note", #"{"about":\#(secrets.local.quoted)}"#)
             #expect(try await other.push([data]).statuses == ["succeeded"])
             let documents = try await other.get("/v1/changes?entity_type=note").changes
-            #expect(documents.map { $0["document"]?.text } == [#"{"about":\#(secrets.local.quoted)}"#], "just data")
+            #expect(
+                documents.map { $0["document"]?.text } == [#"{"about":\#(secrets.local.quoted)}"#],
+                "another user's client id is only data"
+            )
         }
         try await secrets.expectUntouched()
     }
@@ -167,7 +170,7 @@ import Testing
         let reply = try await fixture.ada.push([secrets.create])
         #expect(reply.results[0]["replayed"]?.bool == true)
         #expect(reply.results[0]["server_id"]?.string == secrets.server)
-        // a repetition with other content: the response contains nothing of the first
+        // a repeat with different content gets a response without the first content
         var changed = secrets.create
         changed["payload"] = "{}"
         let reused = try await fixture.ada.push([changed])

@@ -84,7 +84,7 @@ struct OperatorGuess: Sendable {
         #"{"issuer":"\#(issuer)","\#(member)":"\#(name)"}"#
     }
 
-    /// External ids and subjects: names of a tenant's own in places for ids.
+    /// Guesses with a tenant's names, such as external ids and subjects, in places for ids.
     private static let names = [
         OperatorGuess(
             "PUT \(root)#/external_ids/0/issuer",
@@ -139,8 +139,8 @@ struct OperatorGuess: Sendable {
     /// The organization of a path.
     private static func organization(_ path: String) -> Substring { path.suffix(36) }
 
-    /// Lists of blocked work. Over all organizations, another organization's id filters only its own work; within an
-    /// organization, the id matches nothing.
+    /// Lists of stuck mutations and lanes. In a list over all organizations, another organization's id selects only
+    /// that organization's rows. In a list of one organization, the id matches nothing.
     private static let stuck = [
         OperatorGuess("GET /admin/failures#organization_id", [.user]) { _, name in
             "/admin/failures?organization_id=\(name)"
@@ -307,7 +307,7 @@ struct OperatorGuess: Sendable {
         } + tests
     }()
 
-    /// Values given to a test are not looked up.
+    /// Guesses in the bodies of tests, whose values are not looked up.
     private static let tests: [OperatorGuess] = {
         let place = "POST \(root)/sources/{name}/test#"
         let path: @Sendable (String, String) -> String = { root, _ in root + "/sources/crm/test" }

@@ -2,7 +2,7 @@ import Foundation
 import GatewaySupport
 import JSONText
 
-/// Another device: it pulls an organization's changes page by page from its cursor, despite all faults of the gateways.
+/// A device that pulls an organization's changes page by page from its cursor, despite all faults of the gateways.
 actor FeedFollower {
     /// The last change of an entity in the feed.
     struct Entity: Equatable, Sendable {
@@ -31,7 +31,7 @@ actor FeedFollower {
         var cursor: String?
         var replica = 0
         while true {
-            // checked first: the pages read afterwards must contain everything accepted before the load finished
+            // this is checked first, because pages read after the load finished contain all accepted mutations
             let isOver = load.isOver
             let since = cursor.map { "&since=\($0)" } ?? ""
             let reply = try? await GatewayProcess.get(

@@ -5,8 +5,8 @@ import Postgres
 import TestSupport
 import Testing
 
-/// Devices of several users in several organizations push concurrently while others follow the feeds. A test disturbs
-/// the gateways or PostgreSQL. Afterwards all data must be as without disturbances.
+/// Devices of several users in several organizations push concurrently while other devices follow the feeds. A test
+/// disturbs the gateways or PostgreSQL, and afterwards checks that all data are the same as without disturbances.
 struct Load {
     /// An organization and the document that all its devices write to.
     struct Tenant {
@@ -20,7 +20,7 @@ struct Load {
     let gateways: [GatewayProcess]
     let tenants: [Tenant]
     let workers: [RetryingWorker]
-    /// Each acknowledged batch is a step.
+    /// Counts the acknowledged batches.
     let done = Milestones()
     let batches: Int
 
@@ -117,7 +117,8 @@ struct Load {
         }
     }
 
-    /// All data exists exactly once and in order, in the workers' responses, in the feeds and in PostgreSQL.
+    /// Expects that all data exist exactly once and in order, in the workers' responses, in the feeds and in
+    /// PostgreSQL.
     func expectAllOnceAndInOrder() async throws {
         let connection = try await database.connect()
         defer { connection.close() }

@@ -51,7 +51,8 @@ struct Outbox: Sendable {
         }
     }
 
-    /// A new entity. It usually references an older one in its payload, and occasionally in its dependencies.
+    /// Creates a new entity. It usually references an older entity in its payload, and occasionally in its
+    /// dependencies.
     private mutating func create(near living: [Int]) -> Draft {
         let localID = random.uuid()
         var document = ["made": "\(count + 1)"]

@@ -59,7 +59,7 @@ import Testing
         _ = try await fixture.ada.post("/v1/mutations/\(create.id)/discard", "{}")
         let next = try #require(pending.next)
         #expect(Self.states(try await Self.page(fixture.ada, "?since=\(next)")) == [Self.state(first, "failed")])
-        // from the beginning, each appears once, at its last change
+        // in a list from the beginning, each mapping appears once, at its last change
         let all = try await Self.page(fixture.ada, "?since=\(begin)")
         #expect(Self.states(all) == [Self.state(second, "pending"), Self.state(first, "failed")])
     }
@@ -136,12 +136,12 @@ import Testing
         }
     }
 
-    @Test func `an outdated cursor is expired and the response contains where to restart`() async throws {
+    @Test func `an outdated cursor is expired, and the response names the restart`() async throws {
         let fixture = try await TwoTenantFixture()
         _ = try await fixture.ada.push([fixture.ada.create()])
         let all = try #require(try await Self.page(fixture.ada).next)
         let some = try #require(try await Self.page(fixture.ada, "?status=resolved,failed").next)
-        // a backup was restored: the lane is behind the cursor
+        // simulates a restored backup, in which the lane has not reached the cursor's position
         try await fixture.execute("UPDATE lanes SET change_position = change_position - 1")
         for (query, snapshot) in [
             ("?since=\(all)", "/v1/id-mappings"),

@@ -48,14 +48,14 @@ import Testing
         #expect(none.text == #"{"id_mappings":[]}"#)
     }
 
-    /// A manual conflict: no later mutation of the lane runs.
+    /// Creates a manual conflict, so that no later mutation of the lane runs.
     private static func halt(_ fixture: TwoTenantFixture, server: String) async throws {
         _ = try await fixture.bob.push([fixture.bob.change(server: server)])
         let reply = try await fixture.ada.push([fixture.ada.change(server: server, base: 1)])
         #expect(reply.statuses == ["conflict"])
     }
 
-    @Test func `accepts ids in any case and returns repeated ones once`() async throws {
+    @Test func `accepts ids in upper and lower case and returns repeated ids once`() async throws {
         let fixture = try await TwoTenantFixture()
         let local = UUID()
         _ = try await fixture.ada.push([fixture.ada.create("task", local: local)])
@@ -76,7 +76,7 @@ import Testing
         #expect(Set(reply.mappings.compactMap { $0["server_id"]?.string }).count == 2)
     }
 
-    @Test func `looks up a thousand ids and rejects one more`() async throws {
+    @Test func `looks up a thousand ids and rejects more ids`() async throws {
         let fixture = try await TwoTenantFixture()
         let ids = (0..<1_000).map { _ in UUID() }
         _ = try await fixture.ada.push([fixture.ada.create("task", local: ids[999])])

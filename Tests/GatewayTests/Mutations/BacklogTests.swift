@@ -154,7 +154,7 @@ import Testing
 
     // MARK: - With upstreams
 
-    @Test func `reports a failed head as held until its next attempt`() async throws {
+    @Test func `reports that a failed head delays the lane until its next attempt`() async throws {
         let fixture = try await Self.httpbin()
         let drafts = [Self.contact(fixture.ada, at: "/status/503"), Self.contact(fixture.ada, at: "/anything")]
         #expect(try await fixture.ada.push(drafts).status == 202)
@@ -192,10 +192,10 @@ import Testing
         }
     }
 
-    @Test func `repeated upstream failures hold all lanes of the organization`() async throws {
+    @Test func `repeated upstream failures delay all lanes of the organization`() async throws {
         let fixture = try await Self.httpbin()
         let carol = try await SyncWorker(fixture.gateway, organization: fixture.ada.organization)
-        // an error that the operator may have caused holds the lane in which it occurred
+        // an error that the operator may have caused delays the lane in which it occurred
         for worker in [fixture.ada, fixture.bob, carol] {
             let draft = Self.contact(worker, at: "/status/401")
             #expect(try await worker.push([draft]).status == 202)
@@ -214,8 +214,8 @@ import Testing
         #expect((held.until ?? "") > fixture.gateway.clock.now.rfc3339)
     }
 
-    /// The response to a push reports this immediately: its mutations wait as well.
-    @Test func `a push into a held lane returns the reason`() async throws {
+    /// The response to a push reports the delay immediately, because its mutations wait as well.
+    @Test func `a push into a delayed lane returns the reason`() async throws {
         let fixture = try await Self.httpbin()
         let first = Self.contact(fixture.ada, at: "/status/503")
         let fresh = try await fixture.ada.push([first])
@@ -224,9 +224,9 @@ import Testing
         let next = try await fixture.ada.push([Self.contact(fixture.ada, at: "/anything")])
         #expect(next.json?["held_by"]?.raw == backlog.value(at: "/lane/held_by")?.raw, "\(next.text)")
         #expect(next.json?["held_by"]?["reason"]?.string == "back_off")
-        // a repetition of a completed push returns it as well
+        // a repeat of a completed push returns the reason as well
         #expect(try await fixture.ada.push([first]).json?["held_by"]?["reason"]?.string == "back_off")
-        // another user's lane is not held
+        // another user's lane is not delayed
         let done = try await fixture.bob.push([Self.contact(fixture.bob, at: "/anything")], prefer: "wait=30")
         #expect(done.status == 200 && done.json?["held_by"]?.isNull == true, "\(done.text)")
     }
@@ -288,13 +288,13 @@ import Testing
         #expect(push.json?["held_by"]?["mutation_ids"]?.elements.map { $0.map(\.string) } == [draft.id])
     }
 
-    @Test func `a mutation in flight is not reported as held`() async throws {
+    @Test func `a mutation in flight is not reported as delayed`() async throws {
         let fixture = try await Self.httpbin()
         let draft = Self.contact(fixture.ada, at: "/delay/4")
         #expect(try await fixture.ada.push([draft]).status == 202)
         var backlog = try await Self.backlog(fixture.ada)
         try await waitUntil("it is in flight", every: .zero) {
-            #expect(backlog.value(at: "/lane/held_by")?.isNull == true, "it is due")
+            #expect(backlog.value(at: "/lane/held_by")?.isNull == true, "the lane is due")
             backlog = try await Self.backlog(fixture.ada)
             return backlog.value(at: "/lane/head/status")?.string == "in_flight"
         }

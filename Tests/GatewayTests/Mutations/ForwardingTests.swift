@@ -6,7 +6,7 @@ import SyncModel
 import TestSupport
 import Testing
 
-/// A whole gateway replays to third-party servers: Kinto, httpbin and nginx.
+/// A whole gateway replays mutations to third-party servers: Kinto, httpbin and nginx.
 @Suite struct ForwardingTests {
     // MARK: - Kinto: a REST API with its own preconditions
 
@@ -72,7 +72,7 @@ import Testing
         #expect(again.results.allSatisfy { $0["replayed"]?.bool == true && $0["status"]?.string == "succeeded" })
     }
 
-    /// An edit at the API that the phone has not received, then the phone's own edit of its older state.
+    /// Makes an edit at the API that the phone has not received, and then the phone's edit of the older state.
     private func conflict(_ fixture: TwoTenantFixture, _ url: String, strategy: String) async throws -> (
         id: String, draft: Draft
     ) {
@@ -140,7 +140,8 @@ import Testing
         fixture.ada.create("contact", #"{"ref":"c-17"}"#).with(["endpoint": #""\#(endpoint)""#]).with(more)
     }
 
-    /// A mutation after its first failed attempt: pending, a status that a wait does not end with.
+    /// Returns a mutation after its first failed attempt. It polls, because the mutation is then pending, and a wait
+    /// does not end with this status.
     private func failure(of id: String, _ worker: SyncWorker) async throws -> JSONValue {
         var found: JSONValue?
         try await waitUntil("an attempt has failed") {
@@ -213,7 +214,7 @@ import Testing
     }
 
     @Test(arguments: [401, 302, 308])
-    func `an error that the operator must fix counts no attempt`(_ status: Int) async throws {
+    func `an error that the operator must fix does not count as an attempt`(_ status: Int) async throws {
         let fixture = try await httpbin()
         let draft = contact(fixture, at: "/status/\(status)", ["max_attempts": "1"])
         #expect(try await fixture.ada.push([draft]).status == 202)

@@ -84,7 +84,7 @@ import Testing
         #expect(pages.last?.isEmpty == false, "no page is empty")
     }
 
-    @Test func `a mutation accepted between two pages appears on a later one`() async throws {
+    @Test func `a mutation accepted between two pages appears on a later page`() async throws {
         let lists = try await Lists()
         let first = try await lists.fixture.ada.get("/v1/mutations?limit=5")
         let late = lists.fixture.ada.create()

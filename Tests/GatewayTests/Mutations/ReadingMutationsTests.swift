@@ -40,7 +40,7 @@ import Testing
         }
         #expect(mutation["user_id"]?.string == fixture.ada.user.lowercased)
         #expect(mutation["device_id"]?.string == fixture.ada.device.lowercased)
-        #expect(mutation["priority"]?.int64 == 10, "an activity's default")
+        #expect(mutation["priority"]?.int64 == 10, "the default priority of the type")
         #expect(mutation["base_version"]?.isNull == true)
         #expect(mutation["last_error"]?.isNull == true)
         #expect(mutation["last_error_code"]?.isNull == true)
@@ -112,7 +112,7 @@ import Testing
             #expect(try await fixture.ada.get("/v1/mutations/\(id)?wait=60").status == 200)
         }
         expectProblem(try await fixture.ada.get("/v1/mutations/\(UUID().lowercased)?wait=60"), .notFound)
-        #expect(ContinuousClock.now - start < .seconds(60), "all three together take less than one that waits")
+        #expect(ContinuousClock.now - start < .seconds(60), "three requests take less time than a single wait")
     }
 
     @Test func `rejects a wait that is not a number of seconds`() async throws {

@@ -8,7 +8,7 @@ import Testing
 
 /// The metrics of the real program, whose configuration decides which exist.
 @Suite(.timeLimit(.minutes(10))) struct MetricsPageTests {
-    /// The page of a gateway after some use, made once: some metrics appear after fifteen seconds.
+    /// The metrics of a gateway after some use. They are read once, because some metrics appear after fifteen seconds.
     private static let page = Task { try await makePage() }
 
     /// Pushes, replays, attempts a mutation at an upstream and streams events.
@@ -64,7 +64,7 @@ import Testing
         }
     }
 
-    /// A dashboard or rule with a missing metric shows nothing, and the mistake remains undetected.
+    /// A dashboard or rule with a missing metric shows no data, and the mistake remains undetected.
     @Test func `every metric used by rules and dashboard exists`() async throws {
         let shown = Set(MetricTable(page: try await Self.page.value.text).families.keys).union(Self.madeElsewhere)
         for file in ["docker/prometheus/alerts.yml", "docker/grafana/dashboards/sluice.json"] {
@@ -82,7 +82,7 @@ import Testing
         "sluice_jwks_age_seconds", "sluice_jwks_missing", "sluice_jwks_refreshes_total", "sluice_cluster_server_up",
     ]
 
-    @Test func `without the setting no metric names an organization`() async throws {
+    @Test func `no metric names an organization without the setting`() async throws {
         let database = try await LiveGateway.migratedDatabase()
         let gateway = try await GatewayProcess.start(database: database.uri)
         let worker = try await SingleWorker(gateway)
@@ -92,7 +92,7 @@ import Testing
         #expect(!text.contains(worker.organization.lowercased))
     }
 
-    @Test func `a group takes two round trips, also if a device is new`() async throws {
+    @Test func `a group takes two round trips, even if a device is new`() async throws {
         let database = try await LiveGateway.migratedDatabase()
         let gateway = try await GatewayProcess.start(database: database.uri)
         let worker = try await SingleWorker(gateway)
@@ -104,13 +104,13 @@ import Testing
         let text = try await send(.GET, gateway.operations + "/metrics").text
         #expect(text.contains("\n\(trips)_count 2\n"))
         #expect(text.contains("\n\(statements)_count 2\n"))
-        // each includes at least begin, lock, write and commit
+        // each group includes at least begin, lock, write and commit
         let sum = text.split(separator: "\n").first { $0.hasPrefix("\(statements)_sum ") }
         #expect(try #require(sum.flatMap { Int($0.split(separator: " ")[1]) }) >= 8)
         withExtendedLifetime(database) {}
     }
 
-    /// If the database is unavailable, the page still exists and reports that.
+    /// If the database is unavailable, the metrics are still returned and report the outage.
     @Test func `a gateway that is not ready still returns metrics`() async throws {
         let database = try await LiveGateway.migratedDatabase()
         let gateway = try await GatewayProcess.start(database: database.uri)

@@ -52,7 +52,7 @@ import Testing
         }
     }
 
-    @Test func `the answer for an unknown path names the known ones`() async throws {
+    @Test func `the answer for an unknown path names the known paths`() async throws {
         let gateway = try await LiveGateway.start()
         let console = try await send(.GET, gateway.operations + "/console")
         let root = try await send(.GET, gateway.operations + "/")
@@ -68,7 +68,7 @@ import Testing
         #expect(refused.status == 404 && refused.text.contains("SLUICE_OPERATOR_TOKEN"), "\(refused.text)")
     }
 
-    @Test func `without an operator token the admin API does not exist`() async throws {
+    @Test func `the admin API does not exist without an operator token in the settings`() async throws {
         let gateway = try await LiveGateway.start { $0.operatorTokens = nil }
         for token in [LiveGateway.operatorToken, nil] {
             expectProblem(try await send(.GET, gateway.operations + "/admin/organizations", token: token), .notFound)

@@ -9,9 +9,10 @@ import SyncModel
 import TestSupport
 import Testing
 
-/// Secrets that would be found if any output contained them: at the lowest log level, despite all failures.
+/// No output contains a secret, even at the lowest log level and after all kinds of failures. Each secret has a text by
+/// which it is found.
 @Suite(.timeLimit(.minutes(10))) struct SecretsTests {
-    /// Each contains a marker that any leaked part of it includes.
+    /// Each secret contains a marker, so that a leaked part of the secret is found.
     private static let password = "hushpassword-of-the-database"
     private static let jwtSecret = "hushsecret-of-the-tokens-0123456789"
     private static let operatorToken = "hushtoken-of-the-operator"

@@ -5,7 +5,7 @@ import NIOHTTP1
 import TestSupport
 import Testing
 
-/// Spans of the real program, which a receiver with the classes of opentelemetry-proto decodes.
+/// Spans of the real program. A receiver decodes them with the classes of opentelemetry-proto.
 @Suite(.timeLimit(.minutes(10))) struct SpanTests {
     private static let trace = "0af7651916cd43dd8448eb211c80319c"
     private static let phone = "b7ad6b7169203331"
@@ -98,7 +98,7 @@ import Testing
         #expect(request["kind"]?.text == "2" && found["POST"]?["kind"]?.text == "3")
         #expect(request.value(at: "/resource/service.name")?.string == "gateway-a")
         #expect(found["POST"]?.value(at: "/attributes/server.address")?.string == "127.0.0.1")
-        // the upstream's parent is the attempt
+        // the parent that the upstream receives is the span of the attempt
         let sent = reply.results.first?.value(at: "/response/body/headers/Traceparent")?.string
         #expect(sent == "00-\(Self.trace)-\(id("POST") ?? "")-01")
         let text = receiver.text
@@ -155,7 +155,7 @@ import Testing
         #expect(text.contains("\nsluice_traces_queued ") && text.contains("\nsluice_traces_exported_total "))
     }
 
-    @Test func `follows the client's decision, and logs the trace that it began itself`() async throws {
+    @Test func `follows the client's sampling decision, and logs a trace that the gateway began`() async throws {
         let database = try await LiveGateway.migratedDatabase()
         defer { withExtendedLifetime(database) {} }
         let receiver = try await Receiver()
@@ -182,7 +182,7 @@ import Testing
         #expect(receiver.spans.contains { $0["name"]?.string == "push" })
     }
 
-    @Test func `an unavailable receiver is logged once and delays no request`() async throws {
+    @Test func `an unavailable receiver is logged once and does not delay requests`() async throws {
         let database = try await LiveGateway.migratedDatabase()
         defer { withExtendedLifetime(database) {} }
         let port = try GatewayProcess.freePort()

@@ -6,7 +6,8 @@ import OperatorsFeature
 import TestSupport
 import Testing
 
-/// A trace from the phone's request through the stored mutation to the upstream, and in the log lines about both.
+/// A trace continues from the phone's request through the stored mutation to the upstream, and is in the log lines
+/// about both.
 @Suite(.timeLimit(.minutes(10))) struct TraceTests {
     private static let trace = "0af7651916cd43dd8448eb211c80319c"
     private static let span = "b7ad6b7169203331"
@@ -95,7 +96,7 @@ import Testing
         nil, "", "nonsense", "00-00000000000000000000000000000000-b7ad6b7169203331-01",
         "ff-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
     ])
-    func `a request without a valid trace gets one derived from its id`(header: String?) async throws {
+    func `a request without a valid trace gets a trace derived from its id`(header: String?) async throws {
         let database = try await LiveGateway.migratedDatabase()
         defer { withExtendedLifetime(database) {} }
         let (gateway, worker) = try await fixture(database)
@@ -111,8 +112,8 @@ import Testing
         #expect(answered.count == 1 && answered.first?["trace_id"] == nil)
     }
 
-    /// A header of a later version is used as far as it is known, regardless of the length of the rest.
-    @Test func `a trace header of a later version is used as far as it is known`() async throws {
+    /// The known part of a header of a later version is used, regardless of the length of the rest.
+    @Test func `uses the known part of a trace header of a later version`() async throws {
         let database = try await LiveGateway.migratedDatabase()
         defer { withExtendedLifetime(database) {} }
         let (gateway, worker) = try await fixture(database)

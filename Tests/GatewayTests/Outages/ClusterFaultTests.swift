@@ -10,10 +10,10 @@ import Synchronization
 import TestSupport
 import Testing
 
-/// A separate cluster. `SLUICE_TEST_CITUS_URI` indicates that the extension is installed. Shards are moved and servers
-/// are killed while devices push through gateways on all servers.
+/// Tests with a separate cluster. If `SLUICE_TEST_CITUS_URI` is set, the extension is installed. Shards are moved and
+/// servers are killed while devices push through gateways on all servers.
 @Suite(.enabled(if: TestCluster.citusURI != nil), .timeLimit(.minutes(15))) struct ClusterFaultTests {
-    @Test func `no mutation is lost or repeated while tenants move and servers fail`() async throws {
+    @Test func `no mutation is lost or applied twice while tenants move and servers fail`() async throws {
         let place = try await Place(addresses: ["127.0.57.1", "127.0.57.2", "127.0.57.3"])
         let pushers = try await place.pushers(16)
         let isOver = Flag()
@@ -41,7 +41,7 @@ import Testing
         let tenant = pushers[0].worker.organization
         let home = try await place.home(of: tenant)
         let other = 3 - home
-        // to the other server and back, together with the other tenants of that shard
+        // the tenant is moved to the other server and back, together with the other tenants of its shard
         try await place.move(tenant, from: home, to: other)
         #expect(try await place.home(of: tenant) == other)
         try await expectProgress(of: pushers)
@@ -59,7 +59,7 @@ import Testing
         try await place.move(tenant, from: home, to: other)
         try await expectProgress(of: pushers)
 
-        // a server is killed: the organizations of the others continue
+        // a server is killed, and the organizations on the other servers continue
         let homes = try await pushers.asyncMap { try await place.home(of: $0.worker.organization) }
         let theirs = zip(pushers, homes).filter { $1 == 1 }.map(\.0)
         let others = zip(pushers, homes).filter { $1 == 2 }.map(\.0)
@@ -74,8 +74,8 @@ import Testing
         try await place.cluster.start()
         try await expectProgress(of: pushers)
 
-        // another server hangs without an error: this is detected, and the organizations on the other servers are
-        // served
+        // another server hangs without an error; the gateways detect this, and serve the organizations on the other
+        // servers
         try await hang(2, place, theirs: others, others: theirs)
         try await expectProgress(of: pushers)
 
@@ -114,7 +114,7 @@ import Testing
         }
     }
 
-    /// Waits until each has had more pushes accepted.
+    /// Waits until each device had further pushes accepted.
     private static func expectProgress(of pushers: [Pusher]) async throws {
         let before = pushers.map(\.accepted)
         try await waitUntil("each device had more accepted") {
@@ -152,12 +152,13 @@ import Testing
         try await place.awaitNoPreparedTransactions()
     }
 
-    /// The server keeps its catalog, which is not updated any more: rows written through it could be lost.
+    /// The removed server keeps its catalog, which is no longer updated, so rows written through it could be lost.
     @Test func `a gateway whose server was removed from the cluster rejects all requests`() async throws {
         let place = try await Place(addresses: ["127.0.57.7", "127.0.57.8", "127.0.57.9"])
         let worker = try await SingleWorker(place.gateways[2])
         #expect(try await worker.push([worker.draft(1)]).statuses == ["succeeded"])
-        // while its shards are moved: earlier writes could be lost
+        // a transaction that began before the server's shards were moved must not commit, because its writes could be
+        // lost
         var configuration = ConnectionConfiguration(uri: place.database.uri, statementTimeout: Waiting.limit)
         configuration.dialect = Cluster().dialect
         let amid = try await Connection.open(configuration)
@@ -198,8 +199,8 @@ import Testing
         try await place.end()
     }
 
-    /// A notification stays on the server where it is sent. Therefore gateways on several servers notify each other
-    /// through one of them.
+    /// A notification stays on the server where it is sent, so gateways on several servers notify each other through
+    /// the same server.
     @Test func `gateways on different servers notify each other of pushes immediately`() async throws {
         let place = try await Place(addresses: ["127.0.57.4", "127.0.57.5", "127.0.57.6"])
         for gateway in place.gateways {
@@ -266,7 +267,7 @@ import Testing
             database = try await LiveGateway.migratedDatabase(on: cluster)
             coordinator = try await database.connect()
             let uris = database.uris(user: "postgres")
-            // two connect directly to the servers that have the rows, one through the coordinator
+            // two gateways connect directly to the servers that have the rows, and one gateway uses the coordinator
             gateways = try await zip(uris, ["no", "yes", "yes"]).asyncMap { uri, isDirect in
                 let settings = ["SLUICE_HINTS_DATABASE_URL": uris[0], "SLUICE_DIRECT_COMMITS": isDirect]
                 return try await GatewayProcess.start(database: uri, settings: settings)
@@ -308,7 +309,7 @@ import Testing
                     )
                     return true
                 } catch let error as PostgresError where error.message.contains("orphaned shard") {
-                    // a session still locks the copy that an earlier move left behind
+                    // a session still locks the copy that remained after an earlier move
                     return false
                 }
             }

@@ -5,9 +5,9 @@ import Testing
 
 /// A load during which gateways and PostgreSQL are killed.
 @Suite(.serialized, .timeLimit(.minutes(10))) struct CrashTests {
-    /// Two replicas. One, the other or both are killed with SIGKILL and restarted.
+    /// Two replicas. Either or both of them are killed with SIGKILL and restarted.
     @Test(arguments: [UInt64.random(in: 0...999_999)])
-    func `killed gateways lose no mutation and repeat none`(seed: UInt64) async throws {
+    func `killed gateways lose no mutation and apply no mutation twice`(seed: UInt64) async throws {
         let database = try await LiveGateway.migratedDatabase()
         let gateways = [
             try await GatewayProcess.start(database: database.uri),
@@ -31,7 +31,7 @@ import Testing
         }
     }
 
-    /// PostgreSQL disconnects its clients in an orderly way, as in a crash, and by a kill of its main process. The
+    /// PostgreSQL is shut down in an orderly way, stopped as in a crash, and ended by a kill of its main process. The
     /// gateways keep running.
     @Test(arguments: [UInt64.random(in: 0...999_999)])
     func `a PostgreSQL crash loses no acknowledged mutation`(seed: UInt64) async throws {

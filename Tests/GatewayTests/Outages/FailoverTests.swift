@@ -28,7 +28,7 @@ import Testing
             standby = try await TestCluster.standby(of: primary)
         }
 
-        /// A connection to one of them, even if it is read-only.
+        /// Opens a connection to one of the servers, even if it is read-only.
         func connect(to cluster: TestCluster) async throws -> Connection {
             var configuration = ConnectionConfiguration(
                 uri: cluster.uri(database: name),

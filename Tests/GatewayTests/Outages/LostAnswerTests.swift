@@ -6,7 +6,7 @@ import Postgres
 import TestSupport
 import Testing
 
-/// Crashes between a commit and its response: the moment at which the gateway cannot determine the outcome.
+/// Crashes between a commit and its response, when the gateway cannot know the outcome.
 ///
 /// A commit that waits for a missing standby is on disk already, but its gateway has no confirmation.
 @Suite(.serialized, .timeLimit(.minutes(10))) struct LostAnswerTests {
@@ -25,7 +25,7 @@ import Testing
             sessions = try await DatabaseSessions(database)
         }
 
-        /// Makes all following commits wait for their confirmation, or releases those that wait.
+        /// Makes all following commits wait for their confirmation, or releases the waiting commits.
         func hold(_ isHeld: Bool) async throws {
             let standby = isHeld ? "nobody" : ""
             try await sessions.connection.execute(script: "ALTER SYSTEM SET synchronous_standby_names = '\(standby)'")
@@ -79,7 +79,7 @@ import Testing
         }
     }
 
-    @Test func `a gateway killed between commit and response has the mutation once`() async throws {
+    @Test func `a mutation is stored once if the gateway is killed between commit and response`() async throws {
         let fixture = try await Fixture()
         let drafts = fixture.drafts()
         try await fixture.hold(true)
@@ -97,7 +97,7 @@ import Testing
         try await fixture.close()
     }
 
-    @Test func `a PostgreSQL crash after the commit leaves the mutation once`() async throws {
+    @Test func `a mutation is stored once if PostgreSQL crashes after the commit`() async throws {
         let fixture = try await Fixture()
         let drafts = fixture.drafts()
         try await fixture.hold(true)
@@ -105,7 +105,7 @@ import Testing
         try await fixture.sessions.awaitCommit(to: "mutations")
         try await fixture.sessions.connection.execute(script: "ALTER SYSTEM SET synchronous_standby_names = ''")
         try await fixture.cluster.stop(immediate: true)
-        // the outcome is unknown: the gateway must not report the push as rejected or accepted
+        // the outcome is unknown, so the gateway must not report the push as rejected or accepted
         let unknown = try await answer
         #expect(unknown.status == 503, "\(unknown.text)")
         #expect(unknown.code == "store_unavailable")
@@ -121,7 +121,7 @@ import Testing
         try await fixture.close()
     }
 
-    /// The gateway stays, its session ends: it determines the outcome of the commit itself.
+    /// The gateway keeps running while its session ends, and determines the outcome of the commit itself.
     @Test func `the gateway determines the outcome of a commit whose session ended`() async throws {
         let fixture = try await Fixture()
         let drafts = fixture.drafts()
@@ -139,7 +139,7 @@ import Testing
         try await fixture.close()
     }
 
-    /// The wait for a standby that does not exist ends with the statement's time, and the commit is only local.
+    /// The wait for a standby that does not exist ends at the statement's time-out, and the commit is only local.
     @Test func `a commit that is not replicated is not acknowledged`() async throws {
         let fixture = try await Fixture(settings: ["SLUICE_STATEMENT_SECONDS": "5"])
         let drafts = fixture.drafts()
@@ -158,7 +158,7 @@ import Testing
         try await fixture.close()
     }
 
-    /// A lost response without manipulation: the client disconnected before the response arrived.
+    /// The response is lost because the client disconnects before it arrives.
     @Test func `repeats an unread response`() async throws {
         let database = try await LiveGateway.migratedDatabase()
         let gateway = try await GatewayProcess.start(database: database.uri)

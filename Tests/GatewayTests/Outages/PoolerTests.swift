@@ -6,7 +6,7 @@ import SyncModel
 import TestSupport
 import Testing
 
-/// A real PgBouncer between the gateway and the database: accepted in session mode, rejected in the others.
+/// A real PgBouncer between the gateway and the database is accepted in session mode, and rejected in other modes.
 @Suite(
     .timeLimit(.minutes(10)),
     .onOneServer("has a pooler before the tests' own server"),
@@ -39,7 +39,7 @@ struct PoolerTests {
         #expect(doctor.status == 1)
         #expect(doctor.output.contains("failed   pooler: a pooler that shares sessions between clients"))
         #expect(doctor.output.contains("→ Set SLUICE_DATABASE_URL " + Self.remedy))
-        #expect(!doctor.output.contains("schema:"), "no further queries are sent to it")
+        #expect(!doctor.output.contains("schema:"), "the pooler gets no further queries")
     }
 
     @Test func `detects a pooler in transaction mode while other clients use it`() async throws {
@@ -94,7 +94,7 @@ struct PoolerTests {
         #expect(try await gateway.terminate() == 0)
     }
 
-    /// It appears together with the database, after the gateway's start.
+    /// The pooler and the database are started after the gateway.
     @Test func `readiness and log report a pooler that appears after the start`() async throws {
         let database = try await LiveGateway.migratedDatabase()
         let port = try GatewayProcess.freePort()
@@ -110,7 +110,7 @@ struct PoolerTests {
         try await waitUntil("readiness contains the reason") {
             await gateway.readiness()?.contains("transaction or statement mode") == true
         }
-        #expect(gateway.status == nil, "it does not crash")
+        #expect(gateway.status == nil, "the gateway keeps running")
         // readiness may change shortly before the log
         try await waitUntil("the log contains the reason") {
             gateway.lines.contains {

@@ -5,8 +5,8 @@ import Postgres
 import TestSupport
 import Testing
 
-/// Two gateways on one database: requests that wait at one are woken by changes through the other. `WakeUpTests` shows
-/// that a hint wakes them, not polling.
+/// Two gateways on one database. Changes through one gateway wake requests that wait at the other gateway.
+/// `WakeUpTests` shows that hints wake them and not polling.
 @Suite(.serialized, .timeLimit(.minutes(10))) struct ReplicaTests {
     private struct Pair {
         let database: TestDatabase
@@ -23,7 +23,7 @@ import Testing
             bob = try await SingleWorker(second, organization: ada.organization)
         }
 
-        /// Waits until both have discovered each other and poll only rarely.
+        /// Waits until both gateways have discovered each other and poll only rarely.
         func areAcquainted() async throws {
             for gateway in gateways {
                 try await gateway.metric("sluice_replica_peers", reaches: 1)

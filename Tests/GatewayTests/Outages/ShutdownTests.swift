@@ -52,13 +52,13 @@ import Testing
         async let held = fixture.worker.push([second])
         async let waiting = other.push([third], prefer: "wait=20")
         try await fixture.sessions.await(1, waitingFor: "Lock")
-        // the other push may not have arrived at the gateway yet, and then it is not in progress
+        // without this wait, the other push may not have arrived at the gateway, and would not be in progress
         try await fixture.gateway.metric("sluice_http_requests_in_flight", reaches: 2)
 
         fixture.gateway.send(signal)
         try await fixture.publicListenerIsClosed()
         await #expect(throws: (any Error).self) { try await fixture.worker.push([first]) }
-        #expect(fixture.gateway.status == nil, "it waits for the requests in progress")
+        #expect(fixture.gateway.status == nil, "the gateway waits for the requests in progress")
         try await fixture.sessions.connection.execute(script: "COMMIT")
         for reply in [try await held, try await waiting] {
             #expect(reply.status == 200, "\(reply.text)")
@@ -81,7 +81,7 @@ import Testing
         await fixture.sessions.close()
     }
 
-    /// A client that pipelines pushes receives a response for each accepted one.
+    /// A client that pipelines pushes receives a response for each accepted push.
     @Test(arguments: ["", "Prefer: wait=5\r\n"])
     func `pipelined pushes are answered at shutdown as well`(field: String) async throws {
         let fixture = try await Fixture()
@@ -150,12 +150,12 @@ import Testing
                 + "Content-Type: application/json\r\nContent-Length: 100\r\nExpect: 100-continue\r\n\r\n"
         )
         let start = ContinuousClock.now
-        // the gateway reads the body: the request is incomplete
+        // the gateway is reading the body, so the request is incomplete
         #expect(try await halfway.reply().status == 100)
         fixture.gateway.send(SIGTERM)
         #expect(await idle.rest().isEmpty, "an idle connection is closed")
         #expect(try await halfway.reply().status == 408)
-        #expect(.now - start < .seconds(30), "in service the one has 75 s, the other 30 s")
+        #expect(.now - start < .seconds(30), "both end before their usual time-outs of 75 s and 30 s")
         #expect(try await fixture.gateway.end() == 0)
         #expect(fixture.messages.last == "Sluice ended")
         await fixture.sessions.close()
@@ -172,14 +172,14 @@ import Testing
         let push = fixture.worker.draft(2)
         async let reply = fixture.worker.push([push])
         async let other = fixture.worker.get("/v1/changes")
-        // the only sign of a request in progress while nothing else changes
+        // while the database is frozen, only this metric shows a request in progress
         try await fixture.gateway.metric("sluice_http_requests_in_flight", reaches: 2)
         fixture.gateway.send(SIGTERM)
         for reply in [try await reply, try await other] {
             #expect(reply.status == 503, "\(reply.text)")
             #expect(reply.code == "store_unavailable")
         }
-        // it ends although the database stays frozen
+        // the gateway ends although the database stays frozen
         #expect(try await fixture.gateway.end() == 0)
 
         for backend in backends { kill(backend, SIGCONT) }
@@ -202,10 +202,10 @@ import Testing
         try await fixture.sessions.await(1, waitingFor: "Lock")
         fixture.gateway.send(first)
         try await fixture.publicListenerIsClosed()
-        // only Ctrl-C comes from a person who does not want to wait
+        // this signal does not end the program, because only Ctrl-C comes from a person who does not want to wait
         fixture.gateway.send(SIGTERM)
         fixture.gateway.send(SIGINT)
-        // the push is still blocked: only the second signal ends it
+        // the push is still blocked, so only the second signal can have ended the program
         #expect(try await fixture.gateway.end() == 130)
         #expect(fixture.messages.last == "Interrupted again; work in progress was aborted")
         await #expect(throws: (any Error).self) { try await push.value }

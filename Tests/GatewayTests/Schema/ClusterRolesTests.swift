@@ -11,14 +11,14 @@ import Testing
 @Suite(.enabled(if: TestCluster.citusURI != nil), .timeLimit(.minutes(10))) struct ClusterRolesTests {
     private static let secured = ["organizations", "users", "feeds", "mutations", "entities"]
 
-    @Test func `an analyst reads one organization on every server, and none after removal`() async throws {
+    @Test func `an analyst reads one organization on every server, and no organization after removal`() async throws {
         let database = try await LiveGateway.migratedDatabase()
         let owner = try await database.connect()
         defer { owner.close() }
         func sluice(_ arguments: String...) async throws -> Program.Result {
             try await Program.run(arguments, environment: ["SLUICE_DATABASE_URL": database.uri])
         }
-        // any number of times
+        // the command can be repeated
         for _ in 0..<2 {
             let migrated = try await sluice("migrate", "--roles")
             #expect(migrated.status == 0, "\(migrated.complaint)")
@@ -79,7 +79,7 @@ import Testing
             #expect(error?.sqlState == "42501")
             await connection.closeAndWait()
         }
-        // where it still has the privilege, it is not bound to an organization
+        // on a server where the role still has the privilege, it is not bound to an organization
         try await owner.execute(script: "GRANT sluice_reader TO \(first.role)")
         try await expect([], of: first.role, in: database)
         try await expect([second.id], of: second.role, in: database)
@@ -92,7 +92,7 @@ import Testing
         }
     }
 
-    /// Rows of `readers` are copied with the data, memberships are not. And the owner of the tables may lack
+    /// Rows of `readers` are copied with the data, but memberships are not copied. The owner of the tables may lack
     /// CREATEROLE.
     @Test func `repairs a reader without its membership and removes a membership without a row`()
         async throws

@@ -9,8 +9,8 @@ import SyncStore
 import TestSupport
 import Testing
 
-/// `sluice migrate --roles` and `sluice organizations readers`: gateways that own nothing, and analysts who read their
-/// own organization's rows by SQL.
+/// `sluice migrate --roles` and `sluice organizations readers`: gateways without ownership, and analysts who read their
+/// organization's rows by SQL.
 @Suite(.timeLimit(.minutes(10))) struct RolesTests {
     /// A migrated database with the roles, and login roles of this test.
     private struct Place {
@@ -91,7 +91,7 @@ import Testing
     private static func column(_ table: String) -> String { table == "organizations" ? "id" : "organization_id" }
 
     /// The database provides the list, so tables of later migrations are included.
-    @Test func `every table and partition is secured and only the listed ones are readable`() async throws {
+    @Test func `every table and partition is secured, and analysts can read only the listed ones`() async throws {
         let place = try await Place()
         let open = try await place.ask(
             """
@@ -286,7 +286,7 @@ import Testing
         #expect(removed.output == "\(place.analyst) no longer reads \(first)\n")
         #expect(try await place.ask("SELECT role_name::text FROM readers") == [])
 
-        // a purge ends it as well
+        // a purge ends the binding as well
         #expect(try await readers("add", second, place.analyst).status == 0)
         #expect(try await place.sluice("organizations", "purge", second, "--yes").status == 0)
         #expect(try await place.ask("SELECT role_name::text FROM readers") == [])
@@ -332,7 +332,7 @@ import Testing
         try await place.end()
     }
 
-    @Test func `a gateway that owns nothing can do all of its work`() async throws {
+    @Test func `a gateway without ownership can do all of its work`() async throws {
         let place = try await Place()
         let server = try await KintoServer.shared()
         let fixture = try await TwoTenantFixture(
@@ -396,8 +396,8 @@ import Testing
         }
     }
 
-    /// Row-level security adds no cost to the gateway: its plans equal the owner's. On a single server, because a
-    /// cluster has other plans.
+    /// Row-level security adds no cost, because the gateway's plans equal the owner's. The test runs on a single
+    /// server, because a cluster has other plans.
     @Test(.enabled(if: TestCluster.citusURI == nil))
     func `the gateway's plans equal the owner's`() async throws {
         let place = try await Place()
@@ -456,7 +456,7 @@ import Testing
         await cluster.close()
     }
 
-    /// A long read locks the tables: gateways must not queue behind the change, so it gives up and is retried.
+    /// If a long read locks the tables, the change gives up and is retried, so that gateways do not queue after it.
     @Test func `setting up roles does not wait long for locks`() async throws {
         let place = try await Place()
         try await place.execute("ALTER TABLE lanes DISABLE ROW LEVEL SECURITY")
@@ -481,7 +481,7 @@ import Testing
         try await place.end()
     }
 
-    @Test func `a database without the roles stays without them`() async throws {
+    @Test func `a migration does not add the roles to a database without them`() async throws {
         let database = try await LiveGateway.migratedDatabase()
         let result = try await Program.run(["migrate"], environment: ["SLUICE_DATABASE_URL": database.uri])
         #expect(result.output == "The schema is up to date.\n")
@@ -491,7 +491,7 @@ import Testing
         connection.close()
     }
 
-    @Test func `the doctor accepts a gateway that owns nothing and may check migrations`() async throws {
+    @Test func `the doctor accepts a gateway without ownership that may check migrations`() async throws {
         let place = try await Place()
         let environment = GatewayProcess.environment(
             database: place.database.uri(user: place.gateway),

@@ -7,7 +7,8 @@ import SyncModel
 import TestSupport
 import Testing
 
-/// A request of a few kilobytes about a document of a megabyte: its reads, stored data and response are limited.
+/// The reads, stored data and response of a request are limited, even if a few kilobytes concern a document of a
+/// megabyte.
 @Suite struct BoundedAnswerTests {
     /// An entity slightly smaller than a mebibyte, at version 3.
     private static func document(_ fixture: TwoTenantFixture) async throws -> String {
@@ -64,12 +65,12 @@ import Testing
         let repeated = try await fixture.ada.push(drafts)
         #expect(repeated.results.allSatisfy { $0["replayed"]?.bool == true })
         expectOnce(repeated, repeated.results.map { $0["error"] })
-        // each of them returns the entity when it is read alone
+        // each mutation returns the entity when it is read alone
         let last = try await fixture.ada.get("/v1/mutations/\(drafts[499].id)")
         #expect(last.json?["error"]?["current"]?["version"]?.int64 == 3)
         #expect(last.json?["error"]?["current"]?["document"]?["long"] != nil)
         #expect(last.json?["error"]?["current_omitted"] == nil)
-        // and a page of the list contains it at most once
+        // a page of the list contains the entity at most once
         let page = try await fixture.ada.get("/v1/mutations?limit=50")
         #expect(page.mutations.filter { $0["error"]?["current"] != nil }.count == 1)
     }
@@ -86,7 +87,7 @@ import Testing
         #expect(shown.dropFirst().allSatisfy { $0["current_omitted"]?.bool == true || $0["current_at"] != nil })
     }
 
-    @Test func `repetitions with large stored errors are answered within the limit`() async throws {
+    @Test func `repeats with large stored errors are answered within the limit`() async throws {
         let fixture = try await TwoTenantFixture()
         let server = try await Self.document(fixture)
         let other = try #require(
@@ -116,8 +117,7 @@ import Testing
         #expect(one.json?["error"]?["current"] != nil)
     }
 
-    @Test func `repetitions and lists of mutations with many dependencies are answered within the limit`() async throws
-    {
+    @Test func `repeats and lists of mutations with many dependencies are answered within the limit`() async throws {
         let fixture = try await TwoTenantFixture()
         let server = try #require(try await fixture.ada.push([fixture.ada.create()]).results[0]["server_id"]?.string)
         #expect(try await fixture.bob.push([fixture.bob.change(server: server)]).statuses == ["succeeded"])
@@ -132,7 +132,7 @@ import Testing
             #expect(reply.statuses == Array(repeating: "blocked", count: 60))
             #expect(reply.results.allSatisfy { $0["blocked_by"]?.elements.map { Array($0).count } == 300 })
         }
-        // the repetition names no dependency, and its first answers had 3.5 MB of ids
+        // the repeat names no dependency, and its first answers had 3.5 MB of ids
         let reply = try await fixture.ada.push(drafts)
         #expect(reply.results.allSatisfy { $0["replayed"]?.bool == true })
         #expect(reply.body.count < 2_500_000)
@@ -182,7 +182,7 @@ import Testing
         }
     }
 
-    @Test func `a push with thousands of id mappings reserves room for them before its commit`() async throws {
+    @Test func `a push with thousands of id mappings reserves memory for them before its commit`() async throws {
         let fixture = try await TwoTenantFixture { $0.heldAnswerBytes = 4_194_304 }
         var ids: [String] = []
         for _ in 0..<4 {

@@ -20,12 +20,12 @@ struct BrowserTests {
         let report = try await Self.visit(page, fixture)
         #expect(report["error"] == nil, "\(report.text)")
         #expect(report["pushed"]?.string == "succeeded")
-        #expect(report["heard"]?.string == "succeeded", "an event, by a stream that fetch reads")
+        #expect(report["heard"]?.string == "succeeded", "fetch reads an event from the stream")
         #expect(report["changes"]?.text == "2")
         #expect(report["refused"]?.text == "401")
-        #expect(report["request_id"]?.string?.isEmpty == false, "what the gateway exposes")
+        #expect(report["request_id"]?.string?.isEmpty == false, "the page can read an exposed header")
         #expect(report["problem"]?.string == "unauthorized")
-        // one preflight for both pushes: the browser caches the response
+        // both pushes need one preflight, because the browser caches its response
         let preflights = try await fixture.metrics().filter {
             $0.hasPrefix("sluice_http_requests_total{") && $0.contains(#"method="OPTIONS""#)
                 && $0.contains(#"route="/v1/mutations",status="2xx""#)

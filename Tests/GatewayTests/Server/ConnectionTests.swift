@@ -6,7 +6,7 @@ import SyncHTTP
 import SyncModel
 import Testing
 
-/// Clients that are slow, disconnect, or send requests ahead.
+/// Clients that are slow, disconnect, or pipeline requests.
 @Suite struct ConnectionTests {
     /// The worker's next push, its head and its body.
     private static func push(_ worker: SyncWorker, _ fields: String = "") -> (head: String, body: String) {
@@ -106,7 +106,7 @@ import Testing
     @Test func `answers requests pipelined after a push once the push is answered`() async throws {
         let fixture = try await TwoTenantFixture()
         let get = "GET /v1/nothing HTTP/1.1\r\nHost: x\r\n\r\n"
-        // the first push with a token may be handled differently from the next
+        // the first push with a token may be handled differently from the next push
         for _ in 0..<2 {
             let (head, body) = Self.push(fixture.ada)
             let connection = try RawConnection(port: fixture.gateway.port)

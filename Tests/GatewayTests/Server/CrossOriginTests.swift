@@ -38,7 +38,7 @@ import Testing
                 #expect(fields.contains(field))
             }
             #expect(reply.header("access-control-max-age") == ["7200"])
-            #expect(reply.header("access-control-allow-credentials") == [], "tokens, and never cookies")
+            #expect(reply.header("access-control-allow-credentials") == [], "requests have tokens and no cookies")
             #expect(reply.header("vary") == ["Origin"])
         }
         let nowhere = try await send(
@@ -93,7 +93,7 @@ import Testing
                 #expect(reply.header("vary") == ["Origin"])
             }
         }
-        // a request that comes from no page, and `OPTIONS` that is no preflight
+        // a request without a page's origin, and an `OPTIONS` request that is not a preflight
         let reply = try await fixture.ada.get("/v1/changes")
         #expect(reply.status == 200 && reply.header("vary") == ["Origin"])
         let options = try await send(.OPTIONS, fixture.gateway.address + "/v1/mutations")

@@ -6,7 +6,7 @@ import SyncHTTP
 import SyncModel
 import Testing
 
-/// Memory and connections held by one organization do not reduce the share of another (product rule 16).
+/// Memory and connections that one organization uses do not reduce the share of another organization (product rule 16).
 @Suite struct FairnessTests {
     private static let answers = "sluice_http_held_answer_bytes"
     private static let bodies = "sluice_http_held_body_bytes"
@@ -40,7 +40,7 @@ import Testing
             #expect(try await fixture.eve.get("/v1/changes").status == 200)
             try #require(.now < deadline, "no client is disconnected")
         }
-        #expect(most > 1_000_000, "they are held in memory")
+        #expect(most > 1_000_000, "the pages are held in memory")
         #expect(most <= limit)
         for connection in unread { connection.reset() }
         try await fixture.reaches("\(Self.answers) 0")
@@ -110,7 +110,7 @@ import Testing
         let reply = try await refused.reply()
         expectProblem(reply, .overloaded, errors: [])
         #expect(reply.header("retry-after") == ["1"])
-        // requests that do not wait are answered, and so are other organizations
+        // requests that do not wait are answered, and so are requests of other organizations
         #expect(try await fixture.ada.get("/v1/changes").status == 200)
         let other = try wait(fixture.eve)
         await other.send(head(fixture.eve))
@@ -121,7 +121,7 @@ import Testing
         try await fixture.reaches("sluice_http_waits 0")
     }
 
-    @Test func `listeners of one organization make room for those of another`() async throws {
+    @Test func `listeners of one organization are closed in favor of another organization's listeners`() async throws {
         let fixture = try await TwoTenantFixture { $0.maximumListeners = 4 }
         func listen(_ worker: SyncWorker) async throws -> RawConnection {
             let connection = try RawConnection(port: fixture.gateway.port)

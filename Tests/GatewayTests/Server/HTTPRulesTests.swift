@@ -41,7 +41,7 @@ import Testing
 
     // MARK: - Transfer codings
 
-    /// Transfer codings that the gateway does not decode, and any on HTTP/1.0, are rejected.
+    /// The gateway rejects transfer codings that it does not decode, and all transfer codings on HTTP/1.0.
     @Test func `a body must be chunked or have a length`() async throws {
         let fixture = try await TwoTenantFixture()
         let body = fixture.ada.envelope([fixture.ada.create()])
@@ -108,7 +108,7 @@ import Testing
             #expect(head.header("content-length") == ["\(answer.body.count)"], "\(path)")
             #expect(head.header("content-type") == answer.header("content-type"), "\(path)")
             #expect(head.header("etag") == answer.header("etag"), "\(path)")
-            // no bytes follow it
+            // no bytes follow the response
             await connection.send("GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n")
             #expect(try await connection.reply().status == 200, "\(path)")
         }

@@ -24,7 +24,7 @@ import Testing
         }
         let began = ContinuousClock.now
         #expect(await connection.rest().isEmpty)
-        #expect(ContinuousClock.now - began < .seconds(60), "each byte gave it more time: ten minutes' worth")
+        #expect(ContinuousClock.now - began < .seconds(60), "more bytes do not extend the time-out")
         trickle.cancel()
     }
 
@@ -70,7 +70,7 @@ import Testing
 
     // MARK: - Many clients
 
-    @Test func `connections above the limit wait for a free one`() async throws {
+    @Test func `connections above the limit wait until another connection is closed`() async throws {
         let fixture = try await TwoTenantFixture()
         let gateway = try await LiveGateway.start(on: fixture.gateway.database) { $0.maximumConnections = 4 }
         let request = "GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -93,8 +93,8 @@ import Testing
 
     // MARK: - Ambiguous requests
 
-    /// Rejected as invalid HTTP. The connection closes after the response, so no following bytes are taken for a
-    /// request.
+    /// Such requests are rejected as invalid HTTP. The connection closes after the response, so that following bytes
+    /// are not read as a request.
     @Test func `rejects ambiguous framing and closes the connection`() async throws {
         let fixture = try await TwoTenantFixture()
         let hidden = "GET /v1/mutations HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer \(fixture.ada.token)\r\n\r\n"
@@ -162,7 +162,7 @@ import Testing
                 let reply = try await connection.reply()
                 let codes: [Int: ProblemCode] = [404: .notFound, 405: .methodNotAllowed]
                 expectProblem(reply, codes[reply.status] ?? .invalidRequest, errors: [])
-                #expect(!reply.text.contains(fixture.ada.token), "nothing is echoed")
+                #expect(!reply.text.contains(fixture.ada.token), "the answer does not repeat the token")
                 #expect(await connection.rest().isEmpty, "\(request.prefix(50))")
             }
         }

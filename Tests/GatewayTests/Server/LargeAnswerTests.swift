@@ -5,7 +5,7 @@ import Testing
 
 /// Responses that the system cannot buffer as a whole, on connections that close after them.
 @Suite struct LargeAnswerTests {
-    /// Why a connection ends.
+    /// The reason why a connection ends.
     enum End: String, CaseIterable, CustomTestStringConvertible {
         case clientOfHTTP10, closeIsAsked, sendingIsOver, closeIsAskedOfTheSecond
 

@@ -38,7 +38,7 @@ import Testing
         return heads
     }
 
-    /// The listener serves none of the requests, and nothing changes.
+    /// Expects that the listener serves none of the requests, and that nothing changes.
     private static func expectNothing(_ fixture: TwoTenantFixture, at port: Int, _ heads: [String]) async throws {
         try await withThrowingTaskGroup(of: Void.self) { group in
             for part in stride(from: 0, to: heads.count, by: 100).map({ heads[$0..<min($0 + 100, heads.count)] }) {

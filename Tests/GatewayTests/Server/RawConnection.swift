@@ -64,7 +64,7 @@ final class RawConnection: Sendable {
         shutdown(descriptor, Int32(SHUT_WR))
     }
 
-    /// Resets the connection, as a phone that loses its network may.
+    /// Resets the connection, as can happen when a phone loses its network.
     func reset() {
         var option = linger(l_onoff: 1, l_linger: 0)
         setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &option, socklen_t(MemoryLayout<linger>.size))
@@ -88,7 +88,7 @@ final class RawConnection: Sendable {
         }
     }
 
-    /// The next response to a HEAD: without a body, regardless of its `Content-Length`.
+    /// Returns the next response to a HEAD, which has no body, regardless of its `Content-Length`.
     func head() async throws -> Reply {
         var bytes = ahead.withLock { exchange(&$0, with: []) }
         while true {
@@ -165,7 +165,7 @@ final class RawConnection: Sendable {
         return Reply(status: status, headers: headers, body: [])
     }
 
-    /// Not on a thread of the task pool.
+    /// Runs blocking work outside of the task pool's threads.
     private static func blocking<Value: Sendable>(_ work: @escaping @Sendable () -> Value) async -> Value {
         await withCheckedContinuation { continuation in
             Thread.detachNewThread { continuation.resume(returning: work()) }

@@ -9,7 +9,7 @@ import SyncModel
 import TestSupport
 import Testing
 
-/// Bodies of unauthenticated senders use no memory that others need.
+/// Bodies of unauthenticated senders do not use memory that other senders need.
 @Suite struct UnverifiedBodyTests {
     private static let secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
     private static let settings = """

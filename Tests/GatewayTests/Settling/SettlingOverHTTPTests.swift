@@ -73,7 +73,7 @@ import Testing
         }
     }
 
-    @Test func `another user's mutation is answered like a missing one`() async throws {
+    @Test func `another user's mutation is answered like a missing mutation`() async throws {
         let stuck = try await Stuck()
         let bodies = [
             "retry": #"{"payload":{}}"#, "discard": #"{"dependents":"discard"}"#,
@@ -156,7 +156,7 @@ import Testing
         let query = "/mutations?status=failed,conflict&user_id=\(fixture.ada.user.lowercased)"
         let open = try await fixture.operate(.GET, fixture.admin + query)
         #expect(open.mutations.compactMap { $0["id"]?.string } == [stuck.failed.id, stuck.conflict.id])
-        // page by page
+        // the list is read page by page
         var pages: [String] = []
         var cursor: String?
         repeat {

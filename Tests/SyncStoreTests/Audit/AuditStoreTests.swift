@@ -35,7 +35,7 @@ import Testing
         #expect(try await gateway.retain(RetentionPolicy(auditDays: 0.01))?.report[.audit] == 3)
     }
 
-    /// The test clock does not advance: all acts have the same millisecond.
+    /// All acts have the same millisecond, because the test clock does not advance.
     @Test func `acts of the same millisecond keep their order`() async throws {
         let gateway = try await Gateway()
         let log = gateway.store.audit
@@ -59,7 +59,7 @@ import Testing
         #expect(found.actor.utf8.count <= 64 && found.target.count < 300 && (found.outcome?.count ?? 0) < 9_000)
     }
 
-    /// Small and grown tables, without and with statistics: a page reads only the rows that it examines.
+    /// A page reads only the rows that it examines, in small and in grown tables, without and with statistics.
     @Test(.onOneServer("plans of one server")) func `reads pages by an index`() async throws {
         let gateway = try await Gateway()
         let (one, other) = (try await gateway.organization().id, try await gateway.organization().id)

@@ -11,7 +11,7 @@ import Testing
 @Suite struct ChannelPlanTests {
     /// A page must not read rows of other channels, even if its plan was made on small tables.
     @Test(.onOneServer("plans of one server"))
-    func `a page of channels reads a few rows of each channel by its key`() async throws {
+    func `a page reads a few rows of each channel by key`() async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization().id.lowercased
         let (user, channel) = (UUID().lowercased, ChannelID(named: "c/1").uuid.lowercased)
@@ -45,9 +45,10 @@ import Testing
         connection.close()
     }
 
-    /// Sources and grants come in thousands: each grant is looked up among the others, not compared with all of them.
+    /// A write can contain thousands of sources and grants, so each grant is looked up among the others and not
+    /// compared with all of them.
     @Test(.onOneServer("plans of one server"))
-    func `a write of grants reads each list once`() async throws {
+    func `a write of grants reads each of its lists once`() async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization().id.lowercased
         let connection = try await gateway.database.connect(settings: Store.hotSettings)
@@ -92,8 +93,8 @@ import Testing
         }
     }
 
-    /// A user of many channels gets the same changes from a scan of the feed.
-    @Test func `a scan of the feed finds what the channels have`() async throws {
+    /// For a user of many channels, a page is read by a scan of the feed instead of channel by channel.
+    @Test func `a scan of the feed finds the same changes as the channels`() async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization().id
         let user = UUID()
@@ -147,7 +148,7 @@ import Testing
         for (after, scan) in [(0, 0), (0, 1_000), (301, 1_000), (599, 0)] as [(Int64, Int64)] {
             let all = try await rows(ChannelFeedStatements.merge, after: after, scan: scan, room: 1_000)
             #expect(try await rows(ChannelFeedStatements.scan, after: after, scan: scan, room: 1_000) == all)
-            // a scan that has more ends at a position, of which it has all rows
+            // a scan that does not return everything ends after a position all of whose rows it returns
             let part = try await rows(ChannelFeedStatements.scan, after: after, scan: scan, room: 20)
             #expect(all.starts(with: part) && part.count < all.count || all.count < 20, "\(after) \(scan)")
         }

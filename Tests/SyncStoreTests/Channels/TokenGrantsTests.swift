@@ -45,10 +45,10 @@ import Testing
         )
     }
 
-    /// The newest token has the channels of an old one. While its request runs, another request records a token between
-    /// the two.
+    /// The newest token has the same channels as an old token. While the request with the newest token runs, another
+    /// request records a token that was issued between the two.
     @Test(.onOneServer("locks of one server"))
-    func `a renewed token does not keep the channels of a token that was recorded after it was read`() async throws {
+    func `a renewed token replaces the channels of a token that was recorded in the meantime`() async throws {
         try await apply(["own"], at: 10)
         let between = TokenChannels(["own", "secret"], .write, issuedAt: 20)
         let other = try await gateway.database.connect()
@@ -67,7 +67,7 @@ import Testing
                 """
         )
         async let newest: Void = apply(["own"], at: 30)
-        // it has read the token of the second 10, and waits for the row
+        // the request has read the token of second 10, and waits for the row
         try await gateway.waitForLocks(1)
         try await other.execute(script: "COMMIT")
         try await newest

@@ -6,8 +6,8 @@ import Testing
 
 @testable import SyncStore
 
-/// What a cluster requires of statements, checked without a cluster: if parameters identify the organizations of each
-/// table, a statement runs on one server.
+/// Checks without a cluster that statements meet its requirements. A statement runs on one server if parameters
+/// identify the organizations of each table.
 @Suite struct CitusSQLRewriterTests {
     @Test func `every statement restricts each table to organizations`() throws {
         let tables = try Self.tables()
@@ -25,7 +25,7 @@ import Testing
         #expect(unnamed == [])
     }
 
-    /// Rows are inserted from organizations, from a table's rows, or as values.
+    /// A statement inserts rows that it selects from organizations or from a table, or that are its values.
     @Test func `every inserted row belongs to an organization of the statement`() throws {
         let tables = try Self.tables()
         for statement in SchemaTests.statements {
@@ -43,8 +43,8 @@ import Testing
         }
     }
 
-    /// Each of these features occurred in a statement. A cluster rejects the statement, routes it differently, or its
-    /// server process crashes.
+    /// Each of these features was once in a statement. A cluster rejects such a statement, routes it differently, or
+    /// crashes on it.
     @Test func `no statement uses a feature that a cluster does not support`() {
         for statement in SchemaTests.statements {
             let text = Cluster.text(of: statement)
@@ -86,14 +86,14 @@ import Testing
         for statement in SchemaTests.statements {
             for (name, text) in Self.texts(of: statement) where text != statement.sql {
                 try await connection.execute(script: "PREPARE \(name) AS \(text)")
-                // one row has no order, and may omit the parameter for it
+                // the statement of one row needs no order, so it can omit the parameter for the order
                 let (taken, given) = (Self.parameters(text), Self.parameters(statement.sql))
                 #expect(name == statement.name ? taken == given : taken.isSubset(of: given), "\(name)")
             }
         }
     }
 
-    @Test func `anchors a text where rows enter and where it refers to one organization`() {
+    @Test func `a text is bound to organizations where it reads rows and where it names an organization`() {
         let many = """
             SELECT d.at
             FROM unnest($1::int4[], $2::uuid[]) AS k (push, organization_id)
@@ -158,7 +158,7 @@ import Testing
         ] {
             #expect(CitusSQLRewriter(other).ofOneRow == nil, "\(other)")
         }
-        // the statements of every group
+        // the statements that every group commit executes
         let single = [
             GroupStatements.writeDevices, GroupStatements.writeCommonMutations, GroupStatements.writeMappings,
         ]
@@ -169,13 +169,13 @@ import Testing
 
     // MARK: - Look-ups
 
-    /// Texts by the names under which they are prepared.
+    /// The texts of a statement, with the names under which they are prepared.
     static func texts(of statement: Statement) -> [(name: String, text: String)] {
         let one = CitusSQLRewriter(statement).ofOneRow.map { [(name: statement.name + "_of_one", text: $0)] } ?? []
         return [(name: statement.name, text: Cluster.text(of: statement))] + one
     }
 
-    /// The distributed tables: those of organizations, except those that are found by another key.
+    /// The distributed tables: those with rows of organizations, except for tables that are looked up by another key.
     private static func tables() throws -> Set<String> {
         let text = Schema.migrations.map(\.sql).joined(separator: "\n").replacing(/\ *--[^\n]*\n/, with: "")
         let found = text.matches(of: /CREATE TABLE (\w+) \(\n([^;]*);/).filter { match in

@@ -19,7 +19,7 @@ import Testing
         #expect(health.silent == [] && health.owners.count == 1)
     }
 
-    /// A statement for some organizations is one task on one server; the coordinator fetches no rows.
+    /// A statement for certain organizations is one task on one server, for which the coordinator fetches no rows.
     @Test func `every statement for organizations runs on one server`() async throws {
         let database = try await Gateway.migratedDatabase()
         let connection = try await database.connect()
@@ -57,7 +57,7 @@ import Testing
         #expect(unexplained == [], "\(unexplained.count) of \(SchemaTests.statements.count) have no plan")
     }
 
-    /// Nil if the values do not have the form that the statement requires.
+    /// Returns the plan of a statement; nil if the values do not have the form that the statement requires.
     private func plan(
         of text: String,
         _ sql: String,
@@ -74,7 +74,7 @@ import Testing
         let values = try (0..<rows.count).map { row throws(PostgresError) in
             let type: String = try rows.read(row, 0)
             let name = casts[row + 1] ?? String(type.prefix { $0 != "[" })
-            // the planner evaluates the values of one row, and no domain accepts these
+            // the planner evaluates the values of one row, and no domain accepts the values below
             let element = isOfOneRow && name != "uuid" ? "NULL" : Self.values[name] ?? "NULL"
             return type.hasSuffix("[]") ? "ARRAY[\(element)]::\(type)" : "\(element)::\(type)"
         }
@@ -88,7 +88,7 @@ import Testing
             try await connection.execute(script: "DEALLOCATE one")
             return plan.joined(separator: "\n")
         } catch  where error.sqlState?.hasPrefix("22") == true {
-            // a value of this type does not have that form
+            // the value does not have the form that the statement requires
             try await connection.execute(script: "ROLLBACK; DEALLOCATE one")
             return nil
         }

@@ -38,7 +38,7 @@ extension Gateway {
 }
 
 extension Phone {
-    /// An entry that references its entity by a number of this device.
+    /// Returns an entry that names its entity by a number of this device.
     func numbered(
         _ operation: String,
         _ number: Int64,
@@ -51,9 +51,10 @@ extension Phone {
     }
 }
 
-/// An organization with folders and tasks of device ids, contacts of client ids and tags of shared ids.
+/// Returns an organization with folders and tasks that have device ids, contacts that have client ids, and tags that
+/// have shared ids.
 ///
-/// Entities may refer to deleted ones.
+/// Entities may refer to deleted entities.
 func folderOrganization(_ gateway: Gateway, _ settings: String = "{}") async throws -> Organization {
     let organization = try await gateway.organization(settings)
     func declare(_ name: String, _ idSpace: String, _ relations: [String: String]) async throws {

@@ -42,7 +42,7 @@ import Testing
         #expect(changes.last?["deleted"]?.bool == true)
     }
 
-    @Test func `the same number on two devices means different entities`() async throws {
+    @Test func `two devices use the same number for different entities`() async throws {
         let phones = try await phones(2)
         // the second device belongs to the same user as the first
         let tablet = Phone(phones[0].gateway, phones[0].organization, user: phones[0].user)
@@ -107,7 +107,7 @@ import Testing
                 phone.numbered("create", 2, payload: #"{"related":[2,98]}"#), "validation_failed",
                 "entity_reference_must_exist", "/payload/related/1"
             ),
-            // created later in the push
+            // the entity is created later in the push
             (
                 phone.numbered("create", 3, payload: #"{"folderId":1}"#), "validation_failed",
                 "dependency_ids_must_exist_in_queue", "/payload/folderId"
@@ -173,7 +173,7 @@ import Testing
         #expect(try await phone.pull().first?["document"]?["n"]?.int64 == 1)
     }
 
-    @Test func `refuses more IDs than the find-up limit`() async throws {
+    @Test func `refuses more IDs than may be looked up`() async throws {
         let phone = try await phones()[0]
         try await phone.push([phone.numbered("create", 1)])
         func list(_ count: Int) -> String { Array(repeating: "1", count: count).joined(separator: ",") }
@@ -203,7 +203,7 @@ import Testing
         #expect(try await phone.push([update]).results[0].isReplayed == true)
         update.server = #""\#(UUID().lowercased)""#
         #expect(try await phone.push([update]).results[0].code == "idempotency_key_reused")
-        // both names of one entity, and two names of different entities
+        // both ids of one entity, and ids of two different entities
         var both = phone.numbered("update", 1, payload: #"{"a":2}"#)
         both.server = #""\#(id)""#
         #expect(try await phone.push([both]).results[0].status == "succeeded")
@@ -212,7 +212,7 @@ import Testing
         #expect(try await phone.push([torn]).results[0].rules == ["entity_reference_must_exist"])
     }
 
-    @Test func `types of all ID spaces can reference each other`() async throws {
+    @Test func `entities of all ID spaces can reference each other`() async throws {
         let phone = try await phones()[0]
         let (contact, tag) = (UUID(), UUID())
         let tagEntry = phone.entry("create", "tag", server: #""\#(tag.lowercased)""#)

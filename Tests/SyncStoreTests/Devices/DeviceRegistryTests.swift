@@ -32,7 +32,7 @@ import Testing
         }
     }
 
-    /// Gives the user this number of devices.
+    /// Registers this number of devices for the user.
     private static func fill(_ phone: Phone, _ count: Int) async throws {
         try await phone.execute(
             """
@@ -79,7 +79,7 @@ import Testing
         #expect(refusals.count { $0 == nil } == 5)
         #expect(Set(refusals.compactMap { $0 }) == ["validation_failed  device_limit"])
         #expect(try await phone.gateway.count("devices", of: phone.organization.id) == 1_000)
-        // a known device is updated, an additional one is refused every time, and other users have separate limits
+        // a known device is updated, an additional device is refused every time, and other users have separate limits
         let known: UUID = try await phone.gateway.read("SELECT device_id FROM devices LIMIT 1").read(0, 0)
         let seen = try await Self.register(phone, known)
         #expect(!seen.isNew && seen.json["last_seen_at"]?.string == phone.gateway.clock.now.rfc3339)
@@ -93,7 +93,7 @@ import Testing
         let phone = try await Phone.new()
         try await phone.push([phone.create()])
         try await Self.fill(phone, 998)
-        // as a push does: the lane's lock, and a device that is not committed yet
+        // like a push in progress, this locks the lane and adds a device without a commit
         let push = try await phone.gateway.database.connect()
         try await push.execute(
             script: """
@@ -137,7 +137,10 @@ import Testing
         let previewed = await #expect(throws: Problem.self) { try await Self.preview(another(), phone.create()) }
         #expect(previewed?.summary == "validation_failed /device_id device_limit")
         #expect(try await phone.gateway.count("devices", of: phone.organization.id) == 1_000)
-        #expect(try await phone.push([phone.create()]).results.map(\.status) == ["succeeded"], "a known one")
+        #expect(
+            try await phone.push([phone.create()]).results.map(\.status) == ["succeeded"],
+            "a known device still pushes"
+        )
         let colleague = Phone(phone.gateway, phone.organization)
         #expect(try await colleague.push([colleague.create()]).results.map(\.status) == ["succeeded"])
         let stranger = Phone(phone.gateway, try await phone.gateway.organization(), user: phone.user)
@@ -202,7 +205,7 @@ import Testing
         #expect(try await phone.gateway.count("users", of: phone.organization.id) == 0)
     }
 
-    /// The purge begins while a registration holds the organization: it waits, and deletes the registered device.
+    /// The purge begins while a registration has locked the organization. It waits, and deletes the registered device.
     @Test func `a purge waits for registrations in progress`() async throws {
         let gateway = try await Gateway()
         for _ in 0..<5 {

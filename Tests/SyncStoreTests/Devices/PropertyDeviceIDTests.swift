@@ -7,12 +7,12 @@ import Testing
 
 @testable import SyncStore
 
-/// Devices that count their own ids, lose answers, send again, are restored from backups and wiped. In the end each
-/// device has the same graph under its own ids (specification 002, docs/spec).
+/// Devices count their own ids, lose answers, repeat requests, are restored from backups, and are wiped. In the end,
+/// each device has the same graph under its own ids (specification 002, docs/spec).
 @Suite(.serialized) struct PropertyDeviceIDTests {
     @Test(arguments: 1...4)
     func `every device sees the same graph under its own IDs`(_ run: Int) async throws {
-        // the last run with encryption at rest, which changes nothing
+        // the last run uses encryption at rest, which must not change the result
         let masterKeys = run == 4 ? TestKeys.first : nil
         let seed = Seed()
         var generator = SeededRandom(seed.value &+ UInt64(run))
@@ -57,7 +57,7 @@ private actor DeviceWorld {
     private let replicas: GatewayPair
     private var generator: SeededRandom
     private var backups: [Int: OfflineClient] = [:]
-    /// Pulls that were sent before and may arrive again.
+    /// The bodies of earlier pulls, which may arrive again.
     private var sent: [Int: [String]] = [:]
     /// Each device's actions and answers, for the analysis of a failure.
     private var diaries: [Int: [String]] = [:]
@@ -105,7 +105,7 @@ private actor DeviceWorld {
             default: await echo(place)
             }
         }
-        // after this point all answers arrive: the remaining mutations are sent, and after them everything is pulled
+        // from here on all answers arrive; the remaining mutations are sent before everything is pulled
         for place in clients.indices {
             while !clients[place].outbox.isEmpty {
                 let answer = try await clients[place].push(7, through: replicas[0], organization)
@@ -148,7 +148,7 @@ private actor DeviceWorld {
         guard !clients[place].outbox.isEmpty else { return }
         let count = Int.random(in: 1...8, using: &generator)
         let answer = try await clients[place].push(count, through: replicas.random(&generator), organization)
-        // a lost answer: the push is sent again, with later mutations
+        // the answer is lost, so the push is sent again, together with later mutations
         record(place, "push \(clients[place].outbox.prefix(count).map(\.json))")
         if generator.chance(75) { try acknowledge(place, answer) }
     }
@@ -159,13 +159,13 @@ private actor DeviceWorld {
         sent[place, default: []].append(body)
         var page = try await client.pull(body, through: replicas.random(&generator), organization)
         if generator.chance(20) {
-            // sent twice, and either answer arrives
+            // the request is sent twice, and one of the two answers arrives
             let other = try await client.pull(body, through: replicas.random(&generator), organization)
             if generator.chance(50) { page = other }
         }
         record(place, "pull \(body)")
         if generator.chance(15) { return record(place, "lost \(page.text)") }
-        // the user continues to work while the answer is on its way
+        // the user continues to work before the answer arrives
         if generator.chance(20) { work(place) }
         _ = try apply(place, page, sent: client.next)
     }
@@ -183,8 +183,8 @@ private actor DeviceWorld {
         _ = try apply(place, try await page, sent: client.next)
     }
 
-    /// Restores a backup: later mutations that were not pushed are lost. The registration returns the number after
-    /// which the device continues.
+    /// Restores a backup, which loses the later mutations that were not pushed. The registration returns the number
+    /// after which the device continues.
     private func restore(_ place: Int) async throws {
         guard var client = backups[place], client.device == clients[place].device else { return }
         client.madeCount = clients[place].madeCount
@@ -201,7 +201,7 @@ private actor DeviceWorld {
         record(place, "restored")
     }
 
-    /// Installs the app again; it is another device afterwards.
+    /// Installs the app again, which makes the phone a new device.
     private func wipe(_ place: Int) {
         clients[place] = OfflineClient(device: generator.uuid(), user: clients[place].user)
         backups[place] = nil

@@ -8,9 +8,9 @@ import Testing
 
 @testable import SyncStore
 
-/// Settling against the client returns the current entity: the feed does not deliver it again.
+/// Settling against the client returns the current entity, because the feed does not deliver it again.
 @Suite struct CurrentEntityTests {
-    /// A built-in document of Bob's at version 2, which Ada's phone has at version 1.
+    /// A document in the built-in store, which Bob changed to version 2 and which Ada's phone has at version 1.
     private static func fixture() async throws -> (ada: Phone, bob: Phone, id: String) {
         let ada = try await Phone.new()
         let bob = Phone(ada.gateway, ada.organization)
@@ -40,7 +40,7 @@ import Testing
             let given = try await ada.read(dependant.id)
             #expect(given.status == "discarded" && given.code == "discarded")
             #expect(Self.current(given) == #"3 {"late":1}"#)
-            // a repeated push receives it too
+            // a repeated push receives the current entity, too
             #expect(Self.current(try await ada.push([dependant]).results.first) == #"3 {"late":1}"#)
         }
         // a create that never succeeded has no current entity
@@ -69,7 +69,8 @@ import Testing
         #expect(result["error"]?["current"]?["deleted"]?.bool == true)
     }
 
-    /// Each discarded mutation of an entity shows the entity when it is read, for any number of discarded mutations.
+    /// Each discarded mutation of an entity shows the entity when the mutation is read, for any number of discarded
+    /// mutations.
     @Test func `discarding many mutations of a large document copies the document once`() async throws {
         let ada = try await Phone.new(#"{"on_conflict":"continue"}"#)
         let bob = Phone(ada.gateway, ada.organization)
@@ -173,7 +174,7 @@ import Testing
             let bob = Phone(ada.gateway, ada.organization)
             try await Self.put(ada, by: bob, version: 4, #"{"id":7,"n":4,"o":4}"#)
             let reported = #"{"id":7,"version":null,"feed_version":\#(seen),"etag":"e9","deleted":false,"document":"#
-            // nor are overwritten values sent again with the client's changes
+            // nor are values that a later write overwrote sent again with the client's changes
             let carl = Phone(ada.gateway, ada.organization)
             let winning = try await pending(carl, current: reported + #"{"id":7,"n":9}}"#)
             _ = try await carl.resolve(winning.id, "client_wins")
@@ -185,7 +186,6 @@ import Testing
         }
     }
 
-    /// A version that the feed already has is not adopted as the upstream's.
     @Test func `does not adopt a version that the feed already has`() async throws {
         let ada = try await Phone.forwarding(visibility: "organization")
         let bob = Phone(ada.gateway, ada.organization)

@@ -10,9 +10,10 @@ import Testing
 @testable import SyncStore
 
 /// Entities of a type with `visibility: "user"` exist only for their creator. Other users receive the same answer as
-/// about an id that never existed, byte by byte except for the ids.
+/// for an id that never existed, byte for byte except for the ids.
 @Suite struct PrivateEntityTests {
-    /// Two users of an organization with private types of the built-in store. The first has a document and a tombstone.
+    /// Two users of an organization with private types of the built-in store. The first user has a document and a
+    /// tombstone.
     fileprivate struct Fixture {
         let ada: Phone
         let gateway: Gateway
@@ -32,7 +33,7 @@ import Testing
             }
         }
 
-        /// Ada's ids of each type: one that exists, and one that was deleted.
+        /// Returns two ids of Ada's entities of each type: an existing and a deleted entity.
         func make() async throws -> [(type: String, id: String)] {
             var ids: [(String, String)] = []
             for type in Self.types {
@@ -90,7 +91,7 @@ import Testing
         }
     }
 
-    @Test func `every answer about another user's entity equals that about an ID that never existed`() async throws {
+    @Test func `answers about another user's entity equal answers about an ID that never existed`() async throws {
         let fixture = try await Fixture()
         for (type, id) in try await fixture.make() {
             let before = try await fixture.rows()
@@ -104,7 +105,7 @@ import Testing
         }
     }
 
-    /// A create under a shared id in use has to be refused; the answer reveals only that.
+    /// A create under a shared id in use must be refused; the answer reveals only that the id is in use.
     @Test func `a create under an ID in use reveals only that the ID is in use`() async throws {
         let fixture = try await Fixture()
         let ids = try await fixture.make().filter { $0.type == "diary" }
@@ -119,7 +120,7 @@ import Testing
             let discarded = try #require(try await bob.discard(create.id))
             #expect(discarded["error"]?["current"] == nil && !discarded.text.contains("s3cr3t"))
         }
-        #expect(answers.count == 1, "existing or deleted")
+        #expect(answers.count == 1, "the answer does not depend on whether the entity exists or was deleted")
     }
 }
 

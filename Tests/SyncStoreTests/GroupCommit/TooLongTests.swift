@@ -54,7 +54,7 @@ private struct Naps: GroupTransaction {
     func invalidateCache(_ group: [Job]) {}
 }
 
-/// A slow job fails alone, and the database does not count as unavailable.
+/// A slow job fails alone, and the database does not count as unavailable because of it.
 @Suite struct TooLongTests {
     private static func lane() -> LaneKey { LaneKey(organization: UUID(), user: UUID()) }
 
@@ -90,7 +90,7 @@ private struct Naps: GroupTransaction {
         let work = Naps()
         let committer = committer(database, work)
         let culprit = Self.lane()
-        // other lanes, of the slow job's organization and of other organizations
+        // jobs of other lanes, in the slow job's organization and in other organizations
         let others =
             (0..<3).map { _ in LaneKey(organization: culprit.organization, user: UUID()) }
             + (0..<30).map { _ in Self.lane() }
@@ -100,7 +100,7 @@ private struct Naps: GroupTransaction {
             while committer.queue.count < 1 + others.count { await Task.yield() }
             let running = Task { await committer.run() }
             await group.waitForAll()
-            // and it is committed if it is fast enough
+            // the job is committed once it is fast enough
             #expect(await submit(culprit, to: committer) == nil)
             committer.queue.close()
             await running.value
@@ -125,7 +125,7 @@ private struct Naps: GroupTransaction {
             while committer.queue.count < 2 { await Task.yield() }
             let running = Task { await committer.run() }
             await group.waitForAll()
-            #expect(work.tries.all.count { $0 == [culprit] } == 1, "another of its group waits")
+            #expect(work.tries.all.count { $0 == [culprit] } == 1, "another job of its group waits")
             #expect(await submit(culprit, isLocked: true, to: committer) == .overloaded)
             committer.queue.close()
             await running.value
@@ -159,7 +159,7 @@ private struct Naps: GroupTransaction {
         #expect((problem.code == .storeUnavailable) == isOutage)
     }
 
-    /// A missing table or right, damage, or used-up transaction ids do not depend on the request.
+    /// A missing table or right, damaged data, or used-up transaction ids do not depend on the request.
     @Test(arguments: ["42P01", "42501", "XX001", "54000"])
     func `reports a database that rejects every statement as unavailable`(_ sqlState: String) {
         let error = PostgresError(.server(sqlState: sqlState), "")
@@ -169,7 +169,7 @@ private struct Naps: GroupTransaction {
         #expect(StoreFailure(logger: logger).problem(error, doing: "test").code == .storeUnavailable)
     }
 
-    /// A session on a cluster receives such messages if its server stops.
+    /// A session on a cluster receives these messages if its server stops.
     @Test func `a server's shutdown messages are outages, and other internal errors are not`() {
         let last = PostgresError(.server(sqlState: "XX000"), "postmaster was shut down, exiting")
         #expect(last.isUnavailable)
@@ -185,7 +185,7 @@ private struct Naps: GroupTransaction {
         #expect(failure.problem(PostgresError(.unresponsive, ""), doing: "test").code == .storeUnavailable)
     }
 
-    @Test func `several mutations that take too long together must be divided, and a single one is retried`() {
+    @Test func `several mutations that take too long together must be divided, and a single mutation is retried`() {
         var logger = Logger(label: "test")
         logger.logLevel = .critical
         let failure = StoreFailure(logger: logger)

@@ -7,7 +7,7 @@ import Testing
 
 @Suite struct TrafficTests {
     @Test(.onOneServer("uses a server with two names"))
-    func `a group goes to its server, or through the usual one if that server is unreachable`()
+    func `a group is sent to its server, or to the usual server if its server is unreachable`()
         async throws
     {
         let database = try await TestDatabase.make()
@@ -42,7 +42,7 @@ import Testing
         #expect(detours.withLock { $0.last } == "\(other): a different server answers at \(other)")
         committer.selectServer(nil)
         #expect(try await committer.open() === usual)
-        // two settings of a statement timeout on one connection, one on the other
+        // the statement timeout was set twice on one connection, and once on the other
         #expect(committer.traffic.statements == 5)
         committer.close()
         await usual.closeAndWait()
@@ -57,7 +57,7 @@ import Testing
         )
         let first = try await committer.open()
         _ = try await first.run([.begin, .commit])
-        // half of the time is a separate statement
+        // setting half of the timeout is a separate statement
         _ = try await committer.open(timeoutDivisor: 2)
         await first.closeAndWait()
         let second = try await committer.open()

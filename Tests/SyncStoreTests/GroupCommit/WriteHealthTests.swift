@@ -27,7 +27,7 @@ import Testing
         #expect(health.writeFailure(at: start + .seconds(60)) == nil)
     }
 
-    @Test func `a probe does not end a lack of resources for thirty seconds`() {
+    @Test func `for thirty seconds after a lack of resources, a probe does not make the writer healthy`() {
         var health = WriteHealth()
         health.failed(Self.full, at: start)
         health.probed(at: start + .seconds(29))
@@ -44,7 +44,7 @@ import Testing
     }
 
     @Test(arguments: ["23505", "40001", "53400", "55P03", "57014", "22003"])
-    func `an error of one job is no evidence about the database`(sqlState: String) {
+    func `an error of one job does not count as an error of the database`(sqlState: String) {
         var health = WriteHealth()
         health.failed(PostgresError(.server(sqlState: sqlState), ""), at: start)
         health.failed(PostgresError(.poolExhausted, ""), at: start)
@@ -62,7 +62,7 @@ import Testing
         #expect(WriteHealth.counts(error))
     }
 
-    @Test func `commits that are not replicated end readiness for thirty seconds`() {
+    @Test func `after commits that are not replicated, the writer is not ready for thirty seconds`() {
         let unreplicated = PostgresError(.unreplicated, "")
         var health = WriteHealth()
         health.failed(unreplicated, at: start)
@@ -103,7 +103,7 @@ import Testing
         #expect(!health.isProbeDue(at: start + .seconds(10)))
     }
 
-    @Test func `distinguishes recovery from other errors with its codes by the message`() {
+    @Test func `distinguishes recovery by the message from other errors with the same codes`() {
         let recovering = PostgresError(.server(sqlState: "55000"), "recovery is in progress")
         let serializable = PostgresError(.server(sqlState: "0A000"), "cannot use serializable mode in a hot standby")
         #expect(recovering.isOfReadOnlyServer && serializable.isOfReadOnlyServer)

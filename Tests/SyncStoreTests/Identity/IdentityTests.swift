@@ -10,7 +10,7 @@ import Testing
 @testable import SyncStore
 @testable import UsersFeature
 
-/// Maps the names that issuers use for users and organizations.
+/// The mapping of the names that issuers use for users and organizations.
 @Suite struct IdentityTests {
     private static let issuer: ByteExactString = "https://id.example"
     private let ada = Subject(issuer: issuer, text: "auth0|ada")
@@ -53,9 +53,9 @@ import Testing
         #expect(try await count(replicas.base) == 1)
     }
 
-    /// One gateway purges an organization and creates another under its id. A gateway that had served the first one
-    /// forgets its users.
-    @Test func `an organization created again under its id has no users of the purged one`() async throws {
+    /// One gateway purges an organization and creates another organization with the same id. A gateway that served the
+    /// purged organization forgets its users.
+    @Test func `an organization created again with its id has no users of the purged organization`() async throws {
         let replicas = try await GatewayPair()
         let (one, other) = (replicas[0], replicas[1])
         let organization = try await one.organization()
@@ -109,7 +109,7 @@ import Testing
         #expect(try await !gateway.store.identities.isMade(LaneKey(organization: south.id, user: id)))
     }
 
-    /// The first holds the row uncommitted while the second reads.
+    /// The first gateway has not committed the row when the second gateway reads.
     @Test func `two gateways that see a new subject at the same time create one user`() async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization()
@@ -166,7 +166,7 @@ import Testing
             #expect(refused == .userUnknown)
         }
         #expect(try await count(gateway) == 0)
-        // another gateway admits the subject; this one notices that within five seconds
+        // another gateway admits the subject, which this gateway detects within five seconds
         let id = UUIDv8Generator().make()
         let made = Identities.make(ada, id, in: organization.id, at: gateway.clock.now)
         #expect(try await gateway.store.pool.run(made)[0].affected == 1)
@@ -176,7 +176,7 @@ import Testing
         #expect(try await gateway.store.identities.mapped(ada, in: organization) == id)
     }
 
-    @Test func `recognizes ids that Sluice created, and no others`() async throws {
+    @Test func `recognizes only ids that Sluice created`() async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization()
         let id = try await gateway.store.identities.mapped(ada, in: organization)
@@ -185,7 +185,7 @@ import Testing
         }
         #expect(try await isMade(id))
         #expect(try await !isMade(UUIDv8Generator().make()))
-        // ids of other kinds need no query
+        // ids of other kinds are recognized without a query
         #expect(gateway.store.identities.isCachedAsMade(LaneKey(organization: organization.id, user: UUID())) == false)
         #expect(gateway.store.identities.isCachedAsMade(LaneKey(organization: organization.id, user: id)) == true)
     }
@@ -209,7 +209,7 @@ import Testing
         await #expect(throws: PostgresError.self) { try await name("acme", south, gateway) }
     }
 
-    @Test func `a name find-up is cached for five seconds, also without a result`() async throws {
+    @Test func `a look-up of a name is cached for five seconds, even without a result`() async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization()
         let acme = ExternalID(issuer: Self.issuer, id: "acme")
@@ -221,7 +221,7 @@ import Testing
         #expect(try await gateway.store.identities.organization(acme) == organization.id)
     }
 
-    /// Small and large tables, without and with statistics, with custom and generic plans.
+    /// Checks small and large tables, without and with statistics, with custom and generic plans.
     @Test(.onOneServer("plans of one server"))
     func `finds subjects and names by index in one partition`() async throws {
         let gateway = try await Gateway()
@@ -270,7 +270,7 @@ import Testing
                     }
                     let isPruned = plan.hasPrefix("force_custom_plan") || plan.contains("Subplans Removed: 3")
                     #expect(isPruned || !plan.contains("on user_subjects_p"), "\(plan)")
-                    // a page of users looks up seven rows for each
+                    // a page of users looks up seven rows for each user
                     #expect(pages(in: plan) < (plan.contains("users_list") ? 160 : 60), "\(plan)")
                 }
             }

@@ -61,7 +61,7 @@ import Testing
         #expect(try await gateway.store.longLivedSessions.lost(among: []) == [])
     }
 
-    /// A thousand callers are a few thousand look-ups by key, for tables of any size, with and without statistics.
+    /// A thousand callers cost a few thousand look-ups by key, for tables of any size, with and without statistics.
     @Test(.onOneServer("plans of one server")) func `looks up callers by index`() async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization(#"{"provisioning":"explicit"}"#)

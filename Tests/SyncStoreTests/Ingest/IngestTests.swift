@@ -11,7 +11,7 @@ import Testing
 @testable import IngestFeature
 @testable import SyncStore
 
-/// Edits from other systems, in the built-in store.
+/// Edits from other systems in the built-in store.
 @Suite struct IngestTests {
     private typealias Source = EventSource
 
@@ -41,7 +41,7 @@ import Testing
             let moment = ["occurred_at": #""2026-11-20T07:00:00.\#(fraction)Z""#]
             return Source.event(id, "1", #"{"title":"\#(id)"}"#, extra: moment)
         }
-        // in separate transactions, and within one
+        // in separate transactions, and within one transaction
         #expect(try await source.results([event("a", "123456789")]) == ["applied"])
         #expect(try await source.results([event("b", "123456788"), event("c", "123456")]) == ["stale", "stale"])
         #expect(
@@ -52,7 +52,7 @@ import Testing
         #expect(try await phone.pull().map { $0["document"]?["title"]?.string } == ["g"])
     }
 
-    @Test func `an id is the same entity as a number and as a text, and keeps its first form`() async throws {
+    @Test func `an id as a number and as a text names the same entity, and keeps its first form`() async throws {
         let gateway = try await Gateway()
         let phone = Phone(gateway, try await gateway.organization())
         let source = Source(gateway, phone.organization)
@@ -68,7 +68,7 @@ import Testing
     }
 
     @Test(arguments: ConflictResolution.allCases)
-    func `an edit based on an older version conflicts by its strategy`(_ strategy: ConflictResolution)
+    func `a conflict of an edit based on an older version is resolved by its strategy`(_ strategy: ConflictResolution)
         async throws
     {
         let gateway = try await Gateway()
@@ -101,14 +101,14 @@ import Testing
         #expect(try await source.results([event, event], through: replicas[0]) == ["applied", "duplicate"])
         let again = try await source.send([event], through: replicas[1])
         #expect(again[0]["result"]?.string == "duplicate" && again[0]["original"]?.string == "applied")
-        // another source's event, which contains no newer version
+        // an event of another source, with a version that is not newer
         let other = Source(replicas.base, organization, name: "erp")
         #expect(try await other.results([event], through: replicas[1]) == ["stale"])
         let elsewhere = Source(replicas.base, try await replicas.base.organization())
         #expect(try await elsewhere.results([event], through: replicas[0]) == ["applied"])
     }
 
-    @Test func `the same events through two gateways at once are applied once`() async throws {
+    @Test func `the same events are applied once if two gateways receive them concurrently`() async throws {
         let replicas = try await GatewayPair()
         let organization = try await replicas.base.organization()
         let source = Source(replicas.base, organization)
@@ -255,10 +255,10 @@ import Testing
 
     // MARK: - Statements
 
-    /// Each statement names rows by whole keys: chains of look-ups by index, in one partition, on small and on grown
-    /// tables.
+    /// Each statement names rows by whole keys. So its plan is a chain of look-ups by index in one partition, whether
+    /// the tables are small or have grown.
     @Test(.onOneServer("plans of one server"), arguments: [false, true])
-    func `the statements find up rows by index and prune partitions`(isGrown: Bool) async throws {
+    func `the statements look up rows by index and prune partitions`(isGrown: Bool) async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization()
         let connection = try await gateway.database.connect(settings: Store.hotSettings)
@@ -283,7 +283,7 @@ import Testing
             (AnsweredRequestRow.write, "$$, '{\(UUID())}', '{5}', '{NULL}', '{1}', '2026-11-20T07:00:00Z'"),
             (AnsweredRequestRow.forget, "$$, '{\(UUID())}'"),
         ]
-        // prepared while the tables are small, and reused
+        // the statements are prepared while the tables are small, and reused after they have grown
         for (statement, _) in values {
             try await connection.execute(script: "PREPARE \(statement.name) AS \(statement.sql)")
         }
@@ -295,7 +295,7 @@ import Testing
             #expect(!seen.contains("Seq Scan"), "\(statement.name)\n\(plan)")
             #expect(!plan.contains("Hash Join") && !plan.contains("Merge Join"), "\(statement.name)\n\(plan)")
             #expect(plan.contains("never executed"), "\(statement.name)\n\(plan)")
-            // two are bounded by the number of parked events
+            // the number of parked events bounds two of the statements
             let isBounded = [IngestStatements.parkedCounts, IngestCommit.waitingStatement].contains(statement)
             #expect(pages(in: plan) < (isBounded ? 500 : 120), "\(statement.name)\n\(plan)")
         }

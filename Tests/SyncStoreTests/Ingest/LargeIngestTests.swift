@@ -14,7 +14,8 @@ import Testing
 
     /// Stores documents of about a megabyte each.
     ///
-    /// SQL writes them: an event of this size is refused, and in production patches make them this large.
+    /// The documents are written by SQL, because an event of this size is refused. In production, patches make
+    /// documents this large.
     private func store(_ count: Int, by source: Source) async throws {
         let events = (0..<count).map { Source.event("made-\($0)", "\($0)", version: 1) }
         #expect(try await source.results(events).allSatisfy { $0 == "applied" })
@@ -103,7 +104,7 @@ import Testing
         let gateway = try await Gateway()
         let source = Source(gateway, try await gateway.organization())
         try await store(14, by: source)
-        // the batch patches all documents twice, so that each is changed in two places of the batch
+        // the batch patches all documents twice, so that each document is changed in two places of the batch
         let batch = try request(patches(28) { $0 % 14 })
         let answer = try await gateway.store.ingest.submit(batch, from: bearer(source))
         #expect(answer.verdicts.map(\.result) == Array(repeating: .applied, count: 28))
@@ -131,7 +132,7 @@ import Testing
         #expect(try changed.read(0, 0, as: Int64.self) == 0)
         let answer = try await gateway.store.ingest.submitHalving(batch, from: bearer(source))
         #expect(answer.verdicts.count == 80 && answer.verdicts.allSatisfy { $0.result == .applied && $0.version == 2 })
-        // events applied before do not count
+        // events that were applied before do not count
         let again = try await gateway.store.ingest.submit(batch, from: bearer(source))
         #expect(again.verdicts.allSatisfy { $0.result == .duplicate })
     }

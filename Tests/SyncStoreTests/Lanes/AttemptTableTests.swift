@@ -63,7 +63,7 @@ import Testing
         let kept = try await phone.gateway.store.operations.operation(operation.id, in: phone.organization.id)
         #expect(kept?.filter.user == other.user && kept?.ids == [entry.id])
         let groups = try await phone.gateway.groups(of: phone.organization.id)
-        #expect(groups.map(\.count.count) == [2], "the marks move, too")
+        #expect(groups.map(\.count.count) == [2], "the marks of stuck mutations move, too")
     }
 
     @Test func `a purge deletes all attempts and operations`() async throws {

@@ -8,7 +8,7 @@ import Testing
 
 @testable import SyncStore
 
-/// Lanes with thousands of open mutations, because their upstream is unavailable or one of them waits for a person.
+/// Lanes with thousands of open mutations, because the upstream is unavailable or a mutation waits for a person.
 @Suite struct DeepLaneTests {
     private func submit(_ phone: Phone, _ entries: [Entry]) async throws -> PushAnswer {
         let list = entries.map(\.json).joined(separator: ",")
@@ -27,7 +27,7 @@ import Testing
 
     // MARK: - Settled mutations
 
-    @Test func `edits of an entity created during an outage of the upstream are not settled`() async throws {
+    @Test func `edits of an entity that was created during an outage of the upstream are not settled`() async throws {
         let phone = try await Phone.forwarding()
         let contact = UUID()
         let create = phone.forward("create", local: contact)
@@ -35,7 +35,7 @@ import Testing
         #expect(answer.unsettled.count == 250)
         let next = try await submit(phone, (0..<50).map { _ in phone.forward("update", local: contact) })
         #expect(next.unsettled.count == 50 && next.stuck.isEmpty)
-        // once the create failed, only a person can continue them, both the waiting and the later ones
+        // once the create has failed, only a person can continue the waiting and the later edits
         try await phone.leave(create.id, "failed")
         let more = try await submit(phone, (0..<50).map { _ in phone.forward("update", local: contact) })
         #expect(more.unsettled.isEmpty && more.stuck.count == 50)
@@ -50,7 +50,7 @@ import Testing
 
     /// The path from the last edit to the conflict is longer than the limit.
     @Test(arguments: ["conflict", "failed"])
-    func `edits behind many edits of a stuck mutation are settled`(_ status: String) async throws {
+    func `edits that follow many edits of a stuck mutation are settled`(_ status: String) async throws {
         let phone = try await Phone.forwarding()
         let first = phone.forward("update", server: #""e1""#)
         try await phone.push([first])
@@ -61,7 +61,7 @@ import Testing
         let answer = try await submit(phone, edits(phone, 50, server: #""e1""#) + [other])
         #expect(answer.stuck.count == 50)
         #expect(answer.unsettled == [other.id])
-        // and reading one of them does not wait
+        // reading one of the edits does not wait
         let last = try #require(answer.verdicts.compactMap(\.record).first)
         let found = try await phone.gateway.store.mutations.mutation(
             last.id,
@@ -72,8 +72,9 @@ import Testing
         #expect(try #require(found).record.status == .blocked)
     }
 
-    /// If no end is near and the own entity has no stuck mutation, the mutation counts as not settled.
-    @Test func `a mutation behind too long a path counts as not settled`() async throws {
+    /// If the search reaches its limit, and no mutation of the same entity is stuck, the mutation counts as not
+    /// settled.
+    @Test func `a mutation with too long a path of dependencies counts as not settled`() async throws {
         let phone = try await Phone.forwarding()
         let failed = phone.forward("create", local: UUID())
         try await phone.push([failed])
@@ -92,7 +93,7 @@ import Testing
         #expect(beyond.stuck.isEmpty && beyond.unsettled.count == 1)
     }
 
-    @Test func `a failed find-up omits only its own mutations`() async throws {
+    @Test func `a failed look-up omits only its own mutations`() async throws {
         let phone = try await Phone.forwarding()
         let create = phone.forward("create", local: UUID())
         try await phone.push([create])
@@ -117,8 +118,8 @@ import Testing
 
     // MARK: - Plans
 
-    /// Ten thousand edits of one entity, each waiting for the one before, in a table without statistics. The last one
-    /// has not received the server id yet.
+    /// SQL that adds ten thousand edits of one entity to a table without statistics. Each edit waits for the previous
+    /// edit, and the last edit has not received the server id yet.
     private static func fill(_ phone: Phone, count: Int) -> String {
         """
         INSERT INTO mutations (organization_id, user_id, id, device_id, sequence_number, position, change_position,
@@ -140,7 +141,7 @@ import Testing
         "('00000000-0000-4000-8000-' || lpad(to_hex(\(number)), 12, '0'))::uuid"
     }
 
-    /// Plans made while the tables were empty, used when they are full.
+    /// The plans are made while the tables are empty, and used when they are full.
     @Test(.onOneServer("plans of one server")) func `never scans a deep lane`() async throws {
         let gateway = try await Gateway()
         let phone = Phone(gateway, try await gateway.organization())

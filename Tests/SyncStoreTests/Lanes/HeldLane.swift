@@ -4,7 +4,8 @@ import StoreSupport
 import SyncModel
 import TestSupport
 
-/// A lock that a test holds on a user's lane, so that the group that needs it waits and later pushes queue behind it.
+/// A test's lock on a user's lane. The group that needs the lane waits for the lock, and later pushes queue after that
+/// group.
 struct HeldLane {
     private let connection: Connection
 

@@ -30,7 +30,7 @@ import Testing
         #expect(Set(names).count == names.count)
         for message in [.presence, .due, .everything, .changed([]), .changed(names)] as [HintMessage] {
             let text = message.text(from: sender)
-            #expect(text.utf8.count < 8_000, "PostgreSQL's limit")
+            #expect(text.utf8.count < 8_000, "a hint is within PostgreSQL's limit")
             let read = HintMessage.read(text)
             #expect(read?.sender == sender)
             #expect(read?.message == message)
@@ -44,14 +44,14 @@ import Testing
 
     // MARK: - Watches
 
-    @Test func `a lane's observers are notified only when it moves`() {
+    @Test func `a lane's observers are notified only when the lane moves`() {
         var lanes = LaneWatches()
         let (first, second) = (Observer(), Observer())
         let lane = LaneKey(organization: UUID(), user: UUID())
         lanes.add(first, to: lane)
         lanes.add(second, to: lane)
         #expect(lanes.count == 1)
-        #expect(lanes.record(7, of: lane).count == 2, "the gateway has no record of what they have seen")
+        #expect(lanes.record(7, of: lane).count == 2, "the gateway does not know the observers' positions")
         #expect(lanes.record(7, of: lane).count == 0)
         #expect(lanes.record(8, of: lane).count == 2)
         lanes.remove(first, from: lane)
@@ -62,7 +62,7 @@ import Testing
         #expect(lanes.record(9, of: lane).count == 0)
     }
 
-    @Test func `a feed is polled by one at a time, and changes during a poll cause another`() {
+    @Test func `a feed has one poll at a time, and changes during a poll cause another poll`() {
         var feeds = FeedWatches()
         let organization = UUID()
         #expect(feeds.changed(organization) == false, "no observer")
@@ -70,7 +70,7 @@ import Testing
         let interest = FeedInterest(organization: organization, user: UUID())
         feeds.add(observer, interest, after: 5)
         #expect(feeds.organization(WakeName(feedOf: organization)) == organization)
-        #expect(feeds.record(5, of: organization) == false, "it has not moved")
+        #expect(feeds.record(5, of: organization) == false, "the feed has not moved")
         #expect(feeds.changed(organization) == true)
         #expect(feeds.changed(organization) == false, "a poll is running already")
         #expect(feeds.next(organization)?.after == 5)
@@ -131,7 +131,7 @@ import Testing
         let observer = Observer()
         gateway.store.notifier.add(observer, lane: lane, feed: (interest, 1))
         let connection = try await gateway.database.connect()
-        // a replica that sends nothing; a lost connection makes all watches poll
+        // the replica sends nothing, and a lost connection makes all watches poll
         try await connection.execute(
             script: """
                 UPDATE lanes SET change_position = change_position + 1;
@@ -145,8 +145,8 @@ import Testing
         connection.close()
     }
 
-    /// Replicas that poll only once an hour: the changes that they notice came by hints.
-    @Test func `another replica's changes arrive by hints and not only by polling`() async throws {
+    /// These replicas poll only once an hour, so they can only detect the changes by hints.
+    @Test func `another replica's changes arrive by hints`() async throws {
         let first = try await Gateway(pollInterval: .seconds(3_600))
         let second = try await Gateway(replicaOf: first, pollInterval: .seconds(3_600))
         for notifier in [first.store.notifier, second.store.notifier] {
@@ -162,7 +162,7 @@ import Testing
             try await phone.push([phone.create()])
             try await Self.until { observer.lane > before && observer.feed.last == Int64(number) }
         }
-        // and a disconnected replica listens again
+        // a disconnected replica listens again
         let connection = try await first.database.connect()
         try await connection.execute(
             script: """

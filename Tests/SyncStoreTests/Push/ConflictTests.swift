@@ -9,7 +9,7 @@ import Testing
 @testable import SyncStore
 
 @Suite struct ConflictTests {
-    /// Two users, and an entity that the first created and both have.
+    /// Two users, and an entity that the first user created and that both users have.
     private struct Fixture {
         let alice: Phone
         let bob: Phone
@@ -42,7 +42,7 @@ import Testing
         #expect(answer.results.map(\.status) == ["succeeded", "succeeded"])
         let later = try await fixture.alice.push([fixture.update(fixture.alice, #"{"c":1}"#, base: 1)])
         #expect(later.results[0].status == "succeeded")
-        // the run of writes may begin after another user's write that the device had seen
+        // a run of writes can begin after another user's write that the device had received
         let bob = try await fixture.bob.push([
             fixture.update(fixture.bob, #"{"d":1}"#, base: 4), fixture.update(fixture.bob, #"{"e":1}"#, base: 4),
         ])
@@ -62,7 +62,7 @@ import Testing
             #expect(error?["current"]?["version"]?.int64 == 1)
         }
         let fixture = try await Fixture()
-        // the writer's own run is no exception
+        // this also applies to the writer's own run of writes
         let own = try await fixture.alice.push([fixture.update(fixture.alice, #"{"x":1}"#, base: 7, "server_wins")])
         #expect(own.results[0].status == "discarded" && own.results[0]["version"]?.int64 == 1)
         let won = try await fixture.alice.push([fixture.update(fixture.alice, #"{"x":1}"#, base: 7, "client_wins")])
@@ -106,7 +106,7 @@ import Testing
         #expect(try await fixture.alice.push([conflicting]).results[0].status == "conflict")
     }
 
-    /// A `shared` id stays the entity's id: undoing a deletion creates the entity again.
+    /// A `shared` id stays the entity's id, so an app undoes a deletion by another create.
     @Test func `a create restores a shared id that the same device deleted`() async throws {
         let fixture = try await Self.shared()
         let answer = try await fixture.phone.push([fixture.write("create", #"{"n":2}"#)])
@@ -131,7 +131,7 @@ import Testing
                 #expect(answer.results[0].status == "conflict")
                 #expect(answer.results[0]["error"]?["detail"]?.string == "another writer deleted the entity")
                 #expect(try await tablet.resolve(create.id, "client_wins")?.status == "pending")
-                // a resolution is applied in the lane's turn
+                // the resolution is applied when the lane is processed
                 return
             }
             #expect(try await tablet.pull().map { $0["document"]?.text } == [#"{"n":2}"#])
@@ -183,7 +183,7 @@ import Testing
         let loser = fixture.update(fixture.alice, #"{"x":1}"#, base: 1, "server_wins")
         let after = fixture.update(fixture.alice, #"{"y":1}"#, base: 2)
         let answer = try await fixture.alice.push([loser, after])
-        // satisfied by adopting the current entity: dependent mutations run
+        // adopting the current entity satisfies dependents, so dependent mutations run
         #expect(answer.results.map(\.status) == ["discarded", "succeeded"])
         #expect(answer.results[0]["resolution"]?.string == "server_wins")
         #expect(answer.results[0].code == "conflict")
@@ -218,8 +218,8 @@ import Testing
         #expect(try await fixture.bob.pull().last?["document"]?.text == #"{"again":1}"#)
     }
 
-    /// A patch would restore only the members that it changes.
-    @Test func `a patch restores a deleted entity only with a full payload from the resolution`() async throws {
+    /// A patch alone would restore only the members that it changes.
+    @Test func `a patch restores a deleted entity only if its resolution has a full payload`() async throws {
         let fixture = try await Fixture()
         try await fixture.alice.push([fixture.write(fixture.alice, "delete", nil, base: 1, nil)])
         let patch = fixture.update(fixture.bob, #"{"x":1}"#, base: 1, "client_wins")
@@ -233,7 +233,7 @@ import Testing
         #expect(whole?.status == "pending")
     }
 
-    @Test func `an update of a tombstone is a conflict, and a repeated delete succeeds`() async throws {
+    @Test func `an update of a deleted entity is a conflict, and a second delete succeeds`() async throws {
         let fixture = try await Fixture(#"{"on_conflict":"continue"}"#)
         try await fixture.alice.push([fixture.write(fixture.alice, "delete", nil, base: nil, nil)])
         let answer = try await fixture.bob.push([
@@ -262,7 +262,7 @@ import Testing
         for strategy in ["manual", "client_wins"] {
             var entry = bob.entry("create", "country", server: "47", payload: #"{"name":"Sweden"}"#)
             entry.extra["conflict_resolution"] = #""\#(strategy)""#
-            // each refused create blocks the next one on the same entity
+            // each refused create blocks the next create of the same entity
             let phone = Phone(bob.gateway, bob.organization)
             entry.number = phone.nextNumber()
             #expect(try await phone.push([entry]).results[0].status == "conflict")
@@ -271,7 +271,7 @@ import Testing
         adopting.extra["conflict_resolution"] = #""server_wins""#
         #expect(try await bob.push([adopting]).results[0].status == "discarded")
         #expect(try await alice.pull().last?["document"]?.text == #"{"name":"Norway"}"#)
-        // UUIDs in upper and lower case are one id
+        // a UUID in upper case and in lower case is one id
         let id = UUID()
         let upper = alice.entry("create", "country", server: #""\#(id.uuidString)""#)
         #expect(try await alice.push([upper]).results[0].serverID == id.lowercased)

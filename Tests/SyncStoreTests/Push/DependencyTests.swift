@@ -13,7 +13,7 @@ import Testing
         return entry
     }
 
-    @Test func `dependencies are given by ID and by client ID`() async throws {
+    @Test func `an entry names its dependencies by ID and by client ID`() async throws {
         let phone = try await Phone.new()
         let earlier = phone.create()
         try await phone.push([earlier])
@@ -23,7 +23,7 @@ import Testing
         #expect(answer.results.map(\.status) == ["succeeded", "succeeded"])
     }
 
-    @Test func `refuses unknown dependencies, later ones and the entry itself`() async throws {
+    @Test func `refuses dependencies on unknown entries, on later entries and on the entry itself`() async throws {
         let phone = try await Phone.new()
         var itself = phone.create()
         itself.extra["dependency_ids"] = #"["\#(itself.id.lowercased)"]"#
@@ -42,8 +42,9 @@ import Testing
         #expect(pointer == "/mutations/2/dependency_ids/0")
     }
 
-    /// Copies of one entry do not depend on each other, as an entry does not depend on itself.
-    @Test func `an entry that depends on itself receives the same error in every copy`() async throws {
+    /// A second copy of an entry in a push does not count as something that the first can depend on, so each copy gets
+    /// the error of the entry alone.
+    @Test func `each copy of an entry that depends on itself gets the same error`() async throws {
         let phone = try await Phone.new()
         var edit = phone.entry("update", local: UUID(), payload: "{}")
         edit.extra["dependency_ids"] = #"["\#(edit.id.lowercased)"]"#
@@ -95,13 +96,14 @@ import Testing
         #expect(answer.results[0].code == "upstream_rejected")
         #expect(answer.results[0]["response"]?["status"]?.int64 == 404)
         #expect(answer.results[1].blockedBy == [failing.id])
-        // a mutation blocked by a settled one counts as settled: nothing to wait for
+        // `failing` is settled, and `dependant`, which it blocks, counts as settled too; mutations that depend on
+        // either are blocked
         let next = try await phone.push([entry(phone, needs: [failing.id]), entry(phone, needs: [dependant.id])])
         #expect(next.results.map(\.status) == ["blocked", "blocked"])
         #expect(try await phone.push([dependant]).results[0].blockedBy == [failing.id])
     }
 
-    @Test func `the same client ID under two types is two entities and an ambiguous reference`() async throws {
+    @Test func `a client ID under two types names two entities, and a reference to it is ambiguous`() async throws {
         let phone = try await Phone.new()
         let local = UUID()
         let answer = try await phone.push([

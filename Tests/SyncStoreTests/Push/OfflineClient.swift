@@ -7,12 +7,12 @@ import TestSupport
 
 @testable import SyncStore
 
-/// An app on a device as in specification 002 (docs/spec): objects with ids that the device counts itself, and
-/// relations by those ids. It has no server id. Its whole state is a value, so that a backup is a copy.
+/// An app on a device according to specification 002 (docs/spec). Its objects have ids that the device counts itself,
+/// and relations contain these ids. The app has no server ids. Its whole state is a value, so a copy is a backup.
 struct OfflineClient: Sendable {
     /// A folder or a task.
     struct Object: Sendable, Equatable {
-        /// Identifies the object on every device; never changes.
+        /// A text that identifies the object on every device, and never changes.
         var tag: String
         var value: Int64
         /// `parentId` of a folder, `folderId` of a task.
@@ -141,7 +141,7 @@ struct OfflineClient: Sendable {
         return try JSONTree(parsing: page.json()).root
     }
 
-    /// Applies a page if its counters are still the sent ones.
+    /// Applies a page if the counters still have the values that the request sent.
     ///
     /// - Returns: whether the end of the feed is reached.
     mutating func apply(_ page: JSONValue, sent: [String: Int64]) throws -> Bool {
@@ -182,7 +182,8 @@ struct OfflineClient: Sendable {
 
     // MARK: - Its graph
 
-    /// The relations between objects, by tags: the same on every device. A relation to a missing object is a dash.
+    /// The relations between objects by their tags, which are the same on every device. A relation to a missing object
+    /// is a dash.
     var graph: [String] {
         func tag(_ type: String, _ number: Int64) -> String { objects[Key(type: type, number: number)]?.tag ?? "-" }
         return objects.map { key, object in
@@ -193,7 +194,7 @@ struct OfflineClient: Sendable {
     }
 }
 
-/// The same graph, of documents with server ids.
+/// Returns the graph of the server's documents, in the same form.
 func serverGraph(_ changes: [JSONValue]) -> [String] {
     let living = changes.filter { $0["deleted"]?.bool == false }
     let tags = Dictionary(

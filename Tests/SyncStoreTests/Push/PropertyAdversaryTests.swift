@@ -40,7 +40,7 @@ import Testing
             }
         }
         #expect(try await phones[0].pull().count == 1 + 2 * 14)
-        // nothing of the refused pushes is stored: with a valid payload, the same numbers are accepted
+        // no part of a refused push is stored, so the same numbers are accepted with a valid payload
         for place in poisoned {
             var batch = batches[place]
             batch[1].payload = "{}"
@@ -49,7 +49,7 @@ import Testing
         }
     }
 
-    @Test func `a refused first push in a group does not hide its user from later ones`() async throws {
+    @Test func `a refused first push of a new user does not affect the user's later pushes`() async throws {
         let gateway = try await Gateway(committers: 1)
         let organization = try await gateway.organization()
         let (alice, bob) = (Phone(gateway, organization), Phone(gateway, organization))
@@ -113,7 +113,7 @@ import Testing
         #expect(try await phone.push([other], through: behind).results[0].code == "idempotency_key_reused")
     }
 
-    @Test func `a replica recognizes another device's key, ID and client ID that find new to it`()
+    @Test func `a replica recognizes another device's key, ID and client ID that are not in its cache`()
         async throws
     {
         let replicas = try await GatewayPair()
@@ -148,7 +148,7 @@ import Testing
         let phone = Phone(replicas.base, organization)
         let batch = (0..<5).map { _ in phone.create() }
         try await phone.push(batch, through: replicas[0])
-        // another replica purges the organization and creates it again, before this replica's clock advances
+        // another replica purges the organization and creates it again before this replica's clock advances
         #expect(try await replicas[1].store.administration.purge(organization.id))
         _ = try await replicas[1].store.administration.put(
             organization.id,
@@ -219,7 +219,7 @@ import Testing
         }
     }
 
-    @Test func `pushes in progress leave nothing of a purged organization`() async throws {
+    @Test func `pushes in progress leave no rows of a purged organization`() async throws {
         let seed = Seed()
         let replicas = try await GatewayPair()
         for round in 0..<6 {
@@ -228,7 +228,7 @@ import Testing
             try await withThrowingTaskGroup(of: Void.self) { group in
                 for place in 0..<8 {
                     group.addTask {
-                        // new users all the time: their lanes are created while the purge runs
+                        // each push has a new user, so lanes are created while the purge runs
                         for _ in 0..<200 {
                             let phone = Phone(replicas.base, organization)
                             do {
@@ -260,10 +260,11 @@ import Testing
         let (first, second) = (Phone(base, other), Phone(base, other))
         try await first.push([first.create()])
         try await second.push([second.create()])
-        // a type in use is not registered again, so nothing else blocks the new user
+        // the type is in use and not registered again, so no other lock blocks the new user
         let resident = Phone(base, doomed)
         try await resident.push([resident.create()])
-        // one lane makes two pushes queue up; the other stops their group after it created the new user's lane
+        // a lock on one lane makes two pushes queue; a lock on the other stops their group after it created the new
+        // user's lane
         let (plug, gate) = (try await HeldLane(first), try await HeldLane(second))
         let newcomer = Phone(base, doomed)
         let hasEnded = Flag()
@@ -316,7 +317,8 @@ import Testing
         mutating func add(_ push: @escaping @Sendable () async throws -> JSONValue) { list.append(push) }
     }
 
-    /// Sends pushes so that they form one group: they queue behind a push that waits for a lane which the test holds.
+    /// Sends pushes so that they form one group. They queue after a push that waits for a lane that the test has
+    /// locked.
     private static func inOneGroup(
         _ gateway: Gateway,
         _ organization: Organization,

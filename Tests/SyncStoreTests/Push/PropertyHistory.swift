@@ -20,7 +20,7 @@ struct CapturedMutation: Sendable {
     var entry: Entry
     let user: UUID
     let device: UUID
-    /// The members, in the order of the payload's text; a `null` removes a member.
+    /// The members, in the order of the payload's text; the value `null` removes a member.
     let members: [(name: String, value: Value)]
     let isValid: Bool
 
@@ -46,7 +46,7 @@ final class AnswerLedger: Sendable {
         let isReplayed: Bool
         let status: String
         let version: Int64?
-        /// Text of the server id.
+        /// The text of the server id.
         let id: String?
     }
 
@@ -98,8 +98,8 @@ final class HistoryWorld: Sendable {
     var published: [Known] { answered.withLock { $0 } }
 }
 
-/// A device of a random history. It captures mutations and pushes them over an unreliable network. Answers are lost;
-/// batches are sent again in part, merged with later batches, or sent twice, concurrently or in sequence.
+/// A device of a random history. It captures mutations and pushes them over an unreliable network. Answers are lost.
+/// Batches are sent again in part, merged with later batches, or sent twice, concurrently or in sequence.
 actor HistoryPhone {
     private let world: HistoryWorld
     private let phone: Phone
@@ -129,7 +129,7 @@ actor HistoryPhone {
                 let batch = Array(outbox.prefix(Int.random(in: 1...12, using: &generator)))
                 switch Int.random(in: 0..<10, using: &generator) {
                 case 0, 1:
-                    // runs in parallel with everything that follows, and its answer is lost
+                    // this push runs in parallel with everything that follows, and its answer is lost
                     let (entries, gateway) = prepare(batch)
                     stragglers.addTask { _ = try await self.send(entries, through: gateway) }
                 case 2:
@@ -171,7 +171,7 @@ actor HistoryPhone {
 
     // MARK: - Sending
 
-    /// A batch in any order, with or without the known server ids in place of client ids.
+    /// Returns a batch in random order, with or without the known server ids in place of client ids.
     private func prepare(_ batch: [CapturedMutation]) -> ([Entry], Gateway) {
         let entries = batch.map { mutation -> Entry in
             var entry = mutation.entry
@@ -258,7 +258,7 @@ actor HistoryPhone {
             id: generator.uuid(),
             key: generator.uuid()
         )
-        // a client_wins patch overrides a deletion only as a whole document: it would wait for a person
+        // a patch with client_wins cannot override a deletion without a whole document, and would wait for a person
         let settling = strategies.filter { operation != "update" || $0 != "client_wins" }
         entry.extra["conflict_resolution"] = settling.randomElement(using: &generator).map { #""\#($0)""# }
         if isValid, generator.oneIn(6), let earlier = captured.filter(\.isValid).randomElement(using: &generator) {

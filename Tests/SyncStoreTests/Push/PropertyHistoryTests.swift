@@ -13,7 +13,7 @@ import Testing
 @Suite(.serialized) struct PropertyHistoryTests {
     @Test(arguments: 1...3)
     func `every mutation of a random history takes effect once and in order`(_ run: Int) async throws {
-        // the last run with encryption at rest, which changes nothing
+        // the last run uses encryption at rest, which must not change the result
         let masterKeys = run == 3 ? TestKeys.first : nil
         let seed = Seed()
         var generator = SeededRandom(seed.value &+ UInt64(run))
@@ -45,15 +45,15 @@ import Testing
     }
 }
 
-/// The expected result of a history, computed from the answers alone: each entity's writes in the order of the returned
-/// versions, and the documents from those.
+/// The expected result of a history, computed from the answers alone. It orders each entity's writes by the returned
+/// versions, and applies them to compute the documents.
 private struct HistoryModel {
     private struct Entity {
         var version: Int64 = 0
         var isDeleted = false
         var document: [String: String] = [:]
         var creator: CapturedMutation
-        /// The last write; nil if repeated deletes make it uncertain which one it was.
+        /// The last write; nil if it is uncertain because of repeated deletes.
         var lastWrite: CapturedMutation?
     }
 
@@ -75,7 +75,7 @@ private struct HistoryModel {
         for (key, writes) in writes { entities[key] = try run(writes, key) }
     }
 
-    /// One first answer, and every repeat equal to it.
+    /// Requires that a mutation has one first answer, and that each repeat returns the same answer.
     private mutating func take(_ mutation: CapturedMutation, _ all: [AnswerLedger.Answer]) throws {
         let first = try #require(all.first { !$0.isReplayed }, "\(comment): \(mutation.entry.json) has no first answer")
         #expect(all.filter { !$0.isReplayed }.count == 1, "\(comment): \(mutation.entry.json) was executed twice")
@@ -127,7 +127,7 @@ private struct HistoryModel {
             entity.version = version
             entity.lastWrite = deletes.count > 1 ? nil : write
             for loser in here where status(loser) == "discarded" {
-                // only a create loses to a living entity
+                // only a create loses to an entity that is not deleted
                 let isRight = loser.entry.operation == "create" || entity.isDeleted
                 #expect(isRight, "\(comment): \(loser.entry.json) lost to version \(version)")
             }
@@ -191,8 +191,8 @@ private struct HistoryModel {
         for (name, text) in members { #expect(entity.document[name] == text, "\(comment): \(key) at \(name)") }
     }
 
-    /// Lanes contain each mutation once; a device's in the order of its numbers, an entity's in the order of its
-    /// versions.
+    /// Requires that lanes contain each mutation once. Mutations of a device are in the order of its numbers, and
+    /// mutations of an entity in the order of its versions.
     private func compareOrder(_ rows: Rows) throws {
         let valid = Dictionary(uniqueKeysWithValues: mutations.filter(\.isValid).map { ($0.entry.id, $0) })
         #expect(rows.count == valid.count, "\(comment)")
@@ -253,7 +253,8 @@ private struct HistoryModel {
 
     // MARK: - The feed
 
-    /// Each entity once, in its last state; the last writes of one device in the order of its writing.
+    /// Requires that the feed has each entity once, in its last state. Last writes of one device are in the order of
+    /// its numbers.
     func compareFeed(_ changes: [JSONValue], _ reader: UUID) throws {
         #expect(changes.count == entities.count, "\(comment)")
         var seen: Set<EntityKey> = []

@@ -33,7 +33,7 @@ import Testing
         let replays = answers.filter { $0.results.allSatisfy { $0.isReplayed == true } }
         #expect(firsts.count == 1, "\(seed)")
         #expect(replays.count == 49, "\(seed)")
-        // listed in another order each time: compare as sets
+        // each copy has a different order of entries, so the answers are compared as sets
         #expect(Set(answers.map { Set($0.results.map { Self.withoutPointers($0.outcome) }) }).count == 1, "\(seed)")
         #expect(Set(answers.map { $0["feed"]?.string }).count == 1, "\(seed)")
         #expect(Set(answers.map { Set($0["id_mappings"]?.elements?.map(\.text) ?? []) }).count == 1, "\(seed)")
@@ -79,7 +79,7 @@ import Testing
         }
     }
 
-    @Test func `two users who create the same shared IDs in opposite order create each once`() async throws {
+    @Test func `two users who create the same shared IDs in opposite order create each entity once`() async throws {
         let (ids, rounds) = (10, 15)
         let replicas = try await GatewayPair()
         let organization = try await replicas.base.organization(#"{"conflict_resolution":"server_wins"}"#)
@@ -114,7 +114,7 @@ import Testing
         #expect(changes.allSatisfy { $0["version"]?.int64 == 1 })
     }
 
-    @Test func `a new replica replays a committed push that was never answered`() async throws {
+    @Test func `a new replica answers a repeat of a committed push that was never answered`() async throws {
         let base = try await Gateway()
         let phone = Phone(base, try await base.organization())
         let contact = UUID()
@@ -195,7 +195,7 @@ import Testing
         await connection.closeAndWait()
     }
 
-    /// Pointers contain an entry's place in the push that was refused first.
+    /// Removes pointers, because they contain an entry's index in the push that was refused first.
     private static func withoutPointers(_ outcome: String) -> String {
         outcome.replacing(/\/mutations\/\d+/, with: "/mutations/N")
     }

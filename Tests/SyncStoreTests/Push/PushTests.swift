@@ -7,7 +7,7 @@ import Testing
 @testable import SyncStore
 
 @Suite struct PushTests {
-    @Test func `a push of only unrecorded refusals stores no device`() async throws {
+    @Test func `a push with only unrecorded refusals stores no device`() async throws {
         let phone = try await Phone.new()
         let known = phone.create()
         try await phone.push([known])
@@ -18,7 +18,7 @@ import Testing
         let answer = try await stranger.push([reused])
         #expect(answer.results[0].status == "rejected" && answer["accepted_sequence"]?.int64 == 0)
         #expect(try await phone.gateway.count("devices", of: phone.organization.id) == 1)
-        // its number is free
+        // the number of the refused entry is not used up
         var entry = stranger.create()
         entry.number = reused.number
         #expect(try await stranger.push([entry]).results[0].status == "succeeded")
@@ -56,7 +56,7 @@ import Testing
         #expect(try await phone.pull().count == 3)
     }
 
-    @Test func `a create that a restored gateway had lost gets the ID that it asks for`() async throws {
+    @Test func `a create that a restored gateway lost gets the ID that it requests`() async throws {
         let phone = try await Phone.new()
         let former = UUID()
         var create = phone.create("contact", payload: #"{"name":"Ada"}"#)
@@ -77,7 +77,7 @@ import Testing
         #expect(try await phone.push([other, wrong]).results.map(\.status) == ["conflict", "rejected"])
     }
 
-    @Test func `types that share a client ID have a mapping each, listed once`() async throws {
+    @Test func `each type that uses a client ID has a separate mapping, which is listed once`() async throws {
         let gateway = try await Gateway()
         let phone = Phone(gateway, try await gateway.organization())
         let shared = UUID()
@@ -90,7 +90,7 @@ import Testing
         let mappings = try #require(answer["id_mappings"]?.elements).map { $0["entity_type"]?.string }
         #expect(mappings == ["contact", "task", "expense"])
         let changes = try await phone.pull()
-        #expect(changes[0]["document"]?.text == #"{"me":"\#(ids[0])"}"#, "its own id is replaced")
+        #expect(changes[0]["document"]?.text == #"{"me":"\#(ids[0])"}"#, "the id of the entity itself is replaced")
         #expect(changes[2]["document"]?.text == expense.payload, "a UUID without an entity stays")
     }
 }

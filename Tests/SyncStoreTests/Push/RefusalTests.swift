@@ -7,8 +7,8 @@ import Testing
 
 @testable import SyncStore
 
-/// Every refusal depends on a look-up (product rule 5): the second answer to a push equals the first, for any cache of
-/// the replica, any repeating device and any numbers.
+/// Every refusal depends on a look-up (product rule 5). So the second answer to a push equals the first, for any cache
+/// of the replica, any repeating device and any numbers.
 @Suite struct RefusalTests {
     /// The kinds of entries that are refused together with repeated entries.
     enum Kind: String, CaseIterable {
@@ -79,7 +79,7 @@ import Testing
     enum Disguise: CaseIterable { case none, higherNumbers, otherDevice }
 
     @Test(arguments: Kind.allCases)
-    func `the first answer to a known key is its replay`(_ kind: Kind) async throws {
+    func `a known key receives its first answer again, together with refused entries`(_ kind: Kind) async throws {
         let replicas = try await GatewayPair()
         for disguise in Disguise.allCases {
             for isWarm in [true, false] {
@@ -145,7 +145,8 @@ import Testing
         }
     }
 
-    /// A refused number's message contains the watermark, and the first attempt uses more numbers.
+    /// Removes the watermark, which the message about a refused number contains, because the first attempt uses more
+    /// numbers.
     private static func withoutWatermark(_ text: String) -> String {
         text.replacing(/numbers up to \d+ were/, with: "numbers were")
     }
@@ -169,10 +170,10 @@ import Testing
         }
     }
 
-    /// Limits and forms apply to new entries: a known entry receives its earlier result, and other content under its
-    /// key is refused.
+    /// Limits and forms apply only to new entries. A known entry receives its earlier result, and different content
+    /// under its key is refused.
     @Test(arguments: Wrong.allCases, [true, false])
-    func `replays a known entry that today's rules would refuse`(_ wrong: Wrong, _ isWarm: Bool) async throws {
+    func `repeats the result of a known entry that is invalid today`(_ wrong: Wrong, _ isWarm: Bool) async throws {
         let replicas = try await GatewayPair()
         let phone = Phone(replicas.base, try await replicas.base.organization())
         let (entity, payload) = (UUID(), #"{"title":"\#(String(repeating: "x", count: 300))","a":[[[1]]]}"#)
@@ -220,7 +221,7 @@ import Testing
         #expect(pointers == ["/mutations/0", "/mutations/1"])
     }
 
-    /// Numbers belong to one device: a refusal under one device's number does not affect another device.
+    /// Each device counts its own numbers, so a refusal under one device's number does not affect another device.
     @Test(arguments: [true, false])
     func `a refusal is repeated only to its device`(_ isWarm: Bool) async throws {
         let replicas = try await GatewayPair()
@@ -243,7 +244,7 @@ import Testing
         }
     }
 
-    /// Two devices of a user push the same entry, as devices that were set up from one backup do.
+    /// Two devices of a user push the same entry, as happens after both were restored from one backup.
     @Test func `the last refusal of a key is recorded`() async throws {
         let phone = try await Phone.new()
         let tablet = Phone(phone.gateway, phone.organization, user: phone.user)
@@ -263,7 +264,7 @@ import Testing
         }
     }
 
-    @Test func `a number under which another device was refused is used on its own device`() async throws {
+    @Test func `a number stays used on its device after the entry was refused on another device`() async throws {
         let replicas = try await GatewayPair()
         let phone = Phone(replicas.base, try await replicas.base.organization())
         let tablet = Phone(replicas.base, phone.organization, user: phone.user)
@@ -278,7 +279,7 @@ import Testing
 
     // MARK: - Quotas, other pushes
 
-    /// Repeats cost nothing, even if no replica has them in its cache.
+    /// Repeats do not count, even if no replica has the mutations in its cache.
     @Test func `repeated entries do not count against a quota`() async throws {
         let replicas = try await GatewayPair()
         let organization = try await replicas.base.organization(#"{"mutations_per_day_per_user":4}"#)
@@ -295,7 +296,7 @@ import Testing
         #expect(answer.results.map(\.isReplayed) == [true, true, true, false])
     }
 
-    /// A look-up for one push of a group does not change the others.
+    /// A look-up for one push of a group does not change the other pushes.
     @Test func `a refusal of one push does not affect the others of its group`() async throws {
         let replicas = try await GatewayPair()
         let organization = try await replicas.base.organization()

@@ -13,7 +13,7 @@ import Testing
     private struct Fixture {
         let ada: Phone
         let cyd: Phone
-        /// Contacts that both phones have, and a visit of the first.
+        /// The ids of the contacts, which both phones have. The visit refers to the first contact.
         let contacts: [String]
         let visit: String
 
@@ -48,7 +48,7 @@ import Testing
             phone.entry("delete", "contact", server: #""\#(contact)""#)
         }
 
-        /// The document of an entity on every phone; `deleted` for a tombstone.
+        /// Returns the document that an entity has on both phones; `deleted` for a tombstone.
         func state(_ id: String) async throws -> String? {
             func shown(_ phone: Phone) async throws -> String? {
                 try await phone.pull().last { $0["id"]?.string == id }.flatMap { row in
@@ -109,11 +109,11 @@ import Testing
         #expect(result["error"]?.list("errors").first?["pointer"]?.string == "/mutations/0/payload/contactId")
         let unmoved = #"{"contactId":"\#(fixture.contacts[0])","n":1}"#
         #expect(try await fixture.state(fixture.visit) == unmoved)
-        #expect(try await ada.push([move]).results[0].status == "conflict", "a repetition gets the same result")
+        #expect(try await ada.push([move]).results[0].status == "conflict", "a repeat gets the same result")
         #expect(try await ada.discard(move.id)?.status == "discarded")
     }
 
-    /// The first group's effects are not stored yet when the second push is planned, or are read from the table.
+    /// When the second push is planned, the effects of the first push are not stored yet, or are read from the table.
     @Test func `pushes of one batch see each other's references`() async throws {
         let fixture = try await Fixture("restrict")
         let (ada, y) = (fixture.ada, fixture.contacts[1])
@@ -123,7 +123,7 @@ import Testing
         #expect(statuses == ["succeeded", "succeeded", "conflict"])
     }
 
-    @Test func `a cascade reaches what refers to an entity that was moved in the same push`() async throws {
+    @Test func `a cascade deletes entities that refer to an entity moved in the same push`() async throws {
         let fixture = try await Fixture("cascade")
         let (ada, y) = (fixture.ada, fixture.contacts[1])
         try await ada.gateway.declare(
@@ -142,7 +142,7 @@ import Testing
         #expect(try await fixture.references() == 0)
     }
 
-    @Test func `a client id refers to its entity, and so does the number of a device`() async throws {
+    @Test func `a relation can contain the client id or a device's number of an entity`() async throws {
         for space in ["mapped", "device"] {
             let gateway = try await Gateway()
             let organization = try await gateway.organization()
@@ -163,13 +163,13 @@ import Testing
             #expect(try await phone.push([visit]).results[0].status == "succeeded")
             let delete = { tablet.entry("delete", "contact", server: #""\#(id)""#) }
             #expect(try await tablet.push([delete()]).results[0].status == "conflict")
-            // the tablet's lane is the phone's, and is halted until the conflict is settled
+            // the tablet and the phone share a lane, which is halted until the conflict is settled
             let held = try await phone.push([phone.create("visit", payload: #"{"contactIds":[]}"#)]).results[0]
             #expect(held.status == "pending")
         }
     }
 
-    @Test func `a deletion by the client id of its entity finds what refers to it`() async throws {
+    @Test func `a deletion by client id finds the entities that refer to the deleted entity`() async throws {
         let fixture = try await Fixture("cascade")
         let local = UUID()
         let contact = fixture.ada.create("contact", local: local, payload: "{}")
@@ -192,7 +192,7 @@ import Testing
         #expect(try await fixture.state(y) == "{}")
     }
 
-    @Test func `a preview shows the conflict and the effects of a deletion without making them`() async throws {
+    @Test func `a preview shows the conflict and the effects of a deletion, and changes nothing`() async throws {
         let fixture = try await Fixture("restrict")
         let cyd = fixture.cyd
         let preview = try await cyd.preview([fixture.delete(cyd, fixture.contacts[0])])

@@ -10,7 +10,7 @@ import Testing
 @testable import SyncStore
 
 @Suite struct ReplayTests {
-    @Test func `known entries of a batch are replayed and new ones are applied`() async throws {
+    @Test func `known entries of a batch receive their first answers, and new entries are applied`() async throws {
         let phone = try await Phone.new()
         let (a, b, c) = (phone.create(), phone.create(), phone.create())
         let first = try await phone.push([a, b])
@@ -20,7 +20,7 @@ import Testing
         #expect(second["accepted_sequence"]?.int64 == 3)
     }
 
-    @Test func `any replica answers a replay, also after a restart`() async throws {
+    @Test func `any replica answers a repeat, even after a restart`() async throws {
         let phone = try await Phone.new()
         let entry = phone.create()
         let first = try await phone.push([entry])
@@ -31,7 +31,7 @@ import Testing
         #expect(again["feed"]?.string == first["feed"]?.string)
     }
 
-    /// A device that missed the answer receives it even while another transaction works on the lane.
+    /// A device that did not receive the answer gets it even while another transaction has locked the lane.
     @Test func `a repeat waits for no lock`() async throws {
         let phone = try await Phone.new()
         let (a, b, c) = (phone.create(), phone.create(), phone.create())
@@ -72,7 +72,7 @@ import Testing
         #expect(try await phone.push([entry])["accepted_sequence"]?.int64 == 1)
     }
 
-    /// Refusals rest on what is read under the lane's lock.
+    /// Refusals depend on rows that are read under the lane's lock.
     @Test func `a repeat with unknown or refused entries is evaluated in full`() async throws {
         let phone = try await Phone.new()
         let (a, b) = (phone.create(), phone.create())
@@ -91,7 +91,7 @@ import Testing
     }
 
     /// A known entry receives its earlier result, even if its headers are no longer allowed.
-    @Test func `a header removed from the list refuses no repeat`() async throws {
+    @Test func `a repeat is not refused after its header was removed from the list of allowed headers`() async throws {
         let gateway = try await Gateway()
         let plain = try await gateway.organization()
         func list(_ names: String) async throws -> Organization {
@@ -114,7 +114,7 @@ import Testing
         #expect(answer.results[1].rules == ["header_not_allowed"], "\(answer.text)")
     }
 
-    @Test func `refuses a key with other content and reveals nothing of the first`() async throws {
+    @Test func `refuses a key with different content and reveals nothing of the first content`() async throws {
         let phone = try await Phone.new()
         var entry = phone.create(payload: #"{"secret":"first"}"#)
         try await phone.push([entry])
@@ -124,7 +124,7 @@ import Testing
         #expect(answer.results[0].code == "idempotency_key_reused")
         #expect(!answer.text.contains("first"))
         #expect(answer.results[0]["server_id"]?.isNull == true)
-        // the first is unchanged
+        // the first mutation is unchanged
         entry.payload = #"{"secret":"first"}"#
         #expect(try await phone.push([entry]).results[0].isReplayed == true)
     }
@@ -132,7 +132,7 @@ import Testing
     @Test(arguments: [
         #"{ "b" : [1, 2.50], "a":"\u0041" }"#, #"{"a":"A","b":[1,2.50]}"#,
     ])
-    func `member order and white space do not count as content`(_ payload: String) async throws {
+    func `a different member order and white space are the same content`(_ payload: String) async throws {
         let phone = try await Phone.new()
         var entry = phone.create(payload: #"{"a":"A","b":[1,2.50]}"#)
         try await phone.push([entry])
@@ -143,7 +143,7 @@ import Testing
     @Test(arguments: [
         "operation", "type", "payload", "base", "endpoint", "headers",
     ])
-    func `everything else counts as content`(_ what: String) async throws {
+    func `every other difference counts as different content`(_ what: String) async throws {
         let phone = try await Phone.new()
         var entry = phone.create()
         try await phone.push([entry])
@@ -158,7 +158,7 @@ import Testing
         #expect(try await phone.push([entry]).results[0].code == "idempotency_key_reused")
     }
 
-    @Test func `client IDs rewritten to server IDs are the same content`() async throws {
+    @Test func `content stays the same if client IDs are replaced by their server IDs`() async throws {
         let phone = try await Phone.new()
         let contact = UUID()
         let create = phone.create("contact", local: contact)
@@ -178,7 +178,7 @@ import Testing
         activity.extra["endpoint"] = #""/contacts/\#(server)/activities""#
         let again = try await phone.push([create, update, activity])
         #expect(again.results.map(\.isReplayed) == [true, true, true])
-        // another id in the same place is other content
+        // another id in the same place is different content
         activity.payload = #"{"o":{"c":"\#(UUID().lowercased)"},"ids":["\#(server)"]}"#
         #expect(try await phone.push([activity]).results[0].code == "idempotency_key_reused")
     }
@@ -247,7 +247,7 @@ import Testing
         #expect(answer.results.map(\.code) == [nil, "id_already_used"])
     }
 
-    @Test func `a key from another device under a higher number is a replay`() async throws {
+    @Test func `a key from another device under a higher number is a repeat`() async throws {
         let phone = try await Phone.new()
         let entry = phone.create()
         let first = try await phone.push([entry])

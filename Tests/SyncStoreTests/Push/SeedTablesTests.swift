@@ -64,7 +64,7 @@ import Testing
         #expect(table(onA, "task", ["text", "folderId"]) == [#"47 | "Broccoli" | 23"#])
         #expect(table(onB, "task", ["text", "folderId"]) == [#"81 | "Broccoli" | 104"#])
         #expect(table(onB, "folder", ["text"]) == [#"104 | "Shopping list""#])
-        // B moves the task to B's folder 105, and A receives it under A's next number
+        // B moves the task to folder 105 of B, and A receives that folder under A's next number
         try await bob.push([
             bob.numbered("create", 105, "folder", payload: #"{"text":"Weekend"}"#),
             bob.numbered("update", 81, payload: #"{"folderId":105}"#),

@@ -11,9 +11,9 @@ import Testing
 @testable import SyncStore
 @testable import TransferFeature
 
-/// Ids of different bytes identify different entities on every path into the store.
+/// Ids with different bytes identify different entities on every path into the store.
 @Suite struct TextBytesTests {
-    /// Two ids that compare equal as Swift strings.
+    /// Pairs of ids that compare equal as Swift strings.
     private static let pairs = [
         TextPair(left: "K1", right: "\u{212a}1"), TextPair(left: "caf\u{e9}", right: "cafe\u{301}"),
     ]
@@ -24,7 +24,7 @@ import Testing
         return String(decoding: writer.bytes, as: UTF8.self)
     }
 
-    /// Swift strings compare by canonical equivalence, so the tests compare ids as these.
+    /// Returns texts that compare by bytes, because Swift strings compare by canonical equivalence.
     private static func exact(_ texts: [String?]) -> [ByteExactString] { texts.map { ByteExactString($0 ?? "-") } }
 
     private static func title(_ title: String) -> String { #"{"title":"\#(title)"}"# }

@@ -7,13 +7,14 @@ import Testing
 
 @testable import SyncStore
 
-/// A UUID without an entity is data. If the same device creates it later, the create receives a warning.
+/// A UUID without an entity is data. If the same device later creates an entity with this id, the create receives a
+/// warning.
 @Suite struct WarningTests {
     private func codes(_ answer: JSONValue) -> [[String]] {
         answer.results.map { $0["warnings"]?.elements.map { $0.compactMap { $0["code"]?.string } } ?? [] }
     }
 
-    @Test func `a create is warned that its ID was data before`() async throws {
+    @Test func `a create whose ID was data before receives a warning`() async throws {
         let phone = try await Phone.new()
         let contact = UUID()
         let note = phone.create("note", payload: #"{"of":"\#(contact.uuidString)"}"#)
@@ -25,11 +26,11 @@ import Testing
         let warning = answer.results[1]["warnings"]?.elements.map(Array.init)?.first
         #expect(warning?["pointer"]?.string == "/mutations/1/local_id")
         #expect(warning?["detail"]?.string?.isEmpty == false)
-        // a repeat receives the same warning, through another replica as well
+        // a repeat through another replica receives the same warning
         let replica = try await Gateway(replicaOf: phone.gateway)
         let again = try await phone.push([create], through: replica)
         #expect(again.results[0].isReplayed == true && codes(again) == [["client_id_was_data"]])
-        // later references resolve to it
+        // later references resolve to the entity
         let later = phone.create("note", payload: #"{"of":"\#(contact.lowercased)"}"#)
         try await phone.push([later])
         let document = try await phone.pull(types: ["note"]).last?["document"]

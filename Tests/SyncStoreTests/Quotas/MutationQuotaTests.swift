@@ -45,7 +45,7 @@ import Testing
         #expect(problem.detail.contains("2 new mutations") && problem.detail.contains("1 are left"))
         #expect(try await Self.rows(gateway, "mutations") == 3)
 
-        // known mutations are still answered, and so are new ones that fit
+        // known mutations are still answered, and so are new mutations within the quota
         #expect(try await phone.push(first).results.allSatisfy { $0.isReplayed == true })
         gateway.clock.advance(seconds: 21_599)
         #expect(await Self.refusal { try await phone.push(second) }?.retryAfter == 1)
@@ -54,7 +54,7 @@ import Testing
         #expect(await Self.refusal { try await phone.push([phone.create()]) }?.code == .rateLimited)
     }
 
-    @Test func `refused entries with a record count, and their repeats do not`() async throws {
+    @Test func `recorded refusals count against the quota, and their repeats do not`() async throws {
         let gateway = try await Gateway()
         let phone = Phone(gateway, try await gateway.organization(#"{"mutations_per_day_per_user":3}"#))
         let bad = [phone.entry("update", local: UUID()), phone.entry("update", local: UUID())]
@@ -64,13 +64,13 @@ import Testing
         }
         try await phone.push([phone.create()])
         #expect(await Self.refusal { try await phone.push([phone.create()]) }?.code == .rateLimited)
-        // an entry that stores nothing costs nothing: the number was used before
+        // this refusal stores nothing and does not count, because the number was used before
         let stale = phone.entry("create", local: UUID(), number: 1)
         #expect(try await phone.push([stale]).results.first?.code == "sequence_already_used")
     }
 
     /// A device's keys above its watermark are looked up only if necessary.
-    @Test func `a repeat under a higher number costs nothing`() async throws {
+    @Test func `a repeat under a higher number does not count against the quota`() async throws {
         let gateway = try await Gateway()
         let phone = Phone(gateway, try await gateway.organization(#"{"mutations_per_day_per_user":2}"#))
         let entries = [phone.create(), phone.create()]
@@ -109,8 +109,7 @@ import Testing
         #expect(problem.detail.contains("more mutations than the daily quota"))
         gateway.clock.advance(seconds: 43_200)
         #expect(try await phone.push(large).results.count == 5)
-        // the rate holds in the long run: the push exceeded the daily limit by three, so the next mutation fits after
-        // two days
+        // the push exceeded the daily limit by three, so the next mutation is accepted only after two days
         #expect(await Self.refusal { try await phone.push([phone.create()]) }?.retryAfter == 172_800)
     }
 
@@ -160,13 +159,13 @@ import Testing
             }
             return try await group.reduce(into: [Int: Int]()) { $0[$1.0] = $1.1 }
         }
-        #expect((0..<12).reduce(0) { $0 + (taken[$1] ?? 0) } == 10, "one user, twelve devices")
+        #expect((0..<12).reduce(0) { $0 + (taken[$1] ?? 0) } == 10, "ten mutations of one user on twelve devices")
         for index in 12..<24 { #expect(taken[index] == 10) }
         for index in 24..<36 { #expect(taken[index] == 16) }
         #expect(try await Self.rows(gateway, "mutations") == 10 + 120 + 192)
     }
 
-    @Test func `a group that the database refuses and that is halved counts once`() async throws {
+    @Test func `a group that is halved after an error of the database counts once`() async throws {
         let gateway = try await Gateway(committers: 1)
         let connection = try await gateway.database.connect()
         try await connection.execute(

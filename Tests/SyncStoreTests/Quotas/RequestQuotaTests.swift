@@ -24,7 +24,7 @@ import Testing
         }
     }
 
-    @Test func `a burst is one second's quota, and afterwards the rate holds`() async throws {
+    @Test func `a burst is one second's quota, after which the rate applies`() async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization(#"{"requests_per_second":20}"#)
         var admitted = 0
@@ -38,8 +38,8 @@ import Testing
         #expect(admitted == 50)
     }
 
-    /// Two replicas send requests at random for twenty seconds of their clocks. In every interval T they admit together
-    /// at most rate · T, one burst, and what either may have reserved.
+    /// Two replicas receive requests at random for twenty seconds of their clocks. In every interval T, they admit
+    /// together at most rate · T, one burst, and the portions that both may have reserved.
     @Test(arguments: [1, 10, 200] as [Int64]) func `the limit holds in every interval over two replicas`(rate: Int64)
         async throws
     {
@@ -50,7 +50,7 @@ import Testing
         var admissions: [Double] = []
         var time = 0.0
         while time < 20 {
-            // mostly more than is allowed, occasionally a pause
+            // mostly more requests than are allowed, with occasional pauses
             let step = Int.random(in: 0..<Int(rate) * 6, using: &random) == 0 ? 1.5 : 1 / Double(rate) / 3
             time += step
             for gateway in [first, second] { gateway.clock.advance(seconds: step) }
@@ -68,7 +68,7 @@ import Testing
                 }
             }
         }
-        #expect(Double(admissions.count) > Double(rate) * 20 * 0.35, "and most of the quota can be used")
+        #expect(Double(admissions.count) > Double(rate) * 20 * 0.35, "most of the quota can be used")
     }
 
     @Test func `admits concurrent requests up to the burst`() async throws {
@@ -86,7 +86,7 @@ import Testing
         #expect(admitted == 400 + 500)
     }
 
-    /// Usually a request costs no round trip: some hundreds share one.
+    /// Usually a request needs no round trip, because some hundreds of requests share one.
     @Test(.onOneServer("creates a trigger on a table"))
     func `admits requests from memory and reserves them in portions`() async throws {
         let gateway = try await Gateway()

@@ -64,7 +64,7 @@ import Testing
         #expect(try await Self.backlog(phones[0]).devices.count == 3)
     }
 
-    @Test func `a backlog excludes final mutations, and a failed mutation blocks nothing`() async throws {
+    @Test func `a backlog excludes final mutations, and a failed mutation does not block the lane`() async throws {
         let phone = try await Phone.forwarding()
         let entries = (0..<3).map { _ in phone.forward("create", local: UUID(), payload: "{}") }
         try await phone.push(entries)
@@ -151,7 +151,7 @@ import Testing
         #expect(more.devices.first?.oldestPending == nil)
     }
 
-    /// A user's settled mutations cost nothing.
+    /// A user's settled mutations are not read.
     @Test(.onOneServer("plans of one server")) func `reads only open mutations`() async throws {
         let phone = try await Phone.forwarding()
         let entry = phone.forward("create", local: UUID(), payload: "{}")

@@ -47,7 +47,7 @@ import Testing
                             seen["mapping of \(mapping.clientID.lowercased)"] = mapping.status.rawValue
                         }
                     }
-                    // the reader may leave a page in its middle
+                    // the reader may continue from any event of a page
                     cursor = page.events.randomElement()?.cursor ?? page.next
                     if page.events.isEmpty, isLast, !page.hasMore { return seen }
                     #expect(EventCursor(cursor.text) == cursor)
@@ -68,7 +68,7 @@ import Testing
         #expect(seen == expected, "\(seed)")
     }
 
-    /// A page at the end of a long lane costs as much as one at its beginning.
+    /// A page at the end of a long lane costs as much as a page at its beginning.
     @Test(.onOneServer("plans of one server"), arguments: ["force_custom_plan", "force_generic_plan"])
     func `pages of events and of the feed use indexes`(mode: String) async throws {
         let gateway = try await Gateway()

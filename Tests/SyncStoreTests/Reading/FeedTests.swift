@@ -121,7 +121,7 @@ import Testing
         var seen = Seen()
         var cursor: FeedCursor?
         while true {
-            // read before the page is read: earlier writes are on the page
+            // this is read before the page, so that the page contains earlier writes
             let isLast = isOver()
             let page = try await Self.page(phone, cursor?.text, Int.random(in: 1...5, using: &generator), types)
             seen.pages += 1

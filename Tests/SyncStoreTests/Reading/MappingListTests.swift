@@ -114,7 +114,7 @@ import Testing
         var own: [Entry] = []
         for _ in 0..<25 {
             if generator.oneIn(3), let place = own.indices.randomElement(using: &generator) {
-                // its mapping fails, and occasionally the client id is created again
+                // the mapping fails, and occasionally the client id is created again
                 let gone = own.remove(at: place)
                 _ = try await phone.discard(gone.id)
                 guard generator.oneIn(2), let local = gone.local else { continue }
@@ -152,7 +152,7 @@ import Testing
         var seen = Seen()
         var cursor: MappingCursor?
         while true {
-            // read before the page is read: earlier writes are on the page
+            // this is read before the page, so that the page contains earlier writes
             let isLast = isOver()
             let limit = Int.random(in: 1...5, using: &generator)
             let page = try await Self.page(phone, cursor?.text, limit, statuses)
@@ -218,7 +218,7 @@ import Testing
             cursor = page.next.text
             if page.isUpToDate { break }
         }
-        // each page examines ten mappings: two pages without a match, and one that reaches the end
+        // each page examines ten mappings, so two pages have no match, and the third reaches the end
         #expect(sizes == [0, 0, 1])
         #expect(try await Self.page(phone, cursor, 1, [.failed]).mappings.isEmpty)
     }

@@ -8,8 +8,8 @@ import Testing
 @testable import SyncStore
 @testable import TransferFeature
 
-/// The text of a compressed value can be a hundred times as large as the stored value. To measure it, PostgreSQL reads
-/// and decompresses it.
+/// The text of a compressed value can be a hundred times as large as the stored value. To measure the text, PostgreSQL
+/// must read and decompress the value.
 @Suite struct MeasuringTests {
     /// A value of about a megabyte, which is stored in 11 kB, on six pages or more.
     private static let value = "json_build_object('text', repeat('lorem ipsum ', 80000))"
@@ -64,7 +64,7 @@ import Testing
         }
     }
 
-    /// `bytes` describes all documents, but those after the limit may count with their stored size.
+    /// `bytes` includes all documents, but documents after the limit may count with their stored size.
     @Test func `documents up to the limit are read, and all have a size`() async throws {
         let phone = try await Phone.new()
         try await phone.push((0..<5).map { _ in phone.create() })

@@ -51,10 +51,10 @@ import Testing
         connection.close()
     }
 
-    /// The statements of a group name rows by whole keys: on a filled schema each is a chain of index look-ups, and the
-    /// partitions without the rows are never read.
+    /// The statements of a group name rows by whole keys. So on a filled schema, each plan is a chain of look-ups by
+    /// index, and partitions without the rows are never read.
     @Test(.onOneServer("plans of one server"))
-    func `the hot statements find up rows by index and prune partitions`() async throws {
+    func `the statements of pushes look up rows by index and prune partitions`() async throws {
         let gateway = try await Gateway()
         let phone = Phone(gateway, try await gateway.organization())
         for _ in 0..<4 { try await phone.push((0..<100).map { _ in phone.create() }) }
@@ -108,7 +108,7 @@ import Testing
     }
 
     @Test(.onOneServer("plans of one server"))
-    func `the statements of lanes find up rows by index and prune partitions`() async throws {
+    func `the statements of lanes look up rows by index and prune partitions`() async throws {
         let gateway = try await Gateway()
         let phone = try await forwarding(gateway)
         let connection = try await gateway.database.connect(settings: Store.hotSettings)
@@ -133,7 +133,7 @@ import Testing
         connection.close()
     }
 
-    /// For dependency lists of any length: the search ends with the first unfinished one.
+    /// The search of a list of dependencies, of any length, ends with the first unfinished dependency.
     @Test(.onOneServer("plans of one server"), arguments: [false, true])
     func `releasing examines only finished dependencies`(isAnalyzed: Bool) async throws {
         let gateway = try await Gateway()
@@ -161,9 +161,9 @@ import Testing
         #expect(!loops.isEmpty && loops.allSatisfy { $0 <= 400 }, "\(plan)")
     }
 
-    /// A page's numbers are found by index alone, in one partition, independent of other devices' numbers.
+    /// The numbers of a page are looked up in one partition by index alone, independent of other devices' numbers.
     @Test(.onOneServer("plans of one server"))
-    func `the pulls find up numbers by index and prune partitions`() async throws {
+    func `the pulls look up numbers by index and prune partitions`() async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization()
         let (user, device) = (UUID(), UUID())
@@ -196,9 +196,10 @@ import Testing
         }
     }
 
-    /// The primary key begins with the same columns as the index by server ids, and seems as good without statistics.
+    /// The primary key begins with the same columns as the index by server ids, and the planner would consider it as
+    /// good without statistics.
     @Test(.onOneServer("plans of one server"))
-    func `the pulls find up numbers by server ids in tables without statistics`() async throws {
+    func `the pulls look up numbers by server ids in tables without statistics`() async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization()
         let (user, device) = (UUID(), UUID())
@@ -219,7 +220,7 @@ import Testing
         }
     }
 
-    /// Finding ready lanes costs the same for any number of waiting ones.
+    /// Finding ready lanes costs the same for any number of waiting lanes.
     @Test(.onOneServer("plans of one server")) func `does not read lanes that are not ready yet`() async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization()
@@ -291,7 +292,7 @@ import Testing
         let values = types.enumerated().map { index, type -> String in
             switch (type, index) {
             case ("uuid", _):
-                // organizations and users come first; the others may be any id
+                // parameters of organizations and users come first; other UUIDs may have any value
                 let isOrganization = statement.sql.contains("$\(index + 1)::uuid[]") && isFirstUUID(index, types)
                 let id = isOrganization ? phone.organization.id : phone.user
                 return "ARRAY['\(id.uuidString)']::uuid[]"

@@ -5,7 +5,7 @@ import Testing
 @Suite struct StatementDocumentTests {
     private static let root = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../../..")
 
-    /// With `SLUICE_WRITE_SQL` it writes the files, as `make sql` does.
+    /// With `SLUICE_WRITE_SQL`, which `make sql` sets, the test writes the files.
     @Test func `the documents have the text of every statement`() throws {
         let folder = Self.root.appending(path: "docs/sql")
         let purposes = try StatementFlow.purposes(in: Self.root.appending(path: "Sources"))

@@ -13,7 +13,7 @@ import StoreSupport
 @testable import UsersFeature
 @testable import WebhooksFeature
 
-/// Statements of one flow or feature, which one file of `docs/sql` shows.
+/// The statements of one flow or feature, which are in one file of `docs/sql`.
 struct StatementFlow {
     let name: String
     let statements: [Statement]

@@ -8,7 +8,7 @@ import Testing
 
 @testable import SyncStore
 
-/// Compares the catalogue of tables with the schema: no table and no column may be forgotten.
+/// Compares the catalogue of tables with the schema, so that no table and no column is forgotten.
 @Suite struct StoredTableTests {
     private static let tables = Gateway.tables
 
@@ -51,7 +51,7 @@ import Testing
         }
     }
 
-    /// Content of users is JSON or text. Columns with bytes or JSON that are not sealed must be listed.
+    /// Content of users is JSON or text. Columns with bytes or JSON that are not sealed must be listed as open.
     @Test func `JSON and bytes are sealed, or stored openly on purpose`() async throws {
         let rows = try await TableRows(Gateway())
         let types: Set = ["json", "jsonb", "bytea", "content_hash", "mutation_fingerprint"]
@@ -63,7 +63,7 @@ import Testing
         }
     }
 
-    @Test func `every table with a user's rows states how they age`() {
+    @Test func `every table with rows of users defines when they are deleted by age`() {
         // these rows remain as long as the user or the device
         let lasting: Set = [
             "lanes", "users", "user_subjects", "user_joins", "devices", "mutation_quotas", "user_keys",
@@ -120,7 +120,7 @@ import Testing
         #expect(Set(MutationColumn.all.map { "\($0.name)" }).count == MutationColumn.all.count)
     }
 
-    /// Code that hides content from operators is required to show it.
+    /// Details that operators see must omit content, unless separate code shows it.
     @Test func `details show no content without further code`() {
         for column in MutationColumn.shown {
             if case .plain = column.content { continue }

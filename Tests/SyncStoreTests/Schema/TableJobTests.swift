@@ -19,7 +19,7 @@ import Testing
     private var user: UUID { users[0] }
     private var other: UUID { users[1] }
 
-    /// A test that seals rows cannot open the keys of users that were made up.
+    /// Tests that seal rows omit the made-up keys of users, because these cannot be opened.
     private var withoutKeys: [StoredTable] { tables.filter { $0.name != "user_keys" } }
     private var fillable: [StoredTable] { TestKeys.ofEnvironment == nil ? tables : withoutKeys }
 
@@ -137,7 +137,7 @@ import Testing
         }
     }
 
-    @Test func `a merge makes every row the other user's`() async throws {
+    @Test func `a merge assigns every row to the target user`() async throws {
         let gateway = try await Gateway()
         let (rows, one, two) = try await filled(gateway, fillable)
         let before = try await dump(rows, two)

@@ -51,7 +51,7 @@ struct TableRows {
     /// A text in every sealed value of an organization's settings.
     static let setting = "secret of the organization"
 
-    /// Adds a row for each of the users to each table, where its key permits.
+    /// Adds a row for each of the users to each table whose key permits it.
     ///
     /// - Parameter age: SQL for the age of a user's rows, by the user's index, in tables that retention deletes by age.
     func fill(
@@ -128,7 +128,7 @@ struct TableRows {
         "source_status": "'disabled'", "mutation_fingerprint": "decode(repeat('00', 33), 'hex')",
     ]
 
-    /// Values of columns with constraints, by table and column. Nil: none.
+    /// Values of columns with constraints, by table and column; nil for no value.
     private static let special: [String: String?] = [
         "lanes.next_position": "2", "lanes.open_count": "1",
         "user_joins.user_id": "gen_random_uuid()", "user_joins.feed_end": "1", "user_joins.finished_at": "now()",
@@ -151,7 +151,7 @@ struct TableRows {
 
     // MARK: - Reading
 
-    /// All rows of organizations in a table, as text; those that meet a condition.
+    /// Returns the rows in a table that meet a condition, as text.
     func dump(_ table: StoredTable, where condition: String) async throws -> [String] {
         try await gateway.rows("SELECT t::text FROM \(table.name) t WHERE \(condition) ORDER BY 1")
     }

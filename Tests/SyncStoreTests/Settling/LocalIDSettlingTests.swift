@@ -10,7 +10,8 @@ import Testing
 
 /// How settling changes devices' own ids, as stored in the rows.
 @Suite struct LocalIDSettlingTests {
-    /// A phone whose folders, tasks and relations use device ids and wait for an upstream.
+    /// A phone with device ids for folders and tasks, a relation from task to folder, and no upstream yet, so that
+    /// mutations wait.
     private func forwarding() async throws -> Phone {
         let phone = try await Phone.forwarding()
         try await phone.execute(
@@ -92,14 +93,14 @@ import Testing
             #expect(problem?.summary == "validation_failed /payload/folderId entity_reference_must_exist")
         }
         #expect(try await phone.retry(task.id, #"{"payload":{"folderId":25}}"#)?.status == "pending")
-        // the row of folder 25 serves only waiting mutations
+        // the row of folder 25 is pinned, because the waiting mutation names it
         #expect(try await rows(phone) == ["folder 25 pinned", "task 1 pinned"])
         #expect(try await rows(tablet) == ["folder 23"])
         let pinned = LocalID(entityType: "folder", number: 25).clientID(on: phone.device)
         #expect(try await phone.column("reference_ids", of: task.id) == "{\(pinned.lowercased)}")
     }
 
-    @Test func `an edit may wait for another create but not for itself`() async throws {
+    @Test func `an edited mutation can wait for the create of another entity, but not for itself`() async throws {
         let phone = try await forwarding()
         let (folder, task) = (entry(phone, "create", "folder", 23), entry(phone, "create", "task", 1))
         try await phone.push([folder, task])
@@ -107,7 +108,7 @@ import Testing
         let retried = try await phone.retry(task.id, #"{"payload":{"folderId":23}}"#)
         #expect(retried?.status == "blocked" && retried?.blockedBy == [folder.id])
         #expect(try await phone.disorder() == [])
-        // discarding its create discards the edit too
+        // discarding the create of the folder also discards the edited mutation that waits for it
         let gone = try await phone.discard(folder.id, .discard)
         #expect(gone?.discardedIDs == [folder.id, task.id])
         #expect(try await rows(phone) == [])

@@ -9,8 +9,8 @@ import Testing
 @testable import SyncStore
 
 @Suite(.serialized) struct PropertySettlingTests {
-    /// For every order in which users push and settle, and every outcome of a worker: a lane's counts match its rows,
-    /// every blocked mutation waits for another one, and every running mutation waits for no other.
+    /// Users push and settle in random order, and workers have random outcomes. In every state, a lane's counts match
+    /// its rows, every blocked mutation waits for another mutation, and no running mutation waits.
     @Test(arguments: 1...3)
     func `every random history of settling leaves the lanes consistent`(_ run: Int) async throws {
         let seed = Seed()
@@ -20,7 +20,7 @@ import Testing
         let phones = [first, Phone(first.gateway, first.organization)]
         var histories = phones.map { _ in SettlingHistory() }
         var step = -1
-        // longer if the first eighty steps have settled too little to be meaningful
+        // the history continues if the first eighty steps settled too few mutations to be meaningful
         while step < 79 || histories.reduce(0, { $0 + $1.settled }) <= 2 && step < 400 {
             step += 1
             let index = Int.random(in: 0...1, using: &generator)
@@ -32,7 +32,7 @@ import Testing
         }
         #expect(try await first.disorder() == [], "\(seed), run \(run)")
         let settled = histories.reduce(0) { $0 + $1.settled }
-        #expect(settled > 2, "\(seed), run \(run): the history settles too little to be meaningful")
+        #expect(settled > 2, "\(seed), run \(run): the history settles too few mutations to be meaningful")
     }
 }
 

@@ -40,7 +40,7 @@ import Testing
         let again = try await refusal { try await phone.retry(create.id) }
         #expect(again?.summary == Self.movedWrongly)
         #expect(again?.detail.contains("pending") == true)
-        // and the worker's repeat of the push still receives its answer
+        // a repeat of the push still receives its answer
         #expect(try await phone.push([create]).results[0].isReplayed == true)
     }
 
@@ -394,7 +394,7 @@ import Testing
         #expect(try await phone.disorder() == [])
     }
 
-    @Test func `client_wins sends its own method`() async throws {
+    @Test func `client_wins sends a method that it chooses`() async throws {
         let phone = try await Phone.forwarding()
         let local = UUID()
         let create = phone.forward("create", local: local)
@@ -427,7 +427,7 @@ import Testing
         phone.gateway.store.notifier.whenReady { _ in ready.raise() }
         _ = try await phone.retry(update.id)
         #expect(ready.isRaised)
-        // a worker that holds the lane polls it by itself
+        // a worker that has the lane's lease polls the lane without a hint
         try await phone.leave(update.id, "failed")
         try await phone.execute(
             """
@@ -442,7 +442,7 @@ import Testing
         #expect(try lane.read(0, 0, as: Bool.self))
     }
 
-    @Test func `discards a chain as long as the lane`() async throws {
+    @Test func `discards a chain of dependants as long as the lane`() async throws {
         let count = Int(ProcessInfo.processInfo.environment["SLUICE_TEST_CHAIN"] ?? "") ?? 2_000
         let phone = try await Phone.forwarding()
         let first = phone.forward("update", server: "0")
@@ -519,7 +519,7 @@ import Testing
         #expect(none.text == "0 matched, 0 settled")
     }
 
-    @Test func `a bulk call continues past a page`() async throws {
+    @Test func `a bulk call processes more than a page`() async throws {
         let phone = try await Phone.forwarding()
         let entries = (0..<620).map { phone.forward("update", server: "\($0)") }
         try await phone.push(Array(entries[..<400]))

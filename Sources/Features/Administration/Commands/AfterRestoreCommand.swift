@@ -83,8 +83,8 @@ struct AfterRestoreCommand: AsyncParsableCommand {
         case done(RestoreReport, [RestoreNote])
     }
 
-    /// Returns the sessions that remain after two seconds. The server takes a moment to end a session, such as this
-    /// command's own.
+    /// Returns the number of sessions that remain after two seconds. It waits because the server takes a moment to end
+    /// a session, such as this command's own.
     private static func longLivedSessions(_ administration: Administration) async throws(Problem) -> Int {
         for _ in 1...20 {
             if try await administration.otherSessions() == 0 { return 0 }

@@ -10,7 +10,7 @@ struct ChannelEndpoints: Sendable {
     let store: Store
     let bodies: BodyReader
 
-    /// Responds with the users of a channel, and how many entities are in it.
+    /// Responds with the users of a channel, and the number of its entities.
     func read(_ exchange: Exchange) async throws -> Answer {
         let query = try URLQuery(of: exchange, allowing: ["channel", "limit", "cursor"])
         let limit = try query.limit(default: 100)

@@ -7,7 +7,8 @@ import SyncStore
 
 /// `/admin/organizations/{id}/entity-types` and `/admin/organizations/{id}/entity-types/{name}`.
 struct EntityTypeEndpoints: Sendable {
-    /// The maximum number of types on a page with counts: each counts up to ``BoundedCount/limit`` entities.
+    /// The maximum number of types on a page with counts. For each type, up to ``BoundedCount/limit`` entities are
+    /// counted.
     private static let counted = 50
 
     let store: Store
@@ -60,7 +61,8 @@ struct EntityTypeEndpoints: Sendable {
         }
     }
 
-    /// Responds with the settings that the update would result in, and with its effect on the entities' channels.
+    /// Responds with the settings after the update, which is not written, and with its effect on the entities'
+    /// channels.
     private func validate(_ update: EntityTypeUpdate, _ name: String, _ organization: UUID) async throws -> Answer {
         guard let next = try await store.administration.entityType(name, in: organization, after: update) else {
             throw Refusal.notFound
@@ -79,7 +81,7 @@ struct EntityTypeEndpoints: Sendable {
         }
     }
 
-    /// The organization and the type's name; not found for an invalid name.
+    /// Returns the organization and the type's name; refuses an invalid name as not found.
     private func place(_ exchange: Exchange) throws -> (UUID, String) {
         let name = String(exchange.parameters[1])
         guard EntityType.isValidName(name) else { throw Refusal.notFound }
@@ -139,7 +141,7 @@ extension EntityTypeUpdate {
         self = try Self.table.read(body, into: Self())
     }
 
-    /// Rules may be of relations that the type does not have.
+    /// Reads the rules of `on_delete`. A rule can name a relation that the type does not have.
     @Sendable
     private static func readRules(
         _ value: JSONValue,
@@ -167,7 +169,7 @@ extension EntityTypeUpdate {
         update.onDelete = Array(value.raw)
     }
 
-    /// Relations may lead to types that are not registered yet.
+    /// Reads the relations. A relation can lead to a type that is not registered yet.
     @Sendable
     private static func readRelations(
         _ value: JSONValue,

@@ -108,7 +108,7 @@ extension OrganizationUpdate {
             return report.refuse(place.pointer, Rule.memberType, "settings must be an object")
         }
         _ = OrganizationSettings(value, at: place.pointer, &report)
-        // keeps the JSON text, because null resets a setting to its default
+        // the JSON text is kept, because null resets a setting to its default
         update.settings = Array(value.raw)
         update.wantsUserKeys = value["user_keys"]?.bool == true
         update.setsOrder = value["order"] != nil

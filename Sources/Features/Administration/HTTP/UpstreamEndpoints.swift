@@ -39,7 +39,7 @@ extension UpstreamRow: AnswerBody {
 }
 
 extension UpstreamUpdate {
-    /// - Parameter rules: those for requests.
+    /// - Parameter rules: the rules for requests.
     fileprivate static func table(_ rules: UpstreamRules = UpstreamRules()) -> MemberTable<Self, UpstreamRow> {
         MemberTable("an upstream") {
             BodyMember("base_url", .baseURL, into: \.baseURL).shown(\.settings.baseURL)
@@ -82,9 +82,9 @@ extension UpstreamUpdate {
 
 /// The gateway's configuration that limits upstream settings.
 package struct UpstreamRules: Sendable {
-    /// Whether there is a key to sign `signed` credentials with.
+    /// Whether a key is configured that signs `signed` credentials.
     package var canSign: Bool
-    /// How long a worker holds a lane, in seconds: a longer request would be sent twice.
+    /// The duration of a lane's lease in seconds. A request that takes longer would be sent twice.
     package var leaseSeconds: Int
 
     package init(canSign: Bool = true, leaseSeconds: Int = .max) {

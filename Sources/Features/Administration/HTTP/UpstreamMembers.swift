@@ -144,7 +144,7 @@ extension MemberKind<[String]> {
 }
 
 extension MemberReport {
-    /// Refuses a header name that many servers treat as equal to an earlier one.
+    /// Refuses a header name that many servers treat as equal to an earlier name.
     fileprivate mutating func record(header name: String, at pointer: String, _ seen: inout Set<ByteExactString>) {
         if seen.insert(UpstreamRequest.foldedHeader(name)).inserted { return }
         let detail = "names of headers are compared without case, and with - equal to _; list each name once"

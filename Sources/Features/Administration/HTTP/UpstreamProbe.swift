@@ -8,23 +8,23 @@ import SyncStore
 /// A test request to an organization's upstream, and the answer to it.
 ///
 /// The request carries the credential and follows all rules of the upstream's settings. Its result does not count for
-/// the circuit breaker, and nothing of the organization changes.
+/// the circuit breaker, and the probe changes nothing in the organization.
 struct UpstreamProbe: Sendable {
-    /// Bytes of a response that are read.
+    /// The maximum number of bytes of a response that are read.
     private static let maximumBytes = 1_048_576
-    /// Bytes of it that are shown.
+    /// The maximum number of bytes of a response that are shown.
     private static let excerptBytes = 2_048
 
     let method: String
     let url: String
     let answer: FetchAnswer
-    /// The rule that would decide about the answer, if it were that to a mutation.
+    /// The rule that would determine the outcome if a mutation got this answer.
     let rule: OutcomeRule?
-    /// What the answer to a batch shows; nil for a request that is no batch.
+    /// The finding about the answer to a batch; nil for a request that is not a batch.
     let batch: BatchProbe.Finding?
     let milliseconds: Int64
 
-    /// - Throws: `validation_failed` if a batch is asked for and the upstream has no `batch`.
+    /// - Throws: `validation_failed` if a batch is requested and the upstream has no `batch`.
     init(
         _ request: UpstreamProbeRequest,
         of organization: UUID,
@@ -116,7 +116,7 @@ struct UpstreamProbe: Sendable {
 /// `POST /admin/organizations/{id}/upstream/test`: sends a test request to the organization's upstream.
 struct UpstreamProbeEndpoint: Sendable {
     let catalog: Catalog
-    /// Nil if nothing is sent.
+    /// The sender of requests; nil if this gateway sends no requests to upstreams.
     let probes: (any UpstreamReader)?
     let bodies: BodyReader
 
@@ -125,7 +125,7 @@ struct UpstreamProbeEndpoint: Sendable {
         exchange.act?.markDryRun()
         let id = try exchange.uuid(at: 0)
         let request = try await bodies.withBody(of: exchange, isOptional: true) { try UpstreamProbeRequest(body: $0) }
-        // what an operator has just set is to be asked
+        // the probe must use the settings that an operator has just written, not those in the cache
         catalog.invalidate(id)
         guard let organization = try await catalog.organization(id) else { throw Refusal.notFound }
         guard let upstream = organization.upstream else {
@@ -139,7 +139,7 @@ struct UpstreamProbeEndpoint: Sendable {
     }
 }
 
-/// The request of an upstream's test: `{"path"?: "/…", "method"?: "GET" | "HEAD" | "OPTIONS", "batch"?: true}`.
+/// The body of a test request: `{"path"?: "/…", "method"?: "GET" | "HEAD" | "OPTIONS", "batch"?: true}`.
 struct UpstreamProbeRequest: Sendable {
     var path = "/"
     var method = "GET"

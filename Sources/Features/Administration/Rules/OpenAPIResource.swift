@@ -20,15 +20,15 @@ struct OpenAPIResource: Sendable {
         if path.idParameter == nil { collection = (path, item) } else { entity = (path, item) }
     }
 
-    /// The path for people.
+    /// The path, as messages show it.
     var path: String { "/" + key }
 
-    /// Where the document describes it.
+    /// The collection's value in the document, for the line of an error.
     let place: JSONValue
 
     var hasRoutes: Bool { !operations.isEmpty }
 
-    /// The operations that have a route, with its path.
+    /// The operations that have a route, each with the route's path.
     private var operations: [(operation: SyncModel.Operation, path: String)] {
         var operations: [(operation: SyncModel.Operation, path: String)] = []
         if let collection, collection.item.value(at: "/post") != nil {
@@ -64,7 +64,7 @@ struct OpenAPIResource: Sendable {
         return remarks
     }
 
-    /// The routes as JSON: short for a usual collection.
+    /// The routes as JSON, in the short form if the collection has the usual paths.
     func routes(idPointer: String?) -> [UInt8] {
         let operations = operations
         let base = collection?.path.template ?? ""
@@ -91,7 +91,8 @@ struct OpenAPIResource: Sendable {
         }
     }
 
-    /// Where an answer has the entity's id; nil for the default of upstreams.
+    /// Returns the pointer to the entity's id in an answer, and remarks. The pointer is nil if the default of upstreams
+    /// applies.
     func idPointer(_ type: String, _ root: JSONValue) -> (pointer: String?, remarks: [String]) {
         guard let post = collection?.item.value(at: "/post") else { return (nil, []) }
         guard let schema = Self.answer(of: post, root), let members = Self.properties(of: schema, root) else {
@@ -112,7 +113,7 @@ struct OpenAPIResource: Sendable {
         return (nil, ["the answer to POST has no member like id: set id_pointer"])
     }
 
-    /// The schema of the answer of a success.
+    /// Returns the schema of a successful answer.
     private static func answer(of operation: JSONValue, _ root: JSONValue) -> JSONValue? {
         for status in ["201", "200", "2XX", "202", "default"] {
             guard let answer = operation.value(at: "/responses/\(status)").flatMap({ resolved($0, root) }) else {
@@ -124,7 +125,7 @@ struct OpenAPIResource: Sendable {
         return nil
     }
 
-    /// The properties of a schema of an object, also of the parts of `allOf`.
+    /// Returns the properties of an object's schema, including those of the parts of `allOf`.
     private static func properties(of schema: JSONValue, _ root: JSONValue) -> [ByteExactString: JSONValue]? {
         guard let schema = resolved(schema, root) else { return nil }
         var found: [ByteExactString: JSONValue] = [:]
@@ -136,7 +137,7 @@ struct OpenAPIResource: Sendable {
         return found.isEmpty ? nil : found
     }
 
-    /// Follows references within the document.
+    /// Resolves references within the document.
     private static func resolved(_ value: JSONValue, _ root: JSONValue) -> JSONValue? {
         var value = value
         for _ in 0..<maximumReferences {

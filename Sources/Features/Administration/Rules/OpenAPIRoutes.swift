@@ -2,7 +2,7 @@ import FoundationEssentials
 import JSONText
 import SyncModel
 
-/// Routes of entity types, as an OpenAPI document of the upstream suggests them.
+/// Routes of entity types that are derived from an OpenAPI document of the upstream.
 ///
 /// A collection is a path that takes `POST`, or that has a path with one more parameter: `/contacts` and
 /// `/contacts/{id}`. It becomes an entity type with the name of the collection in the singular.
@@ -11,11 +11,11 @@ struct OpenAPIRoutes: Sendable {
     struct Proposal: Sendable {
         let type: String
         let routes: EntityRoutes
-        /// What a person should check.
+        /// Remarks about the routes, which a person should check.
         let remarks: [String]
     }
 
-    /// A document that cannot be used, and why.
+    /// The reason why a document cannot be used.
     struct Refusal: Error, Hashable {
         @Exact var detail: String
     }
@@ -23,7 +23,7 @@ struct OpenAPIRoutes: Sendable {
     static let maximumBytes = 16_777_216
 
     private(set) var proposals: [Proposal] = []
-    /// Paths without routes, and why.
+    /// The paths without routes, each with the reason.
     private(set) var skipped: [String] = []
     /// The address of the first server.
     private(set) var server: String?
@@ -54,7 +54,7 @@ struct OpenAPIRoutes: Sendable {
             }
         }
         var names: Set<ByteExactString> = []
-        // the plain name belongs to the collection that is not nested
+        // of collections with the same last word, the one with the shorter path gets the plain name
         for resource in resources.sorted(by: { $0.depth < $1.depth }) {
             guard resource.hasRoutes else {
                 skipped.append("\(resource.path): no POST, PATCH, PUT or DELETE of a collection")
@@ -116,13 +116,13 @@ struct OpenAPIRoutes: Sendable {
 
 /// A path of an OpenAPI document, as a collection or as an entity in it.
 struct OpenAPIPath: Sendable {
-    /// Equal for a collection and for its entities.
+    /// A key that the path of a collection and the path of its entities have in common.
     let key: String
     /// The template of a route.
     let template: String
     /// The name of the parameter with the entity's id; nil for a collection.
     let idParameter: String?
-    /// The texts between slashes that are no parameters.
+    /// The texts between slashes, except for parameters.
     let words: [String]
 
     /// Nil if the path is malformed.

@@ -4,17 +4,18 @@ package import SyncModel
 package import SyncStore
 import Synchronization
 
-/// A pass over an organization's lanes that ends back-offs: an operator has changed what may have caused them.
+/// A pass over an organization's lanes that ends back-offs after an operator changed the upstream, because its old
+/// settings may have caused them.
 ///
-/// It is made page by page, and may be made again: it concerns only attempts that ended before the change.
+/// A pass proceeds page by page. It can be repeated, because it concerns only attempts that ended before the change.
 package struct BackoffPass: Sendable {
     package let organization: UUID
-    /// When the upstream's settings were changed.
+    /// The time at which the upstream's settings were changed.
     package let changedAt: Timestamp
     package fileprivate(set) var isDone = false
     /// The last lane that was read; the nil UUID at the beginning.
     fileprivate var lastUser = UUID(uuid: (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0))
-    /// Lanes whose mutations are not all read, each with the position of the last one that was.
+    /// The lanes with mutations that were not read yet, each with the position of the last mutation that was read.
     fileprivate var unread: [(user: UUID, position: Int64)] = []
 
     package init(of organization: UUID, changedAt: Timestamp) {
@@ -39,7 +40,7 @@ package final class BackoffRequests: Sendable {
         signal.send()
     }
 
-    /// Stores the progress of a pass, unless a later one has replaced it.
+    /// Stores the progress of a pass, unless a later pass has replaced it.
     package func update(_ pass: BackoffPass) {
         passes.withLock { passes in
             guard passes[pass.organization]?.changedAt == pass.changedAt else { return }
@@ -53,7 +54,7 @@ extension Administration {
     package static let lanesAtOnce = 500
     /// The number of pending mutations that one transaction reads, and of which it makes the waiting ones due.
     package static let mutationsAtOnce = 4_000
-    /// How long gateways search for a change whose pass may be unfinished, in seconds.
+    /// The seconds after a change for which gateways search for it, because its pass may be unfinished.
     private static let searchedSeconds = 600.0
     /// The number of changes that one search returns.
     private static let changesAtOnce = 1_000
@@ -61,13 +62,13 @@ extension Administration {
     /// The passes of this process' changes.
     package var backOffRequests: BackoffRequests { store.shared(BackoffRequests.init) }
 
-    /// Ends all back-offs of an organization, for a command: a gateway does this in the background.
+    /// Ends all back-offs of an organization. Only commands call it; a gateway ends back-offs in the background.
     package func endBackOffs(of organization: UUID, changedAt: Timestamp) async throws(Problem) {
         var pass = BackoffPass(of: organization, changedAt: changedAt)
         while !pass.isDone { try await advance(&pass) }
     }
 
-    /// Makes mutations that wait for a retry due, as many as one transaction may change.
+    /// Reschedules mutations that wait for a retry, as many as one transaction may change.
     ///
     /// They become due once all gateways have the new settings.
     package func advance(
@@ -133,7 +134,7 @@ extension Administration {
         }
     }
 
-    /// Returns passes for the changes of the last minutes: a gateway may have ended before it had made them.
+    /// Returns passes for the changes of the last minutes, because a gateway may have stopped before it completed them.
     package func recentBackoffPasses() async throws(Problem) -> [BackoffPass] {
         let query = Self.changedUpstreamsStatement(
             since: now().adding(seconds: -Self.searchedSeconds),
@@ -151,7 +152,7 @@ extension Administration {
 
     // MARK: - Statements
 
-    /// Reads lanes; those without pending mutations have no head.
+    /// Reads lanes; the head of a lane without pending mutations is null.
     static let queuedLanesStatement = Statement(
         "upstreams_queued_lanes",
         ["organization", "after", "limit"],
@@ -163,7 +164,7 @@ extension Administration {
         """
     )
 
-    /// Reads pending mutations, and which of them wait for a retry since an attempt before the change.
+    /// Reads pending mutations, and whether each waits for a retry after an attempt that ended before the change.
     static let pendingStatement = Statement(
         "upstreams_pending_mutations",
         ["organization", "users", "positions", "due", "changed", "limit"],
@@ -194,7 +195,7 @@ extension Administration {
         """
     )
 
-    /// Lanes that a worker has are not changed: it finds their mutations.
+    /// Wakes lanes, except for lanes under a worker's lease, because the worker finds their mutations.
     static let wakeLanesStatement = Statement(
         "upstreams_wake_lanes",
         ["organization", "users", "due"],

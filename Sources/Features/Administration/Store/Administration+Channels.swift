@@ -4,7 +4,7 @@ import Postgres
 package import SyncModel
 package import SyncStore
 
-/// A grant of a channel that lasts.
+/// A grant of a channel that has not ended.
 package struct ChannelGrantRow: Sendable {
     package let user: UUID
     package let channel: String
@@ -12,7 +12,7 @@ package struct ChannelGrantRow: Sendable {
     package let source: GrantSource
 }
 
-/// The users who hold a channel, and how many entities are in it.
+/// The users who hold a channel, and the number of its entities.
 package struct ChannelReport: Sendable {
     package let grants: [ChannelGrantRow]
     package let entities: BoundedCount
@@ -20,7 +20,8 @@ package struct ChannelReport: Sendable {
     package let next: String?
 }
 
-/// A position in the list of a channel's grants: a user can hold a channel from several sources.
+/// A position in the list of a channel's grants. It includes the source, because a user can hold a channel from several
+/// sources.
 private struct GrantPlace {
     var user = Writer.erased
     var source = ""
@@ -41,9 +42,9 @@ private struct GrantPlace {
 }
 
 extension Administration {
-    /// Grants that a list of a user's channels has at most.
+    /// The maximum number of grants in a list of a user's channels.
     package static let mostListedGrants = 1_000
-    /// Entities of a channel that are counted.
+    /// The maximum number of a channel's entities that are counted.
     private static let mostCountedEntities: Int64 = 100_000
 
     /// Grants a channel to a user, as an operator. A grant with another role is replaced.
@@ -106,7 +107,7 @@ extension Administration {
 
     /// Ends an operator's grant. Grants of other sources remain.
     ///
-    /// - Returns: whether there was one; nil if the organization does not exist.
+    /// - Returns: whether there was such a grant; nil if the organization does not exist.
     package func revokeChannel(
         _ name: String,
         from user: UUID,
@@ -134,8 +135,8 @@ extension Administration {
         }
     }
 
-    /// The channels that a user holds, by name and source, without the user's own; nil if the organization does not
-    /// exist.
+    /// Returns the channels that a user holds, by name and source, without the user's own channel; nil if the
+    /// organization does not exist.
     package func channels(
         of user: UUID,
         in organization: UUID
@@ -146,9 +147,10 @@ extension Administration {
         return try await rows(Self.ofUserStatement, parameters, "list a user's channels", Self.row)
     }
 
-    /// The users who hold a channel by a grant, and the number of its entities; nil if the organization does not exist.
+    /// Returns the users who hold a channel by a grant, and the number of its entities; nil if the organization does
+    /// not exist.
     ///
-    /// - Parameter cursor: ``ChannelReport/next`` of the page before.
+    /// - Parameter cursor: ``ChannelReport/next`` of the previous page.
     package func channel(
         _ name: String,
         in organization: UUID,

@@ -10,9 +10,9 @@ extension Administration {
         return try await rows(Self.getTypeStatement, key, "read an entity type", EntityTypeRow.read).first
     }
 
-    /// Returns a page of an organization's entity types by name, and the last of them if there are more.
+    /// Returns a page of an organization's entity types by name, and the name of the last type if more follow.
     ///
-    /// Returns nil if there is no such organization.
+    /// Returns nil if the organization does not exist.
     ///
     /// - Parameter limit: 1 to 1,000.
     package func entityTypes(
@@ -27,7 +27,7 @@ extension Administration {
         return (shown, found.count > limit ? shown.last?.name : nil)
     }
 
-    /// Registers or changes an entity type (product rule 16). Nil if there is no such organization.
+    /// Registers or changes an entity type (product rule 16). Returns nil if the organization does not exist.
     ///
     /// - Throws: `id_space_is_immutable` once a mutation or an entity of the type exists; `validation_failed` for a
     ///   type that is to be forwarded if there is no upstream, and for removing a relation of a type in use.
@@ -70,7 +70,7 @@ extension Administration {
             if let changed = try results[1].read(EntityTypeRow.read).first {
                 return (results[0].affected > 0, changed)
             }
-            // without an obstacle now, a concurrent change of the type has removed it
+            // if nothing prevents the change now, a concurrent change of the type has removed the obstacle
             let refusal = try results[2].read(EntityTypeRow.read).first.flatMap { try update.refusal(of: $0) }
             throw refusal ?? Problem.overloaded("the entity type is being changed by another request")
         } catch {
@@ -78,9 +78,9 @@ extension Administration {
         }
     }
 
-    /// The settings of a type after an update, which is not written. Nil if there is no such organization.
+    /// Returns the settings of a type after an update, without writing it; nil if the organization does not exist.
     ///
-    /// - Throws: what ``putEntityType(_:in:_:by:)`` throws.
+    /// - Throws: the same errors as ``putEntityType(_:in:_:by:)``.
     package func entityType(
         _ name: String,
         in organization: UUID,
@@ -166,8 +166,8 @@ extension Administration {
         """
     )
 
-    /// A type in use keeps its id space and all its relations: stored documents hold ids of the types that these lead
-    /// to. No row: the change would remove one.
+    /// Changes a type, or returns no row if a type in use would lose its id space or a relation. Stored documents hold
+    /// ids of the types to which the relations lead.
     static let changeTypeStatement = Statement(
         "entity_types_change",
         [
@@ -192,7 +192,7 @@ extension Administration {
         """
     )
 
-    /// Locks a type, so that its visibility and its channels are judged together.
+    /// Locks a type, so that its visibility and its channels are checked together.
     static let lockTypeStatement = Statement(
         "entity_types_lock",
         ["organization", "name"],
@@ -213,7 +213,8 @@ extension Administration {
 }
 
 extension EntityTypeUpdate {
-    /// The parameters that register the type; members that the update leaves out get the values of a type's first use.
+    /// The parameters that register the type. Members that the update omits get the values of a type that is registered
+    /// by its first use.
     fileprivate func making(_ name: String, in organization: UUID, hasUpstream: Bool) -> Parameters {
         let first = EntityType(firstUseOf: name, hasUpstream: isForwarded ?? hasUpstream)
         let parameters = Parameters(
@@ -233,7 +234,7 @@ extension EntityTypeUpdate {
         return parameters
     }
 
-    /// The parameters that change the type; null for what stays.
+    /// The parameters that change the type; null for members that stay unchanged.
     fileprivate func changing(_ name: String, in organization: UUID) -> Parameters {
         let parameters = Parameters(
             of: organization,
@@ -253,7 +254,7 @@ extension EntityTypeUpdate {
         return parameters
     }
 
-    /// The type as the update leaves it.
+    /// Returns the type after the update.
     fileprivate func applied(to known: EntityType?, _ name: String, hasUpstream: Bool) throws -> EntityType {
         var type = known ?? EntityType(firstUseOf: name, hasUpstream: isForwarded ?? hasUpstream)
         if let idSpace { type.idSpace = idSpace }
@@ -300,14 +301,14 @@ extension EntityTypeUpdate {
         }
     }
 
-    /// Refuses a combination of routes and id space that this update makes.
+    /// Refuses the update if it would result in an invalid combination of routes and id space.
     fileprivate func checkRoutes(of type: EntityType) throws(Problem) {
         guard routes.changes || idSpace != nil, let problem = type.routes?.problem(in: type.idSpace) else { return }
         let pointer = routes.changes ? problem.pointer : "/id_space"
         throw Problem(.validationFailed, pointer: pointer, rule: problem.rule, problem.detail)
     }
 
-    /// Why a type in use cannot be changed; nil if it can.
+    /// Returns the reason why this update cannot change a type in use; nil if it can.
     fileprivate func refusal(of type: EntityType) throws -> Problem? {
         if let idSpace, idSpace != type.idSpace {
             let detail = "'\(type.name)' has mutations or entities, so its id space is fixed; use another type"
@@ -327,7 +328,8 @@ extension EntityTypeUpdate {
     }
 }
 
-/// Changes an entity type, or describes a new one; nil keeps a value, or gives it the one of a type's first use.
+/// Changes an entity type, or describes a new type. A member that is nil keeps its value; in a new type, it gets the
+/// value of a type that is registered by its first use.
 package struct EntityTypeUpdate: Sendable {
     package var idSpace: IDSpace?
     package var visibility: Visibility?
@@ -336,7 +338,7 @@ package struct EntityTypeUpdate: Sendable {
     package var isForwarded: Bool?
     /// All relations as JSON text.
     package var relations: [UInt8]?
-    /// The rules of all relations that do not have the default, as JSON text.
+    /// The rules of all relations that do not have the default rule, as JSON text.
     package var onDelete: [UInt8]?
     package var onErase: OnErase?
     /// All routes as JSON text.

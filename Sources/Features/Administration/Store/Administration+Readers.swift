@@ -48,14 +48,14 @@ extension Administration {
         return bindings.sorted { $0.key.lexicographicallyPrecedes($1.key) }.map(\.value)
     }
 
-    /// Permits a login role to read one organization's rows by SQL, and no others.
+    /// Permits a login role to read the rows of one organization, and no other rows, by SQL.
     ///
     /// Repairs a binding whose memberships are missing. If this connection may not grant them, a superuser can: the next
     /// call finds the memberships and records the binding.
     ///
     /// - Returns: whether anything changed; nil if the organization does not exist.
-    /// - Throws: `validation_failed` for a role that does not exist, reads another organization, or can read all
-    ///   organizations' rows in any case; `forbidden` if this connection is not permitted to grant memberships.
+    /// - Throws: `validation_failed` for a role that does not exist, that reads another organization, or that can
+    ///   already read all organizations' rows; `forbidden` if this connection is not permitted to grant memberships.
     package func addReader(_ role: String, to organization: UUID) async throws(Problem) -> Bool? {
         guard try await self.organization(organization) != nil else { return nil }
         guard let facts = try await facts(of: role) else {
@@ -96,8 +96,8 @@ extension Administration {
         let hadRow = try await bind(change, granting: isMember ? script : nil) { _ in true }
         guard hadRow || isMember else { return false }
         if let facts, facts.isReader, facts.organization ?? organization == organization {
-            // a member without a binding reads no rows, so it is sufficient if this connection cannot revoke the
-            // membership
+            // a member without a binding reads no rows, so the removal is sufficient even if this connection cannot
+            // revoke the membership
             _ = try? await pool.withConnection { connection in
                 try await connection.execute(script: "REVOKE \(Roles.reader) FROM \(facts.quoted)")
             }
@@ -178,8 +178,8 @@ extension Administration {
         SELECT o.id, :role::text, :now FROM organizations o WHERE o.id = :organization AND o.status <> 'purging' FOR SHARE
         ON CONFLICT (role_name) DO NOTHING
         """,
-        // a row on one server cannot be locked for a row on all servers; a purge that begins now deletes the row at its
-        // end
+        // a row that is on one server cannot be locked together with a row that is on all servers; a purge that begins
+        // now deletes the row at its end
         variant: """
             INSERT INTO readers AS r (organization_id, role_name, created_at) VALUES (:organization, :role::text::name, :now)
             ON CONFLICT (role_name) DO NOTHING

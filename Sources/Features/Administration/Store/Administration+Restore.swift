@@ -6,7 +6,7 @@ import SyncStore
 extension Administration {
     /// Corrects the parts of a restored database's state that date from its backup.
     ///
-    /// Run it before gateways work on the database. If it is repeated, clients only read the feed from the beginning
+    /// Call it before gateways use the database. A repeated call only makes clients read the feed from the beginning
     /// again.
     ///
     /// A feed's new epoch is random and not the next number: a backup that is restored twice must not accept the
@@ -55,8 +55,8 @@ extension Administration {
         "UPDATE feeds AS f SET epoch = f.epoch # :change"
     )
 
-    /// Assignments of pulls that their devices had not confirmed: the restored database lacks the history that shows
-    /// which pages the devices received. Page numbers continue from there.
+    /// Deletes the assignments of pulls that devices had not confirmed, because the restored database lacks the history
+    /// that shows which pages the devices received. Page numbers continue after the deleted pages.
     static let forgetPagesStatement = Statement(
         "restore_local_id_pages",
         """
@@ -76,7 +76,7 @@ extension Administration {
         "UPDATE retention_runs AS r SET owner = NULL, expires_at = NULL WHERE r.owner IS NOT NULL"
     )
 
-    /// Moves users' keys to the users that the rows belong to, according to the restored joins.
+    /// Assigns each user key to the user who owns its rows according to the restored joins.
     ///
     /// The keys' dump is newer than the joins. Without this step, if a join was lost or came later, an erasure could
     /// destroy another user's key, or leave the erased user's key.
@@ -94,9 +94,10 @@ extension Administration {
         """
     )
 
-    /// Gateways erase users again, from the beginning, if the backup restored some of their data.
+    /// Restarts the erasures of users whose data the backup restored, so that gateways erase these users again.
     ///
-    /// These users are recognized by their hashes: all users of organizations that have erased a user are checked.
+    /// These users are recognized by their hashes. The statement checks all users of the organizations that have erased
+    /// a user.
     static let reopenErasuresStatement = Statement(
         "restore_erasures",
         ["started_at"],
@@ -148,7 +149,8 @@ extension Administration {
 package struct RestoreReport: Sendable {
     /// The number of organizations whose older cursors are now refused with `cursor_expired`.
     package let feeds: Int
-    /// The number of lanes that a worker held at the time of the backup; other workers can claim them immediately.
+    /// The number of lanes that were under a worker's lease at the time of the backup; other workers can now claim them
+    /// immediately.
     package let lanes: Int
     /// Whether retention was running when the backup was made.
     package let hadRetention: Bool

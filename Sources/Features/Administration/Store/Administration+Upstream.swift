@@ -18,7 +18,7 @@ extension Administration {
         }
     }
 
-    /// Creates or changes an organization's upstream. Nil if there is no such organization.
+    /// Creates or changes an organization's upstream. Returns nil if the organization does not exist.
     ///
     /// - Throws: `validation_failed` with a pointer.
     package func putUpstream(
@@ -43,7 +43,7 @@ extension Administration {
                 }
             }
             catalog.invalidate(organization)
-            // the change is stored: nothing after this makes the request fail
+            // the change is stored, so no later step can make the request fail
             if let written, written.1.pause == nil {
                 backOffRequests.add(BackoffPass(of: organization, changedAt: moment))
             }
@@ -53,7 +53,7 @@ extension Administration {
         }
     }
 
-    /// Refuses batches of an organization whose mutations run one at a time.
+    /// Refuses batches in an organization whose mutations run one at a time.
     private func checkOrder(of organization: UUID) async throws(Problem) {
         catalog.invalidate(organization)
         guard try await catalog.organization(organization)?.settings.order == .lane else { return }
@@ -144,7 +144,7 @@ extension Administration {
 
 /// An upstream as it is stored.
 package struct UpstreamRow: Sendable {
-    /// Without a pause that is over.
+    /// The settings, without a pause that has ended.
     package let settings: UpstreamSettings
 
     init(_ settings: UpstreamSettings) {
@@ -159,7 +159,7 @@ package struct UpstreamRow: Sendable {
 
 /// Changes an organization's upstream, or describes a new one.
 package struct UpstreamUpdate: Sendable {
-    /// Normalized; nil: unchanged.
+    /// The normalized URL; nil if it stays unchanged.
     package var baseURL: String?
     package var credential: Change<UpstreamCredential?> = .keep
     package var timeoutSeconds: Change<Int> = .keep
@@ -179,7 +179,8 @@ package struct UpstreamUpdate: Sendable {
         self.baseURL = baseURL
     }
 
-    /// Returns the settings after the change; `current` are those before, or nil if there is no upstream yet.
+    /// Returns the settings after the change. `current` has the settings before it, and is nil if there is no upstream
+    /// yet.
     func applied(to current: UpstreamSettings?, now: Timestamp) throws(Problem) -> UpstreamSettings {
         guard let baseURL = baseURL ?? current?.baseURL else {
             let detail = "base_url is required: the organization has no upstream yet"
@@ -205,7 +206,7 @@ package struct UpstreamUpdate: Sendable {
         return settings
     }
 
-    /// A time for the end of a pause also begins one.
+    /// Returns the pause after the change. A time at which the pause ends also begins a pause.
     private func pause(after current: UpstreamPause?, now: Timestamp) throws(Problem) -> UpstreamPause? {
         var pause = current
         switch isPaused {

@@ -16,8 +16,8 @@ extension Administration {
         do {
             guard try await pool.run([Self.closeStatement(organization: id)])[0].affected > 0 else { return false }
             catalog.invalidate(id)
-            // a push that began before the status changed may add rows while the first pass runs: pass until nothing
-            // is left
+            // a push that began before the status changed may add rows while the first pass runs, so passes are
+            // repeated until no rows are left
             var isClean = false
             while !isClean {
                 isClean = true
@@ -41,8 +41,8 @@ extension Administration {
     /// The maximum number of rows of a table that are counted. The number is for people and need not be exact.
     package static let extentLimit: Int64 = 1_000_000
 
-    /// Returns what a purge of an organization would delete: its tables, largest first, with their rows counted up to
-    /// ``extentLimit``. Tables without rows are left out.
+    /// Returns the tables with rows that a purge of an organization would delete, largest first. Rows of a table are
+    /// counted up to ``extentLimit``. Tables without rows are omitted.
     package func extent(of id: UUID) async throws(Problem) -> [(table: String, rows: Int64)] {
         var extent: [(table: String, rows: Int64)] = []
         do {
@@ -75,7 +75,7 @@ extension Administration {
         "UPDATE organizations SET status = 'purging' WHERE id = :organization"
     )
 
-    /// The statements that work in small batches, in the catalogue's order.
+    /// The statements that delete in small batches, in the order of the tables.
     static func purgeStatements(_ tables: [StoredTable]) -> [Statement] {
         tables.compactMap { table in
             switch table.purge {

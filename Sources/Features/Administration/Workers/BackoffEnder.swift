@@ -7,12 +7,13 @@ import SyncStore
 
 /// Ends the back-offs of organizations whose upstreams' settings an operator has changed.
 ///
-/// The answer to the change does not wait for this: it is stored already, and its lanes may be many. Failed passes are
-/// tried again. A search finds the changes of gateways that ended before they had made their passes.
+/// The response to the change does not wait for the pass, because an organization can have many lanes and the change is
+/// stored already. Failed passes are repeated. A search finds the changes of gateways that stopped before they
+/// completed their passes.
 final class BackoffEnder: Service {
-    /// The seconds between two tries.
+    /// The seconds between two attempts.
     private static let interval = 5.0
-    /// The number of tries between two searches.
+    /// The number of attempts between two searches.
     private static let triesPerSearch = 12
 
     private let administration: Administration
@@ -58,9 +59,9 @@ final class BackoffEnder: Service {
         }
     }
 
-    /// Makes the passes that wait, page by page in turn, so that a long one delays no other organization.
+    /// Runs the requested passes. They take turns page by page, so that a long pass does not delay other organizations.
     ///
-    /// A failed pass continues at the next try.
+    /// A failed pass continues at the next attempt.
     func makePasses() async {
         let requests = administration.backOffRequests
         var failed: Set<UUID> = []

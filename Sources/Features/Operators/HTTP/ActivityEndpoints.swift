@@ -5,11 +5,11 @@ import SyncHTTP
 import SyncModel
 import SyncStore
 
-/// What an organization's devices have done: `…/mutations/recent`, `…/entities` and `…/throughput`.
+/// The activity of an organization's devices: `…/mutations/recent`, `…/entities` and `…/throughput`.
 struct ActivityEndpoints: Sendable {
     let store: Store
 
-    /// Lists mutations in every status, without what their users wrote.
+    /// Lists mutations in every status, without the content that users wrote.
     func mutations(_ exchange: Exchange) async throws -> Answer {
         let query = try URLQuery(
             of: exchange,
@@ -37,7 +37,7 @@ struct ActivityEndpoints: Sendable {
         return Answer(.ok, json: json)
     }
 
-    /// Lists entities, or shows one with its document if requested.
+    /// Lists entities, or shows a single entity, with its document if requested.
     func entities(_ exchange: Exchange) async throws -> Answer {
         let query = try URLQuery(
             of: exchange,

@@ -38,8 +38,7 @@ struct ConsoleEndpoint: Sendable {
         self.files = files
     }
 
-    /// Returns a file by its name. Names without a dot are the console's own paths, which all return the console's
-    /// page.
+    /// Returns a file by its name. All names without a dot are paths of the console's pages, and return `index.html`.
     func read(_ exchange: Exchange) async throws -> Answer {
         let path = exchange.parameters.first.map(String.init) ?? ""
         let name = path.contains(".") ? path : Self.index

@@ -7,7 +7,7 @@ import SyncStore
 
 /// Stuck mutations and stopped lanes over all organizations.
 ///
-/// `GET /admin/failures` groups the mutations, `GET /admin/mutations` lists them, and `GET /admin/lanes` lists the
+/// `GET /admin/failures` groups these mutations, and `GET /admin/mutations` lists them. `GET /admin/lanes` lists the
 /// lanes in which nothing runs.
 package struct FailureEndpoints: Sendable {
     /// The number of groups on a page: the default, and the maximum.
@@ -194,7 +194,7 @@ extension Int16 {
     var asStatus: Int64? { self == 0 ? nil : Int64(self) }
 }
 
-/// The users of a page over all organizations, with their issuers' names, if there are any.
+/// The users on a page over all organizations, each with the subjects that issuers use for the user.
 struct LaneUsers: Sendable {
     private let lanes: [LaneKey]
     private let subjects: [LaneKey: [Subject]]

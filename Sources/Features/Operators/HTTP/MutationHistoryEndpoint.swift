@@ -7,7 +7,8 @@ import SyncStore
 
 /// `GET /admin/organizations/{id}/users/{user}/mutations/{mutation}`: the history of one mutation.
 ///
-/// Content of the user and of the upstream is shown only on request, and the request is recorded before.
+/// Content of the user and of the upstream is shown only on request, and only after the request was recorded in the
+/// audit log.
 struct MutationHistoryEndpoint: Sendable {
     let store: Store
 
@@ -44,7 +45,7 @@ struct MutationHistoryEndpoint: Sendable {
 
 /// A mutation's history, with or without the content of its user and of the upstream.
 struct MutationHistoryAnswer: AnswerBody {
-    /// The members that are withheld, and shown as null. Ids are not among them.
+    /// The members that are withheld and shown as null. They contain no ids.
     private static let redacted = [
         "mutation.endpoint", "mutation.payload", "mutation.headers", "mutation.etag", "mutation.response.body",
         "mutation.error.current", "mutation.last_error", "pushed.endpoint", "pushed.payload", "pushed.headers",

@@ -136,7 +136,7 @@ struct NowView: AnswerBody {
         writer.member("day", object: { write(traffic.day, to: &$0) })
     }
 
-    /// Of the last day, the age of the oldest waiting mutation is left out: its points are too far apart.
+    /// The series of the last day has no age of the oldest waiting mutation, because its points are too far apart.
     private func write(_ traffic: TrafficSeries, to writer: inout JSONWriter) {
         let points = traffic.points
         writer.member("step_seconds", traffic.step)

@@ -109,7 +109,8 @@ struct BulkEndpoints: Sendable {
 
     /// The user whose mutations are viewed.
     ///
-    /// A device is recorded only together with its user: an erasure does not search for a device alone.
+    /// A device is recorded only together with its user, because an erasure does not search for a device without a
+    /// user.
     func looked(_ exchange: Exchange) throws(Problem) -> AuditTarget {
         let query = try URLQuery(of: exchange, allowing: Self.listQuery)
         var target = AuditTarget()

@@ -5,7 +5,8 @@ import SyncHTTP
 import SyncModel
 import SyncStore
 
-/// An operator's decisions about one mutation of a user, with the bodies, rules and responses of the user's own.
+/// An operator's decisions about one mutation of a user. Bodies, rules and responses are those of the user's own
+/// requests.
 ///
 /// `POST /admin/organizations/{id}/users/{user}/mutations/{mutation}/retry`, `…/discard`, `…/resolve`.
 struct OperatorSettleEndpoints: Sendable {
@@ -43,8 +44,8 @@ struct OperatorSettleEndpoints: Sendable {
 }
 
 extension Catalog {
-    /// Returns the organization and the user in the first two parameters of an operator's path; for a joined user, the
-    /// target.
+    /// Returns the organization and the user that the first two parameters of an operator's path name. For a joined
+    /// user, returns the user into whom that user was joined.
     func owner(of exchange: Exchange) async throws -> (organization: Organization, user: UUID) {
         let (id, user) = try (exchange.uuid(at: 0), exchange.uuid(at: 1))
         guard let organization = try await organization(id) else { throw Refusal.notFound }
@@ -53,7 +54,7 @@ extension Catalog {
 }
 
 extension AuditRecorder {
-    /// Records the filter of a request to settle mutations, or the first of their ids.
+    /// Records the filter of a request to settle mutations, or the first of the request's ids.
     ///
     /// Neither a device nor a text of a user is recorded, because an erasure does not search for them in the audit log.
     func record(_ request: BulkRequest) {
@@ -82,7 +83,7 @@ extension AuditRecorder {
 /// A page of an organization's mutations, with their users.
 struct OperatorMutationPage: AnswerBody {
     let page: MutationPage
-    /// The issuers' names for the users of the page, if there are any.
+    /// The subjects that issuers use for the users of the page.
     let subjects: [UUID: [Subject]]
 
     func writeMembers(to writer: inout JSONWriter) {

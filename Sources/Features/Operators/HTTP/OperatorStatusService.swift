@@ -17,7 +17,7 @@ final class OperatorStatusService: Service {
     private static let backlog = 16
     /// The number of ticks, of a second each, between two `now` events.
     private static let nowTicks = 2
-    /// The number of ticks between two readings of the oldest waiting mutation, one for each point of the last hour.
+    /// The number of ticks between two reads of the oldest waiting mutation. Each point of the last hour has one read.
     private static let oldestTicks = 15
 
     let reader: NowReader
@@ -113,9 +113,9 @@ final class OperatorStatusService: Service {
 
     private var isListenedTo: Bool { listeners.withLock { !$0.all.isEmpty } }
 
-    /// Returns a stream of event frames from now on, and a function that ends it; nil at the maximum number of streams.
+    /// Returns a stream of event frames, and a function that ends the stream; nil at the maximum number of streams.
     ///
-    /// The stream also ends with the gateway, and when its consumer ends.
+    /// The stream also ends when the gateway stops, and when its consumer ends.
     func listen() -> (frames: AsyncStream<[UInt8]>, end: @Sendable () -> Void)? {
         let (stream, continuation) = AsyncStream<[UInt8]>.makeStream(bufferingPolicy: .bufferingNewest(Self.backlog))
         let id = UUID()

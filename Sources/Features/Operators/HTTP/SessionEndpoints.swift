@@ -46,8 +46,8 @@ struct SessionEndpoints: Sendable {
 
     /// Ends the session for all gateways and removes the cookie.
     ///
-    /// If the end cannot be stored, the response still removes the cookie, and its status warns that a copy may be
-    /// valid.
+    /// If the end cannot be stored, the response still removes the cookie, and its error status shows that a copy of
+    /// the cookie may still be valid.
     func signOut(_ exchange: Exchange) async throws -> Answer {
         _ = try URLQuery(of: exchange)
         guard RequestOrigin(exchange.head).maySignIn else {

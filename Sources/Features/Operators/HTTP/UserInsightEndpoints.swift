@@ -9,7 +9,8 @@ import SyncStore
 struct UserInsightEndpoints: Sendable {
     let store: Store
 
-    /// Responds with the lane in order, the mutation that halts or delays it, and the state of the user's devices.
+    /// Responds with the mutations of the lane in order, the mutation that halts or delays the lane, and the state of
+    /// the user's devices.
     func lane(_ exchange: Exchange) async throws -> Answer {
         let query = try URLQuery(of: exchange, allowing: ["limit", "cursor"])
         let (limit, cursor) = try (query.limit(default: 100), query.text("cursor"))

@@ -4,15 +4,15 @@ import SyncModel
 
 /// Explains in sentences why a user's write has not arrived.
 ///
-/// The order is that of an operator's manual search. Pure.
+/// The order of the checks is that of an operator's manual search. The explanation depends on the snapshot alone.
 package struct Explanation: Sendable {
     /// Seconds after which a device counts as silent.
     static let silence: Double = 86_400
     /// The maximum number of devices that findings mention.
     static let devices = 20
 
-    /// The findings, worst first. Of the same severity, the organization comes before the user, the lane before
-    /// devices.
+    /// The findings, worst first. Findings of the same severity are in this order: the organization, the user, the
+    /// mutation and the entity in question, the lane, devices.
     package let findings: [Finding]
 
     package init(of snapshot: UserSnapshot) {
@@ -380,7 +380,7 @@ private enum Words {
         number == 1 ? "1 \(noun)" : "\(number) \(noun)s"
     }
 
-    /// Returns nil for zero, which is not mentioned.
+    /// Returns the number with its noun; nil for zero, because sentences do not mention it.
     static func someOrNone(_ number: Int64, _ noun: String) -> String? {
         number > 0 ? count(number, noun) : nil
     }

@@ -7,7 +7,7 @@ package struct Finding: Sendable, Hashable {
     package enum Severity: String, Sendable, Hashable, CaseIterable {
         /// The state is as expected.
         case info
-        /// The write takes time, and continues without intervention.
+        /// The write is delayed, and continues without intervention.
         case warning
         /// Nothing continues until a user or an operator acts.
         case problem
@@ -96,9 +96,9 @@ package struct UserSnapshot: Sendable {
     /// The mutation of the question.
     package struct Question: Sendable {
         package let id: UUID
-        /// The mutation; nil if the user has no mutation with this id.
+        /// The mutation's record; nil if the user has no mutation with this id.
         package let record: MutationRecord?
-        /// Open mutations of the lane before it.
+        /// The number of open mutations before this mutation in the lane.
         package let ahead: BoundedCount
 
         package init(id: UUID, record: MutationRecord?, ahead: BoundedCount) {
@@ -162,7 +162,7 @@ package struct UserSnapshot: Sendable {
 }
 
 extension UserSnapshot.EntityQuestion {
-    /// Why the user sees the entity, or does not.
+    /// Explains why the user sees the entity or does not see it.
     var finding: Finding {
         let name = "\(key.type) \(key.id)"
         guard let type, let state else {

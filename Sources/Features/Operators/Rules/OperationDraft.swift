@@ -142,7 +142,7 @@ package enum OperationKind: String, Sendable, Hashable, CaseIterable {
 package enum OperationState: String, Sendable, Hashable, CaseIterable {
     /// A gateway processes the operation, or will do so soon.
     case running
-    /// An operator ended it; the mutations settled before stay settled.
+    /// An operator ended the operation; the mutations that it settled before stay settled.
     case cancelled
     /// The operation has processed all of its mutations.
     case done

@@ -4,10 +4,11 @@ import Postgres
 package import SyncModel
 import SyncStore
 
-/// Lists an organization's entities as the feed has them, without their documents, and reads one with its document.
+/// Lists an organization's entities as the feed has them, without their documents, and reads a single entity with its
+/// document.
 ///
-/// All types are listed by the feed's position, the latest change first; the entities of one type by id, the last
-/// first. Both are orders of an index, so a page reads only its rows.
+/// A list of all types is ordered by position in the feed, the latest change first. A list of one type is ordered by
+/// id, in descending order. Both orders have an index, so a page reads only its rows.
 package struct EntityListing: Sendable {
     package struct Page: Sendable {
         package let entities: [ListedEntity]

@@ -73,7 +73,7 @@ struct StoppedLaneCursor {
     let place: (at: Timestamp, organization: UUID, user: UUID)
     private let filter: UInt64
 
-    /// - Parameter now: the present time; lanes after it are waiting.
+    /// - Parameter now: the present time; lanes that are due later are waiting.
     init(_ text: String?, _ state: StoppedLanes.State, _ organization: UUID?, now: Timestamp) throws(Problem) {
         filter = FeedCursor.filter([state.rawValue] + [organization?.lowercased].compactMap(\.self))
         guard let text else {
@@ -122,7 +122,7 @@ struct FailurePosition: Sendable, Hashable {
 
 /// Lists the stuck mutations, newest first, over all organizations or in one.
 ///
-/// A page reads a bounded number of them for any filter. It may be short or empty and still have a next page.
+/// A page reads a bounded number of mutations for any filter. A short or empty page can have a next page.
 package struct FailureList: Sendable {
     package struct Page: Sendable {
         package let mutations: [FailedMutation]

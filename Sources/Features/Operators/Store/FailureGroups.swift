@@ -3,9 +3,10 @@ import Postgres
 package import SyncModel
 import SyncStore
 
-/// Groups the stuck mutations of all organizations by common properties, with each group's count, first and last.
+/// Groups the stuck mutations of all organizations by common properties. Each group has its count, and the times of its
+/// first and last mutation.
 ///
-/// No step reads more rows than it returns, except for counts, which end at a limit.
+/// No step reads more rows than it returns, except for counts, which stop at a limit.
 package struct FailureGroups: Sendable {
     /// A page of groups. Pages follow organizations and keys; the groups within a page are ordered by count.
     package struct Page: Sendable {

@@ -69,9 +69,10 @@ package struct FailureQuery: Sendable {
             }
     }
 
-    /// Returns the next mutations, newest first, then the last one that was read, if there may be more.
+    /// Returns a query for the next mutations, newest first. If more may follow, a second query returns the last
+    /// mutation that the first query reads.
     ///
-    /// A user's lane is read completely, up to the allowed number, so nothing follows it.
+    /// One query reads a user's whole lane, up to ``laneScan`` mutations, so nothing follows it.
     func newest(behind place: FailurePosition, limit: Int) -> [Query] {
         let parameters =
             if let organization {
@@ -82,8 +83,8 @@ package struct FailureQuery: Sendable {
         return queries(.newest, parameters, scan: path == .user ? Self.laneScan : Self.listScan, limit)
     }
 
-    /// Returns the positions of the next mutations that got stuck up to a moment, then the last one that was read, if
-    /// there may be more.
+    /// Returns a query for the positions of the next mutations that got stuck up to a moment. A second query returns
+    /// the last position that the first query reads; it returns no row if nothing more can follow.
     func oldest(behind place: Place?, until moment: Timestamp, limit: Int) -> [Query] {
         let parameters = Parameters(
             of: organization ?? .least,
@@ -96,8 +97,8 @@ package struct FailureQuery: Sendable {
         return queries.count > 1 ? queries : queries + [Query(FailureStatements.noEdge)]
     }
 
-    /// Counts the mutations that got stuck up to a moment, and their users, up to ``BoundedCount/limit``, and returns
-    /// whether there are more.
+    /// Counts the mutations that got stuck up to a moment, and their users. Stops at ``BoundedCount/limit``, and
+    /// returns whether there are more.
     func count(until moment: Timestamp) -> Query {
         var parameters = Parameters(of: organization ?? .least, moment)
         addKey(to: &parameters)

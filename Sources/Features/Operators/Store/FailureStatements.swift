@@ -18,7 +18,7 @@ struct FailureStatements: Sendable {
 
     func page(_ path: Path) -> Statement { pages[path] ?? Self.noEdge }
 
-    /// The last row that a page reads. Without this statement, a page that is not full is the last page.
+    /// Returns the statement for the last row that a page reads. Without it, a page that is not full is the last page.
     func edge(_ path: Path) -> Statement? { edges[path] }
 
     static func count(_ path: Path) -> Statement { counts[path] ?? noEdge }
@@ -63,8 +63,8 @@ struct FailureStatements: Sendable {
         (self.pages, self.edges) = (pages, edges)
     }
 
-    /// The groups of all organizations. A cluster cannot walk through the organizations; it reads all mutations by
-    /// time.
+    /// The groups of all organizations. A cluster cannot walk through the organizations, and reads all mutations by
+    /// time instead.
     private static let allGroups = """
         WITH RECURSIVE g AS MATERIALIZED (
             SELECT o.id AS organization_id, t.*
@@ -77,7 +77,7 @@ struct FailureStatements: Sendable {
         )
         """
 
-    /// The edge where nothing follows a page.
+    /// The edge of a page that nothing follows: no row.
     static let noEdge = Statement(
         "operation_no_edge",
         "SELECT NULL::timestamptz AS stuck_at, NULL::uuid AS user_id, NULL::uuid AS id WHERE false"
@@ -228,7 +228,7 @@ private struct FailureRows {
         key(table).map { isNewestFirst ? "\($0) DESC" : $0 }.joined(separator: ", ")
     }
 
-    /// The parameters of ``isBehind(_:)``, and the organization.
+    /// The parameters of ``isBehind(_:)``, and for one organization also its id.
     private var place: [String] {
         organization == nil
             ? ["after", "after_organization", "after_user", "after_id"]
@@ -338,8 +338,9 @@ private struct FailureRows {
         )
     }
 
-    /// Returns the rows of the next matching groups, by the first row of each group: a page has no more groups than
-    /// rows. If there are too many groups, returns the next rows by time. Only the rows of the page are read in full.
+    /// Returns the next rows of the matching groups. It reads only the groups with the earliest next rows, because a
+    /// page has no more groups than rows. If there are too many groups, returns the next rows by time. Only the rows of
+    /// the page are read in full.
     ///
     /// - Parameter groups: the groups `g`.
     func pageOfSomeGroups(

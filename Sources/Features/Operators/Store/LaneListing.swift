@@ -25,9 +25,9 @@ package struct LaneListing: Sendable {
         package let next: String?
     }
 
-    /// The maximum number of listed ids for which the mutations on a page wait.
+    /// The maximum number of ids that a page lists as those for which its mutations wait.
     ///
-    /// A page has at least one mutation.
+    /// A page has at least one mutation, even if that mutation exceeds the maximum.
     private static let blockers = 1_048_576 / WorkBounds.listedID
 
     let pool: Pool
@@ -141,11 +141,12 @@ extension LaneListing.Mutation {
 ///
 /// Halted lanes are ordered by organization and user, waiting lanes by the time at which they continue.
 package struct StoppedLanes: Sendable {
-    /// The condition until which nothing runs.
+    /// The reason why nothing runs.
     package enum State: String, Sendable, CaseIterable {
         /// Nothing runs until a person settles a mutation.
         case halted
-        /// Nothing runs until a moment: the next attempt of a failed request, or the end of an organization's pause.
+        /// Nothing runs until a certain time: the next attempt of a failed request, or the end of a pause of the
+        /// organization's upstream.
         case waiting
     }
 

@@ -5,10 +5,10 @@ package import SyncStore
 
 /// Reads the history of one mutation, as of one moment.
 ///
-/// It consists of the pushed content, the requests sent, the result of each attempt, the mutations it waits for, and
-/// its entity.
+/// The history consists of the pushed content, the request to the upstream, the result of each attempt, the mutations
+/// for which it waits, and its entity.
 package struct MutationHistoryReader: Sendable {
-    /// The maximum number of client ids in a content that are looked up.
+    /// The maximum number of client ids in the mutation's content that are looked up.
     private static let names = 1_000
 
     let pool: Pool
@@ -16,7 +16,7 @@ package struct MutationHistoryReader: Sendable {
     let now: TimeSource
     let failure: StoreFailure
 
-    /// Nil if the user has no mutation of that id.
+    /// Returns the history of a mutation; nil if the user has no mutation with this id.
     package func mutationHistory(of id: UUID, organization: Organization, user: UUID) async throws(Problem)
         -> MutationHistory?
     {
@@ -175,7 +175,7 @@ extension MutationHistory.EntityMutation {
 
 /// The complete history of one mutation, as of one moment.
 package struct MutationHistory: Sendable {
-    /// Another mutation of the lane, as far as a graph shows it.
+    /// Another mutation of the lane, with the members that a graph of dependencies shows.
     package struct RelatedMutation: Sendable {
         package let id: UUID
         package let status: MutationStatus
@@ -183,9 +183,9 @@ package struct MutationHistory: Sendable {
         package let entity: EntityName
     }
 
-    /// An attempt, as it is kept.
+    /// A stored attempt.
     package struct Attempt: Sendable {
-        /// Counts the mutation's attempts, over all revisions.
+        /// The attempt's number among all attempts of the mutation, over all revisions.
         package let ordinal: Int32
         package let note: AttemptRecord
     }
@@ -208,22 +208,23 @@ package struct MutationHistory: Sendable {
     }
 
     package let detail: MutationDetail
-    /// Since when it is in its status.
+    /// The time since which the mutation has had its status.
     package let changedAt: Timestamp
-    /// Nil for a mutation that is not replayed, and for one that cannot be sent as it is.
+    /// The request to the upstream; nil for a mutation that is not replayed, or that cannot be sent in its present
+    /// state.
     package var sent: ReplayPreview?
-    /// The last ones, the first of them first.
+    /// The latest attempts, in chronological order.
     package var attempts: [Attempt] = []
     package var waitsFor: [RelatedMutation] = []
-    /// The first of those that wait for it.
+    /// The first of the mutations that wait for this mutation.
     package var waiters: [RelatedMutation] = []
     package var waiterCount = BoundedCount(found: 0)
     package var haltedBy: UUID?
-    /// Open mutations of the lane before it.
+    /// The number of open mutations before this mutation in the lane.
     package var ahead = BoundedCount(found: 0)
-    /// What keeps the lane's head from running.
+    /// The reason why the lane's head does not run.
     package var blocker: LaneBlocker?
     package var entity: Entity?
-    /// The last ones first.
+    /// The other mutations of the entity, latest first.
     package var history: [EntityMutation] = []
 }

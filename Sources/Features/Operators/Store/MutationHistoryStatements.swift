@@ -2,13 +2,14 @@ import Postgres
 import SyncModel
 import SyncStore
 
-/// The statements that read a mutation's history, each of one lane and a mutation (`id`), and each bounded.
+/// The statements that read a mutation's history. Each concerns one lane and a mutation (`id`), and reads a bounded
+/// number of rows.
 enum MutationHistoryStatements {
-    /// Later open mutations that are searched for those that wait for it.
+    /// The maximum number of later open mutations among which the waiting ones are searched.
     static let waiterScan: Int64 = 5_000
-    /// The user's last mutations that are searched for those of the same entity.
+    /// The maximum number of the user's last mutations among which those of the same entity are searched.
     static let historyScan: Int64 = 2_000
-    /// The maximum number of each that is shown.
+    /// The maximum number of entries that each list shows.
     static let shown = 50
     static let entityMutations = 20
 
@@ -138,7 +139,7 @@ enum MutationHistoryStatements {
         """
     )
 
-    /// Where client ids (`client_ids`) lead.
+    /// The server ids of client ids (`client_ids`).
     static let resolved = Statement(
         "story_resolved",
         ["organization", "user", "client_ids"],

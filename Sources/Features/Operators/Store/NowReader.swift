@@ -64,8 +64,8 @@ package actor NowReader {
             let (failed, conflict) = (
                 try failing.read("failed", as: Int64.self), try failing.read("conflict", as: Int64.self)
             )
-            // the number of pairs of an organization and a type, on a cluster of stuck mutations; beyond the cap, both
-            // counts may be too low
+            // the number of pairs of an organization and a type that were examined, or of stuck mutations on a cluster;
+            // beyond the cap, both counts may be too low
             let looked: Int64 = try failing.read("looked")
             let oldest = try await waiting(results[2])
             return NowState(
@@ -85,7 +85,7 @@ package actor NowReader {
         }
     }
 
-    /// Returns the lane that was found, with its first waiting mutation.
+    /// Returns the first waiting mutation of the lane in `found`; nil without a lane.
     private func waiting(_ found: Rows) async throws -> NowState.Waiting? {
         guard var row = found.first else { return nil }
         let lane = LaneKey(organization: try row.read("organization_id"), user: try row.read("user_id"))
@@ -115,7 +115,7 @@ package struct NowState: Sendable {
     package struct Waiting: Sendable {
         package let organization: UUID
         package let user: UUID
-        /// The mutation; nil if it has continued since.
+        /// The mutation; nil if it no longer waits.
         package let mutation: UUID?
         package let acceptedAt: Timestamp
     }
@@ -227,7 +227,7 @@ enum NowStatements {
 
 /// Counts an organization's completed mutations in the last hour and the last day, over all gateways.
 ///
-/// A mutation is completed when it succeeds or is discarded; the index by that time is all that a count reads.
+/// A mutation is completed when it succeeds or is discarded. A count reads only the index by the time of completion.
 package struct Throughput: Sendable {
     /// A part of the time until now, in steps.
     package struct Period: Sendable {

@@ -88,14 +88,14 @@ package struct OperationRow: WorkItem {
         self.total = total.map { BoundedCount(found: isMore ? $0 + 1 : $0, limit: $0) }
     }
 
-    /// The lease under which its progress is written.
+    /// The lease under which the operation's progress is written.
     var lease: Parameters { Parameters(of: organization, id, token) }
 }
 
 /// Selects the mutations that an operation still covers once their lane is locked.
 ///
-/// The operation leaves out mutations that were settled, or that failed again, after they were found. If another
-/// gateway has the operation, or if the operation has ended, it leaves out all mutations.
+/// The operation omits mutations that were settled, or that failed again, after it found them. If another gateway has
+/// claimed the operation, or if the operation has ended, it omits all mutations.
 package struct OperationDisplay: SettlementGuard {
     let organization: UUID
     let operation: UUID
@@ -179,7 +179,7 @@ extension StoredTable {
 
 /// Changes operations whose users are erased or merged.
 enum OperationUsers {
-    /// Removes the user from operations that name the user or one of the user's mutations; the operations stay.
+    /// Removes the user and the user's mutations from operations that contain their ids; the operations stay.
     ///
     /// Parameters as for ``StoredTable/Erase/batches(_:keep:)``.
     static let erase = Statement(
@@ -216,8 +216,8 @@ enum OperationUsers {
 
     /// Replaces the user in operations by the target user.
     ///
-    /// An operation that names mutations of the user ends: these mutations no longer exist under the user, and the
-    /// operation does not cover the target's own mutations.
+    /// A running operation on this user's mutations (`user_id`) ends: the mutations now belong to the target user, and
+    /// the operation must not cover the target's own mutations.
     static let merge = Statement(
         "join_operations",
         ["organization", "user", "into", "now"],

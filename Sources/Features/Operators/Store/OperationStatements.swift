@@ -27,7 +27,7 @@ enum OperationStatements {
         "SELECT 1 FROM organizations g WHERE g.id = :organization FOR NO KEY UPDATE"
     )
 
-    /// A row if the user (`user`) was erased.
+    /// Returns a row if the user (`user`) was erased.
     static let isErased = Statement(
         "operation_of_erased",
         ["organization", "user"],
@@ -52,8 +52,8 @@ enum OperationStatements {
 
     /// Operations after a position, newest first.
     ///
-    /// A page ends early if its operations name many mutations. For all organizations, `organization` is an id that no
-    /// organization has.
+    /// A page ends early if its operations have many ids in their filters. For all organizations, `organization` is an
+    /// id that no organization has.
     private static func list(_ name: String, _ rows: String, _ order: String) -> Statement {
         Statement(
             name,
@@ -92,7 +92,8 @@ enum OperationStatements {
         "o.created_at DESC, o.organization_id DESC, o.id DESC"
     )
 
-    /// The due operations of all organizations except some (`except`), the longest due first. The read takes no locks.
+    /// The due operations of all organizations except some (`except`), the one that has been due longest first. The
+    /// statement takes no locks.
     static let due = Statement(
         "operations_due",
         ["now", "limit", "except"],
@@ -137,7 +138,7 @@ enum OperationStatements {
         """
     )
 
-    /// Ends a step: records the numbers of skipped and failed mutations and the place, and renews the lease.
+    /// Ends a step: records the numbers of skipped and failed mutations and the position, and renews the lease.
     ///
     /// Returns no row if the lease was lost, or if the operation ended.
     static let advance = Statement(
@@ -152,7 +153,7 @@ enum OperationStatements {
         """
     )
 
-    /// Ends a step of an evaluation: records the numbers of written and other entities and the place, and renews the
+    /// Ends a step of an evaluation: records the numbers of written and other entities and the position, and renews the
     /// lease.
     static let advanceEntities = Statement(
         "operation_advance_entities",

@@ -6,9 +6,9 @@ import SyncStore
 
 /// Lists mutations in every status, the latest change first, in an organization or of one user.
 ///
-/// In an organization, final and stuck mutations have an index by time. Open mutations lack one, so each page reads
-/// the first of them by user and lane. A user's mutations are in the order of the lane. A page reads a bounded number
-/// of mutations for any filter, so it can be short or empty and still have a next page.
+/// In an organization, an index orders final and stuck mutations by time. Open mutations have no such index, so each
+/// page reads the first open mutations in the order of users and lanes. A user's mutations are in the order of the
+/// lane. A page reads a bounded number of mutations for any filter, so a short or empty page can have a next page.
 package struct RecentMutations: Sendable {
     package struct Filter: Sendable, Hashable {
         /// The requested statuses; empty for all.
@@ -18,9 +18,9 @@ package struct RecentMutations: Sendable {
         @Exact package var entityType: String?
         /// The entity's server id.
         @Exact package var entityID: String?
-        /// The only mutation; without a user, it is looked up among the users' lanes.
+        /// The only mutation; without a user, it is looked up in the lanes of all users.
         package var mutation: UUID?
-        /// The latest time of the change; ignored in the list of one user.
+        /// The latest time at which listed mutations changed; ignored in the list of one user.
         package var until: Timestamp?
 
         package init() {}
@@ -75,8 +75,8 @@ package struct RecentMutations: Sendable {
 
     private typealias Found = (mutations: [RecentMutation], edge: RecentCursor.Place?)
 
-    /// The edge is read first: the page must not go beyond the place where the scan of one of its two indexes ends. If
-    /// the filter permits every mutation, no scan goes far.
+    /// The edge is read first, because the page must not go beyond the place where the scan of one of its two indexes
+    /// ends. If the filter permits every mutation, the page needs no edge.
     private func mutations(
         _ filter: Filter,
         _ organization: UUID,
@@ -171,7 +171,7 @@ package struct RecentMutation: Sendable {
     package let responseStatus: Int16?
     package let attemptCount: Int16
     package let acceptedAt: Timestamp
-    /// When it became final or stuck; for other mutations, when it was accepted.
+    /// The time at which the mutation became final or stuck; for other mutations, the time at which it was accepted.
     package let changedAt: Timestamp
     private let position: Int64
 
@@ -204,7 +204,7 @@ package struct RecentMutation: Sendable {
 
 /// A position in a list of recent mutations, bound to its filter and its organization.
 private struct RecentCursor {
-    /// A time in microseconds, or a position in the lane; and the mutation.
+    /// A time in microseconds, or a position in the lane; with the user and the id of the mutation.
     struct Place {
         let number: Int64
         let user: UUID

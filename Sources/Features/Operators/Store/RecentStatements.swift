@@ -11,13 +11,13 @@ enum RecentStatements {
                 AND (:device::uuid IS NULL OR m.device_id = :device)
         """
 
-    /// Whether the filter permits one of some statuses. The condition concerns the whole query, and decides whether its
-    /// part is executed.
+    /// Whether the filter permits one of some statuses. The condition does not depend on rows, so without such a status
+    /// the server does not execute that part of the query.
     private static func wants(_ statuses: String) -> String {
         "(cardinality(:statuses::text[]) = 0 OR :statuses::text[] && '{\(statuses)}')"
     }
 
-    /// The rows `m` of one part of the list, behind a place, by the index that has their time.
+    /// The rows `m` of one part of the list after a position, by the index of their time.
     private static func rows(_ moment: String, _ condition: String, wants statuses: String) -> String {
         """
         m.organization_id = :organization AND (\(moment), m.user_id, m.id) < (:at, :user, :id)
@@ -25,7 +25,8 @@ enum RecentStatements {
         """
     }
 
-    /// Only with its own bound can the index by time, which has no further column, be used for the order.
+    /// The bound on `synced_at` alone is required, because the index by time has no further column and would otherwise
+    /// not be used for the order.
     private static let final = rows("m.synced_at", "m.synced_at <= :at", wants: "succeeded,discarded")
     private static let stuck = rows("m.stuck_at", StuckRows.areInTime("m"), wants: "failed,conflict")
 
@@ -42,7 +43,8 @@ enum RecentStatements {
         """
     }
 
-    /// The latest of the last rows that a page reads by each index; no row if there are fewer.
+    /// The later of the last rows that a page reads in each of the two indexes; no row if a page reads both to their
+    /// ends.
     static let edge = Statement(
         "recent_edge",
         ["organization", "at", "user", "id", "statuses", "scan"],
@@ -71,7 +73,7 @@ enum RecentStatements {
         """
     }
 
-    /// The open mutations `m` that are not stuck, among the first by user and lane.
+    /// The first open mutations, in the order of users and lanes.
     private static let open = """
         (
                     SELECT * FROM mutations x
@@ -82,7 +84,7 @@ enum RecentStatements {
                 )
         """
 
-    /// Three parts, each with as many rows as the page holds at most.
+    /// A page: the first rows of three parts, each with at most as many rows as the page.
     static let page = Statement(
         "recent_page",
         [

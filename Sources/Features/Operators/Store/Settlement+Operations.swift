@@ -9,7 +9,7 @@ extension Settlement {
     ///   - screen: selects the mutations of the lane that the operation found.
     ///   - note: a query that records the number of settled mutations, in the transaction that settles them, so that
     ///     the count is exact even if the gateway is lost.
-    /// - Throws: the problem that at present prevents all of the mutations from being settled.
+    /// - Throws: the problem because of which at present none of the mutations can be settled.
     package func operate(
         _ kind: OperationKind,
         on screen: OperationDisplay,
@@ -27,7 +27,7 @@ extension Settlement {
         case .discard: try await settlement.discard(ids, of: lane, dependants, note)
         case .resolve:
             try await settlement.resolve(ids, of: lane, in: organization, strategy ?? .serverWins, note)
-        // it has no mutations
+        // an evaluation has no mutations
         case .evaluate: OperationTally()
         }
     }
@@ -115,7 +115,7 @@ extension Settlement {
                 [note(discarded.count)]
             }
             tally.done = Int64(count)
-            // other mutations depend on these, or they are already settled
+            // the remaining mutations have dependants, or are already settled
             tally.skip(.validationFailed, Int64(ids.count) - tally.done)
         }
         return tally
@@ -142,7 +142,7 @@ extension Settlement {
                 )
                 if found == nil { tally.skip(.notFound) } else { tally.done += 1 }
             } catch {
-                // a defect of one mutation does not affect the others
+                // a problem of one mutation does not affect the others
                 if error.code.status >= 500 { throw error }
                 tally.skip(error.code)
             }

@@ -109,7 +109,7 @@ package struct UserExplainer: Sendable {
         }
     }
 
-    /// The grants by which a user holds some channels.
+    /// The grants by which a user holds any of some channels.
     static let heldStatement = Statement(
         "explain_held",
         ["organization", "user", "channels"],

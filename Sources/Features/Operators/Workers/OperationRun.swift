@@ -12,7 +12,7 @@ import SyncStore
 /// If a step is interrupted, the next claimant of the operation repeats it. Each settled mutation counts exactly once,
 /// because the transaction that settles it counts it.
 package struct OperationRun: Sendable {
-    /// Seconds for which a lease is valid without renewal; then another gateway continues the operation.
+    /// Seconds for which a lease is valid without renewal. After this time another gateway continues the operation.
     package static let leaseSeconds: Double = 30
     /// Seconds until an operation continues after a failed step.
     static let pause: Double = 15
@@ -46,7 +46,7 @@ package struct OperationRun: Sendable {
         self.gateway = gateway
     }
 
-    /// Claims the operation that is due longest; nil if no operation is due.
+    /// Claims the operation that has been due longest; nil if no operation is due.
     ///
     /// - Parameter organizations: organizations whose operations are left out.
     package func claim(excluding organizations: [UUID] = []) async throws(Problem) -> OperationRow? {
@@ -83,7 +83,7 @@ package struct OperationRun: Sendable {
 
     /// Processes a claimed operation until it ends, another gateway claims it, or `shouldStop` returns true.
     ///
-    /// In the last case, another gateway can continue immediately.
+    /// If `shouldStop` returned true, another gateway can continue immediately.
     ///
     /// - Parameter rest: pauses for some seconds.
     package func work(
@@ -127,7 +127,7 @@ package struct OperationRun: Sendable {
         await release(operation, until: now())
     }
 
-    /// Counts a failed step, unless the database is unavailable, and ends the operation after too many.
+    /// Counts a failed step, unless the database is unavailable, and ends the operation after too many failed steps.
     private func hasGivenUp(_ operation: OperationRow, after problem: Problem) async -> Bool {
         guard problem.code != .storeUnavailable else { return false }
         let failures = setbacks.recordFailure(of: operation.id)
@@ -145,7 +145,7 @@ package struct OperationRun: Sendable {
         let isLast: Bool
     }
 
-    /// Nil if another gateway has the operation, or if it has ended.
+    /// Processes one step; nil if another gateway has claimed the operation, or if the operation has ended.
     private func step(_ operation: OperationRow, limit: Int) async throws(Problem) -> Step? {
         guard let organization = try await catalog.organization(operation.organization) else { return nil }
         let found: [FailureQuery.Place]
@@ -173,7 +173,8 @@ package struct OperationRun: Sendable {
         return Step(operation: next, tally: tally, isLast: place == nil)
     }
 
-    /// Evaluates the channels of some entities of a type. Nil if another gateway has the operation, or if it has ended.
+    /// Evaluates the channels of some entities of a type; nil if another gateway has claimed the operation, or if the
+    /// operation has ended.
     private func evaluate(_ operation: OperationRow) async throws(Problem) -> Step? {
         let limit = min(ChannelEvaluation.limit, max(1, Int(operation.perSecond)))
         let isHeld = try await failure.reporting("continue an operation") {

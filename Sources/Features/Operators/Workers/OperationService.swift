@@ -9,12 +9,12 @@ import Synchronization
 
 /// Processes operators' operations concurrently until graceful shutdown, and deletes operations that ended long ago.
 ///
-/// Organizations share the places for concurrent operations: one organization can have all places but one. While
-/// operations of others are due, an operation releases its place after ``turn``.
+/// Organizations share the places for concurrent operations: one organization can have all places except one. While
+/// operations of other organizations are due, an operation releases its place after ``turn``.
 package final class OperationService: LeasedWorker {
     /// The number of operations that one gateway processes concurrently.
     static let places = 4
-    /// The maximum number of these for one organization.
+    /// The maximum number of concurrent operations of one organization.
     static let maxConcurrentPerOrganization = places - 1
     /// The time for which an operation keeps its place while operations of other organizations are due.
     static let turn: Duration = .seconds(15)
@@ -72,7 +72,7 @@ package final class OperationService: LeasedWorker {
     }
 
     /// Claims an operation, preferably of an organization without a place on this gateway, otherwise of an organization
-    /// with less than its share.
+    /// with fewer than ``maxConcurrentPerOrganization`` places.
     package func due(from cursor: inout Void?) async throws(Problem) -> [OperationRow] {
         cursor = nil
         guard loop.places.hasRoom else { return [] }
@@ -85,7 +85,7 @@ package final class OperationService: LeasedWorker {
         return [found]
     }
 
-    /// Processes an operation until the operation or its turn ends.
+    /// Processes an operation until it ends, or until its turn ends because operations of other organizations are due.
     package func work(on operation: OperationRow) async -> Bool {
         let organization = operation.organization
         let turn = Turn(over: .now + turn)
@@ -180,7 +180,7 @@ package struct OperationMetrics: Sendable {
 
 /// The failures of operations on this gateway, after which it processes fewer mutations at a time.
 ///
-/// They outlast an operation's lease: each failure releases the lease for a pause.
+/// They are kept beyond an operation's lease, because each failure releases the lease for a pause.
 final class OperationSetbacks: Sendable {
     /// The number of attempts at a step after which a single mutation that takes too long counts as failed.
     static let attempts = 10

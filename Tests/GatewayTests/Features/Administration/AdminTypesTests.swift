@@ -60,7 +60,7 @@ import Testing
         #expect(try await put("early", "{}") == ["201", "false", "organization"])
         let upstream = fixture.admin + "/upstream"
         #expect(try await fixture.operate(.PUT, upstream, #"{"base_url":"http://127.0.0.1:1"}"#).status == 201)
-        #expect(try await put("early", "{}") == ["200", "false", "organization"], "it is unchanged")
+        #expect(try await put("early", "{}") == ["200", "false", "organization"], "the type is unchanged")
         #expect(try await put("visit", "{}") == ["201", "true", "user"])
         #expect(try await put("open", #"{"visibility":"organization"}"#) == ["201", "true", "organization"])
         #expect(try await put("own", #"{"upstream":false}"#) == ["201", "false", "organization"])
@@ -164,7 +164,7 @@ import Testing
         let changes = try await fixture.bob.get("/v1/changes").changes
         #expect(changes.map { $0["id"]?.text } == [id.quoted, "42"])
         let lookup = try await fixture.ada.post("/v1/id-mappings/lookup", #"{"client_ids":[\#(id.quoted)]}"#)
-        #expect(lookup.mappings.isEmpty, "no mapping rows")
+        #expect(lookup.mappings.isEmpty, "a shared id has no mapping")
         let again = fixture.bob.draft("create", "label", ["server_id": "42", "payload": "{}"])
         #expect(try await fixture.bob.push([again]).statuses == ["conflict"])
     }

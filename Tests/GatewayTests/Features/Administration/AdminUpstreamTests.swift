@@ -83,9 +83,9 @@ import Testing
                 #expect(reply.json?["credential"]?.text == shown)
                 #expect(!reply.text.contains("s3cret"))
             }
-            #expect(try await fixture.mentions(of: "s3cret-value")["upstreams"] == 1, "it is stored for use")
+            #expect(try await fixture.mentions(of: "s3cret-value")["upstreams"] == 1, "the secret is stored")
             let back = try await fixture.operate(.PUT, path, #"{"credential":\#(shown)}"#)
-            #expect(back.status == 422, "a displayed credential is not accepted as one")
+            #expect(back.status == 422, "a credential without its secret is refused")
         }
         let organization = try await fixture.operate(.GET, fixture.admin)
         let list = try await fixture.operate(.GET, "/admin/organizations")

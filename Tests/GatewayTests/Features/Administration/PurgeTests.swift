@@ -10,7 +10,7 @@ import Testing
 
 /// `DELETE /admin/organizations/{id}`
 @Suite struct PurgeTests {
-    @Test func `a purge deletes all rows of the tenant and none of the others`() async throws {
+    @Test func `a purge deletes all rows of the tenant and no rows of others`() async throws {
         let fixture = try await TwoTenantFixture()
         let eves = try await fixture.eve.push([fixture.eve.create(), fixture.eve.create("note")])
         let others = try await Self.rows(fixture, of: fixture.eve)
@@ -67,7 +67,7 @@ import Testing
         #expect(try await device.push([device.create()]).json?["accepted_sequence"]?.int64 == 1)
     }
 
-    @Test func `concurrent pushes finish with either result and leave nothing`() async throws {
+    @Test func `concurrent pushes are accepted or rejected, and leave no rows`() async throws {
         let fixture = try await TwoTenantFixture()
         var phones: [SyncWorker] = []
         for _ in 0..<6 { phones.append(try await SyncWorker(fixture.gateway, organization: fixture.ada.organization)) }
@@ -196,7 +196,7 @@ import Testing
         #expect(try await Self.checksums(fixture, of: fixture.eve) == kept)
     }
 
-    /// Interrupted between any two statements: the next attempt purges the rest.
+    /// The purge is interrupted between any two statements, and the next attempt purges the rest.
     @Test(.onOneServer("has a trigger on a table")) func `an interrupted purge continues`() async throws {
         for table in ["mutations", "id_mappings", "entities", "devices", "feeds", "organizations"] {
             let fixture = try await TwoTenantFixture()
@@ -212,7 +212,7 @@ import Testing
                 """
             )
             #expect(try await fixture.operate(.DELETE, fixture.admin).status >= 500, "\(table)")
-            // it is closed from the first step
+            // the organization accepts no requests from the first step on
             expectProblem(try await fixture.ada.push([fixture.ada.create()]), .organizationUnknown, errors: [])
             expectProblem(
                 try await fixture.operate(.PUT, fixture.admin, #"{"status":"active"}"#),
@@ -244,7 +244,7 @@ import Testing
         #expect(try await eve.nextFrame()?.comment == "keep-alive")
     }
 
-    /// Lanes run, two gateways accept pushes, and the organization is purged in the middle.
+    /// The organization is purged while its lanes run and two gateways accept pushes.
     @Test func `a purge during pushes and lanes of two gateways leaves no rows`() async throws {
         let fixture = try await TwoTenantFixture(#"{"mutations_per_day_per_user":100000}"#, forwards: true)
         let other = try await LiveGateway.start(on: fixture.gateway.database, forwards: true)

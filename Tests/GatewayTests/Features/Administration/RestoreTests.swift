@@ -7,10 +7,9 @@ import SyncModel
 import TestSupport
 import Testing
 
-/// A real pg_dump, a crash that loses all later changes, a real pg_restore, and `sluice after-restore`.
+/// Tests use a real pg_dump, a crash that loses all later changes, a real pg_restore, and `sluice after-restore`.
 @Suite(.timeLimit(.minutes(10))) struct RestoreTests {
-    /// Two tenants: Ada, with tasks at an upstream and notes in the built-in store, and Eve, with the built-in store
-    /// only.
+    /// Two tenants. Ada has tasks at an upstream and notes in the built-in store. Eve has only the built-in store.
     private struct Tenants {
         let database: TestDatabase
         let upstream: KeyProvider
@@ -47,7 +46,7 @@ import Testing
             return try await send(.GET, gateway.address + path, token: worker.token, headers: headers)
         }
 
-        /// The entities of both, without cursors.
+        /// Returns the entities of both tenants, without cursors.
         func view() async throws -> [String] {
             var view: [String] = []
             for worker in [ada, eve] {
@@ -59,7 +58,7 @@ import Testing
             return view
         }
 
-        /// A user's cursors in changes, mappings and events.
+        /// Returns a user's cursors of changes, mappings and events.
         func cursors(_ worker: SingleWorker) async throws -> Cursors {
             let changes = try #require(try await get(worker, "/v1/changes").next)
             let mappings = try #require(try await get(worker, "/v1/id-mappings").next)
@@ -123,7 +122,7 @@ import Testing
         #expect(busy.status == 75, "\(busy.output)")
         #expect(busy.complaint.contains("stop them or use --force"))
 
-        #expect(try await fixture.view() == view, "all data is as in the backup")
+        #expect(try await fixture.view() == view, "all data equals the backup")
         for (worker, cursors) in [(fixture.ada, old), (fixture.ada, late), (fixture.eve, evesOld)] {
             let changes = try await fixture.get(worker, "/v1/changes?since=\(cursors.changes)")
             #expect(changes.status == 410 && changes.code == "cursor_expired", "\(changes.text)")
@@ -134,7 +133,7 @@ import Testing
             #expect(try await fixture.get(worker, "/v1/events", after: cursors.event).status == 410)
         }
 
-        // changes in the backup are repetitions; the others are accepted again, in one piece
+        // changes in the backup are repeats; later changes are accepted again, in one push
         let replay = try await fixture.push(fixture.ada, before)
         #expect(replay.results.allSatisfy { $0["replayed"]?.bool == true }, "\(replay.text)")
         let next = [fixture.ada.draft(5, Self.forwarded)]
@@ -219,7 +218,7 @@ import Testing
         let command = try await Program.run(["after-restore"], environment: ["SLUICE_DATABASE_URL": restored.uri])
         #expect(command.output.contains("1 leases of lanes released"), "\(command.output)\(command.complaint)")
         fixture.upstream.behave(.document(#"{"id":"n-1"}"#))
-        // leases last two minutes, longer than this waits
+        // leases last two minutes, which is longer than this test waits
         fixture.gateway = try await GatewayProcess.start(database: restored.uri)
         let settled = try await GatewayProcess.post(
             fixture.gateway.address + "/v1/mutations",

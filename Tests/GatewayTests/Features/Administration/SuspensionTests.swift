@@ -35,7 +35,7 @@ import Testing
         #expect(try await fixture.tables() == before)
     }
 
-    @Test func `suspension ends waiting requests and accepted ones are answered`() async throws {
+    @Test func `suspension ends waiting requests, and accepted requests are answered`() async throws {
         let fixture = try await TwoTenantFixture(forwards: true) { $0.checkInterval = .milliseconds(50) }
         // no upstream listens, so pushed mutations stay pending
         let upstream = #"{"base_url":"http://127.0.0.1:1","timeout_seconds":1}"#
@@ -47,18 +47,18 @@ import Testing
         let eve = Task { try await fixture.eve.get("/v1/changes?wait=2") }
         #expect(try await fixture.operate(.PUT, fixture.admin, #"{"status":"suspended"}"#).status == 200)
         expectProblem(try await pull, .organizationSuspended, errors: [])
-        // a push that was accepted before the suspension gets its result; a later one is rejected
+        // a push that was accepted before the suspension gets its result, and a later push is rejected
         let answer = try await push
         #expect(answer.status == 202 || answer.status == 403, "\(answer.text)")
         #expect(try await eve.value.status == 200)
     }
 
-    /// No event is sent that occurred after the suspension.
+    /// Events that occur after the suspension are not sent.
     @Test func `a stream ends without further events after a suspension`() async throws {
         let fixture = try await TwoTenantFixture()
         let (ada, _) = try await fixture.ada.listen()
         #expect(try await fixture.operate(.PUT, fixture.admin, #"{"status":"suspended"}"#).status == 200)
-        // changes that occur anyway: the test writes to the tables
+        // the test writes changes to the tables, because requests are rejected
         try await fixture.execute("UPDATE feeds SET last_position = last_position + 1")
         try await fixture.execute("SELECT pg_notify('sluice', '00000000e')")
         #expect(try await ada.next() == nil)

@@ -5,7 +5,7 @@ import NIOHTTP1
 import SyncModel
 import Testing
 
-/// What an operator describes of an upstream: rules about answers, routes, pauses and rates.
+/// Settings of an upstream: rules about answers, routes, pauses and rates.
 @Suite struct UpstreamContractTests {
     private static func upstream(_ fixture: TwoTenantFixture) async throws -> String {
         let path = fixture.admin + "/upstream"
@@ -14,7 +14,7 @@ import Testing
         return path
     }
 
-    @Test func `outcome rules are replaced as a whole, and refused with their place`() async throws {
+    @Test func `outcome rules are replaced as a whole, and invalid rules are refused by pointer`() async throws {
         let fixture = try await TwoTenantFixture()
         let path = try await Self.upstream(fixture)
         let rules = #"[{"then":"failed","where":[{"is":false,"pointer":"/ok"}],"status":"2xx","message":"/why"}]"#
@@ -33,7 +33,7 @@ import Testing
         #expect(reset.json?["outcomes"]?.elements?.isEmpty == true)
     }
 
-    @Test func `a pause ends at its time, or when an operator ends it`() async throws {
+    @Test func `a pause ends at its set time, or when an operator ends it`() async throws {
         let fixture = try await TwoTenantFixture()
         let path = try await Self.upstream(fixture)
         let end = fixture.gateway.clock.now.adding(seconds: 60).rfc3339
@@ -61,7 +61,7 @@ import Testing
         #expect(limited.json?["requests_per_second"]?.int64 == 50)
     }
 
-    @Test func `batches need the order of dependencies, a valid path and a size`() async throws {
+    @Test func `batches require the order by dependencies, a valid path and a valid size`() async throws {
         let fixture = try await TwoTenantFixture()
         let path = try await Self.upstream(fixture)
         let batch = #"{"batch":{"path":"/$batch","max_requests":50}}"#

@@ -16,8 +16,8 @@ import Testing
 @Suite struct SealingOverHTTPTests {
     static let without = "-\nnobody:" + TestKeys.second.dropFirst("second:".count)
 
-    /// Two tenants. The first has a key; a second gateway on the same database does not.
-    @Test func `a gateway without the key reports that and returns no wrong data`() async throws {
+    /// There are two tenants. The first gateway has a key, and a second gateway on the same database has no key.
+    @Test func `a gateway without the key reports the missing key and returns no wrong data`() async throws {
         let fixture = try await TwoTenantFixture(masterKeys: TestKeys.first)
         let upstream =
             #"{"base_url":"http://127.0.0.1:1","credential":{"bearer":"geheimnis"},"headers":{"x-k":"geheimnis"}}"#
@@ -60,7 +60,7 @@ import Testing
         #expect(try await fixture.ada.push([draft]).results.first?["replayed"]?.bool == true)
     }
 
-    @Test func `commands without the key report that`() async throws {
+    @Test func `commands without the key report the missing key`() async throws {
         let fixture = try await TwoTenantFixture(masterKeys: TestKeys.first)
         #expect(try await fixture.ada.push([fixture.ada.create("task", "{}")]).statuses == ["succeeded"])
         let file = FileManager.default.temporaryDirectory.appending(path: UUID().uuidString).path

@@ -123,10 +123,10 @@ import Testing
         try await server.run("INSERT INTO contact VALUES (gen_random_uuid(), 'Ola')")
         try gateway.restart()
         try await gateway.waitUntilReady()
-        // the dead gateway's lease must expire first; an operator need not wait
+        // the dead gateway's lease must expire first, unless an operator starts a run
         #expect(try await place.operate(.POST, "/sources/crm/run").status == 202)
         try await waitUntil("the phone has it", every: .milliseconds(50)) { try await place.names == ["Kari", "Ola"] }
-        // another secret, in the running gateway
+        // the secret is changed while the gateway runs
         #expect(try await place.put(server.uri(password: "wrong")).status == 200)
         try await place.waitForError("Correct the user and password in the source's secret.")
         #expect(try await place.put(server.uri(query: "?sslmode=verify-full")).status == 200)
@@ -141,7 +141,7 @@ import Testing
     }
 
     @Test func `rejects an invalid source by pointer without repeating its secret`() async throws {
-        // kept until the end: a database is deleted with its last reference
+        // the reference is kept until the end, because a database is deleted with its last reference
         let database = try await LiveGateway.migratedDatabase()
         defer { withExtendedLifetime(database) {} }
         let gateway = try await GatewayProcess.start(database: database.uri)
@@ -166,7 +166,7 @@ import Testing
             ],
             "\(settings.text)"
         )
-        // an address is rejected immediately, a name once it resolves to one
+        // an address is rejected immediately, and a host name when it resolves to such an address
         for uri in [
             "postgresql://u:s3cret@127.0.0.1/d?sslmode=require", "postgresql://u:s3cret@10.1.2.3/d?sslmode=require",
             "postgresql://u:s3cret@[::1]/d?sslmode=require", "postgresql://u:s3cret@0x7f.1/d?sslmode=require",

@@ -20,7 +20,7 @@ final class ListServer: Sendable {
         let heads = Mutex([HTTPRequestHead]())
     }
 
-    /// Its requests, in order.
+    /// The received requests, in order.
     var requests: [HTTPRequestHead] { seen.heads.withLock { $0 } }
 
     init(_ answer: @escaping @Sendable (HTTPRequestHead, _ number: Int) -> Answer) async throws {

@@ -31,7 +31,7 @@ final class PageServer: Sendable {
 
     deinit { channel.close(promise: nil) }
 
-    /// The page's result, once it has posted it.
+    /// Returns the result that the page posts.
     func report() async throws -> String {
         try await waitUntil("the page reports") { self.result.text.withLock { $0 != nil } }
         return result.text.withLock { $0 } ?? ""

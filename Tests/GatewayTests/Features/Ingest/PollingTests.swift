@@ -34,7 +34,7 @@ import Testing
         _ settings: String = changes,
         name: String = "crm"
     ) async throws {
-        // visible to the organization, because entities visible to one user would require an owner in each item
+        // the types are visible to the organization, because private types would require an owner in each item
         for type in ["contact", "note"] {
             let reply = try await fixture.operate(
                 .PUT,
@@ -69,7 +69,7 @@ import Testing
         }
     }
 
-    /// Waits until a source was read to its last page: each page counts as a success.
+    /// Waits until a source was read to its last page, because each page counts as a success.
     ///
     /// - Parameter moment: the time that the success must have; nil for any time.
     private func waitUntilPolled(
@@ -97,7 +97,7 @@ import Testing
 
     // MARK: - Edits
 
-    @Test func `phones receive colleagues' edits at an API without webhooks but not their own`()
+    @Test func `phones receive colleagues' edits at an API without webhooks, but not their own edits`()
         async throws
     {
         let fixture = try await TwoTenantFixture(forwards: true, polls: true)
@@ -132,7 +132,7 @@ import Testing
         #expect(news.count == 5)
         let kari = news.first { $0["id"]?.int64 == 1 }
         #expect(kari?["document"]?["city"]?.string == "Bergen" && kari?["document"]?["name"]?.string == "Kari")
-        #expect(lines.withLock { $0.contains { $0.contains("after=") } }, "it took several pages")
+        #expect(lines.withLock { $0.contains { $0.contains("after=") } }, "the poll took several pages")
 
         try await colleague(.DELETE, api.baseURL + "/contacts/1")
         let next = try #require(try await fixture.ada.get("/v1/changes?since=\(since)").next)
@@ -163,7 +163,7 @@ import Testing
         #expect(try await fixture.ada.get("/v1/changes").changes.map { $0["document"]?["name"]?.string } == ["Pål"])
     }
 
-    /// A third-party server.
+    /// Kinto is a third-party server.
     @Test func `polls Kinto by its timestamps, including deletions`() async throws {
         let server = try await KintoServer.shared()
         let fixture = try await TwoTenantFixture(polls: true)
@@ -298,7 +298,7 @@ import Testing
         }
     }
 
-    @Test func `another gateway continues the poll of a killed one`() async throws {
+    @Test func `another gateway continues the poll of a killed gateway`() async throws {
         let database = try await LiveGateway.migratedDatabase()
         let api = try await ListServer { head, _ in
             let page = head.uri.split(separator: "=").last.flatMap { Int($0) } ?? 1
@@ -319,7 +319,7 @@ import Testing
         try await first.crash()
         let killedAt = api.requests.count
         let second = try await GatewayProcess.start(database: database.uri)
-        // as if a minute had passed: the dead gateway's lease has expired
+        // expires the dead gateway's lease, as if a minute had passed
         let connection = try await database.connect()
         try await connection.execute(
             script: """
@@ -333,7 +333,7 @@ import Testing
             return reply.changes.count == 60
         }
         let paths = api.requests.map(\.uri)
-        #expect(paths.filter { $0 == "/list?p=1" }.count == 1, "it continued at its position")
+        #expect(paths.filter { $0 == "/list?p=1" }.count == 1, "the poll continued at its position")
         #expect(paths.count <= 62 && killedAt > 5, "at most one page is read again: \(paths.count)")
         connection.close()
         _ = try await second.terminate()

@@ -94,7 +94,7 @@ import Testing
         )
     }
 
-    @Test func `a message wakes waiting pulls, and is rejected by pointer until the mapping fits`() async throws {
+    @Test func `a message wakes waiting pulls, but is rejected by pointer until the mapping is correct`() async throws {
         let fixture = try await TwoTenantFixture()
         let name = #""name": "x""#
         let mapping = """
@@ -116,8 +116,8 @@ import Testing
         #expect(corrected.json?["failure_count"]?.int64 == 0 && corrected.json?["last_error"]?.isNull == true)
     }
 
-    /// Earlier, the sender got 500 or 413 for days, and the source counted as working.
-    @Test func `a message that the store can never take counts as a failure of its source`() async throws {
+    /// In an earlier version, the sender got 500 or 413 for days, and the source counted as working.
+    @Test func `a message that the store can never accept counts as a failure of its source`() async throws {
         let fixture = try await TwoTenantFixture()
         #expect(try await put(fixture).status == 201)
         try await fixture.execute("ALTER TABLE ingested_events ADD CONSTRAINT broken CHECK (result <> 'applied')")
@@ -131,7 +131,7 @@ import Testing
         #expect(corrected.json?["failure_count"]?.int64 == 0 && corrected.json?["last_error"]?.isNull == true)
     }
 
-    @Test func `accepts the valid part of a message, and the sender repeats it for the rest`() async throws {
+    @Test func `accepts the valid part of a message, which the sender repeats for the rest`() async throws {
         let fixture = try await TwoTenantFixture()
         #expect(try await put(fixture).status == 201)
         let good = #"{"type": "contact.updated", "contact": {"id": 1, "revision": 1}}"#

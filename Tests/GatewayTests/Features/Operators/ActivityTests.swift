@@ -7,7 +7,7 @@ import SyncModel
 import TestSupport
 import Testing
 
-/// What an organization's devices have done: recent mutations, entities and throughput.
+/// The activity of an organization's devices: recent mutations, entities and throughput.
 @Suite struct ActivityTests {
     private func ids(_ reply: Reply, _ list: StaticString = "mutations") -> [String] {
         reply.json?[list]?.elements?.compactMap { $0["id"]?.string } ?? []
@@ -82,7 +82,7 @@ import Testing
         _ = try await eve.push([eve.create()])
 
         let all = try await read(fixture, "/entities")
-        #expect(ids(all, "entities") == [servers[1], servers[0]], "the latest change first")
+        #expect(ids(all, "entities") == [servers[1], servers[0]], "the latest change is first")
         let (note, task) = (all.json?.value(at: "/entities/0"), all.json?.value(at: "/entities/1"))
         #expect(note?["deleted"]?.bool == true && note?["version"]?.int64 == 2)
         #expect(task?["owner_id"]?.string == ada.user.lowercased && task?["version"]?.int64 == 2)
@@ -95,7 +95,7 @@ import Testing
         let next = try #require(page.next)
         #expect(try await ids(read(fixture, "/entities?limit=1&cursor=\(next)"), "entities") == [servers[0]])
 
-        // one type is listed by id, the last first
+        // entities of one type are listed by id, in descending order
         let more = try await ada.push((0..<3).map { _ in ada.create() }).results.compactMap { $0["server_id"]?.string }
         let tasks = ([servers[0]] + more).sorted { $1.utf8.lexicographicallyPrecedes($0.utf8) }
         var (found, cursor): ([String], String?) = ([], "")
@@ -131,7 +131,7 @@ import Testing
         expectProblem(try await fixture.operate(.GET, nowhere), .notFound, errors: [])
     }
 
-    @Test func `entity types have the number of their living entities on request`() async throws {
+    @Test func `entity types show the number of their entities on request`() async throws {
         let fixture = try await TwoTenantFixture()
         let (ada, eve) = (fixture.ada, fixture.eve)
         let made = try await ada.push([ada.create(), ada.create(), ada.create("note")])

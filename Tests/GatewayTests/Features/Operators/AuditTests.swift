@@ -33,7 +33,7 @@ import Testing
         #expect(!act.text.contains("Hush"))
     }
 
-    @Test func `rejected actions are audited and secrets are not`() async throws {
+    @Test func `rejected actions are audited without secrets`() async throws {
         let fixture = try await TwoTenantFixture.withOperators()
         let upstream = #"{"base_url":"http://127.0.0.1:1","credential":{"bearer":"hush-hush"}}"#
         #expect(try await fixture.act(.PUT, fixture.admin + "/upstream", upstream).status == 201)
@@ -90,7 +90,7 @@ import Testing
         #expect(try await fixture.audit("?limit=1")[0]["reason"]?.string == String(repeating: "é", count: 250))
     }
 
-    @Test func `reads of users' payloads are audited and other reads are not`() async throws {
+    @Test func `only reads of users' payloads are audited`() async throws {
         let fixture = try await TwoTenantFixture.withOperators()
         _ = try await fixture.ada.push([fixture.ada.create()])
         let user = fixture.admin + "/users/\(fixture.ada.user.lowercased)"
@@ -139,7 +139,7 @@ import Testing
         }
     }
 
-    @Test func `a purge keeps the audit entries and removes the users from them`() async throws {
+    @Test func `a purge keeps the audit entries, but removes the users from them`() async throws {
         let fixture = try await TwoTenantFixture.withOperators()
         let user = fixture.admin + "/users/\(fixture.ada.user.lowercased)"
         #expect(try await fixture.call(.PUT, user, as: Operators.admin).status < 300)
@@ -154,7 +154,7 @@ import Testing
         #expect(try await fixture.mentions(of: fixture.ada.user.lowercased).filter { $0.value > 0 } == [:])
     }
 
-    @Test func `an erased user's audit entries contain only a hash regardless of their time`() async throws {
+    @Test func `audit entries of an erased user contain only a hash, whenever they were written`() async throws {
         let fixture = try await TwoTenantFixture { $0.joinTimeout = .zero }
         _ = try await fixture.ada.push([fixture.ada.create()])
         let user = fixture.admin + "/users/\(fixture.ada.user.lowercased)"
@@ -188,7 +188,7 @@ import Testing
         #expect(try await fixture.operate(.GET, fixture.admin).json?["name"]?.string != "Other")
     }
 
-    /// The states are the errors of a trigger, of a read-only database and of a missing privilege.
+    /// The error codes are those of a trigger, a read-only database and a missing privilege.
     @Test(.onOneServer("has a trigger on a table"), arguments: ["P0001", "25006", "42501"])
     func `an action fails if the database rejects its audit entry for any reason`(state: String) async throws {
         let fixture = try await TwoTenantFixture.withOperators()

@@ -97,7 +97,7 @@ import Testing
         #expect(elsewhere.header("cache-control").isEmpty, "the public listener has nothing there")
     }
 
-    @Test func `without an operator token the console does not exist`() async throws {
+    @Test func `the console does not exist without an operator token in the settings`() async throws {
         let gateway = try await LiveGateway.start { $0.operatorTokens = nil }
         for path in ["/console", "/console/index.html", "/console/session", "/admin/me"] {
             expectProblem(try await send(.GET, gateway.operations + path), .notFound, errors: [])

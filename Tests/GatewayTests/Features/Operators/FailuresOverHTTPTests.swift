@@ -9,12 +9,12 @@ import SyncModel
 import TestSupport
 import Testing
 
-/// The operator's view of stuck mutations of two tenants, and settlements of a single mutation.
+/// Operators list the stuck mutations of two tenants, and settle a single mutation.
 @Suite struct FailuresOverHTTPTests {
     static let reader = "readers-token-of-the-tests"
     private static let secret = "nobody-reads-this-by-chance"
 
-    /// Ada has a failure, its dependent, and a conflict; Bob has a failure, and Eve of another tenant has two.
+    /// Ada has a failure, its dependent, and a conflict. Bob has a failure, and Eve of another tenant has two failures.
     struct Failure {
         let fixture: TwoTenantFixture
         let failed, waiting, conflict, bobs: Draft
@@ -69,7 +69,7 @@ import Testing
         #expect(Set(mine.compactMap { $0["status"]?.string }) == ["failed", "conflict"])
         let failures = try #require(mine.first { $0["status"]?.string == "failed" })
         #expect(failures["entity_type"]?.string == "task" && failures["response_status"]?.int64 == 404)
-        #expect(failures["example"]?["mutation_id"]?.string == trouble.bobs.id, "the last one")
+        #expect(failures["example"]?["mutation_id"]?.string == trouble.bobs.id, "the example is the last mutation")
         #expect(failures["example"]?["detail"]?.string?.isEmpty == false)
         #expect(failures["first_at"]?.string != failures["last_at"]?.string && failures["is_more"]?.bool == false)
         let conflict = try #require(mine.first { $0["status"]?.string == "conflict" })
@@ -85,7 +85,7 @@ import Testing
             let reply = try await trouble.look("/admin/failures?" + query)
             #expect(Self.groups(reply).count == count, "\(query): \(reply.text)")
         }
-        // page by page, each group once
+        // pages contain each group once
         var keys: [String] = []
         var cursor: String?
         repeat {
@@ -193,7 +193,7 @@ import Testing
         expectProblem(try await trouble.look(path + "?payload=1"), .invalidRequest)
     }
 
-    /// A scene whose contacts go to an upstream, with an operator who may only read.
+    /// Returns a scene whose contacts are sent to an upstream, with an operator who has only the scope `read`.
     private static func forwarding(to url: String) async throws -> TwoTenantFixture {
         let fixture = try await TwoTenantFixture(forwards: true) {
             $0.operatorTokens = OperatorTokens(parsing: "\(LiveGateway.operatorToken) rita@read:\(reader)")
@@ -205,7 +205,8 @@ import Testing
         return fixture
     }
 
-    /// Endpoints, queries, member names and entity tags are also content of users and upstreams; ids are not.
+    /// Endpoints, queries, member names and entity tags are also content of users and upstreams, but ids are not
+    /// content.
     @Test func `shows a sent request without its content`() async throws {
         let upstream = try await DemoServer.start()
         let fixture = try await Self.forwarding(to: upstream.baseURL)
@@ -269,7 +270,7 @@ import Testing
         clock.advance(seconds: 60)
         let failed = try await ada.get("/v1/mutations/\(wrong.id)?wait=60")
         #expect(failed.json?["status"]?.string == "failed", "\(failed.text)")
-        #expect(failed.json?["error"]?["detail"]?.string?.contains("hushed") == true, "its user may see it")
+        #expect(failed.json?["error"]?["detail"]?.string?.contains("hushed") == true, "the user may see the address")
 
         let user = "\(fixture.admin)/users/\(ada.user.lowercased)"
         let path = "\(user)/mutations/\(wrong.id)"
@@ -333,7 +334,7 @@ import Testing
         #expect(real.count == 1, "\(real)")
     }
 
-    @Test func `shows a lane in order and explains a user`() async throws {
+    @Test func `shows a lane in order and explains why a user's write has not arrived`() async throws {
         let trouble = try await Failure()
         let fixture = trouble.fixture
         let user = "\(fixture.admin)/users/\(fixture.ada.user.lowercased)"

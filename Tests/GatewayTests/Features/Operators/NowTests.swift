@@ -109,7 +109,7 @@ import Testing
         #expect(lane?["ready_at"]?.string == "2100-01-01T00:00:00.000Z" && lane?["halted_by"]?.isNull == true)
         #expect(lane?["queued_since"]?.string == "2026-11-17T00:00:00.000Z")
 
-        // page by page, each with a cursor for its filter
+        // each page has a cursor for its filter
         let (page, part) = try await lanes("?limit=1")
         let next = try #require(page.next)
         #expect(part + (try await lanes("?limit=1&cursor=\(next)").1) == everybody)
@@ -129,7 +129,7 @@ import Testing
         fixture.gateway.clock.advance(seconds: 5)
         try await waitUntil("a rate") { try await now(fixture).value(at: "/rates/accepted_per_second")?.text == "4" }
         #expect(try await now(fixture).value(at: "/rates/applied_per_second")?.text == "4")
-        // a push counts at once, and remains in the sums when the rate is 0 again
+        // a push is counted immediately, and remains in the sums when the rate is 0 again
         for period in ["hour", "day"] {
             #expect(try await now(fixture).value(at: "/totals/\(period)/accepted")?.int64 == 20)
         }
@@ -164,7 +164,7 @@ import Testing
         #expect(!text.contains("history"))
     }
 
-    @Test func `operators' changes are published as events and their tests are not`() async throws {
+    @Test func `operators' changes are published as events, but their tests are not published`() async throws {
         let fixture = try await TwoTenantFixture.withOperators()
         var request = HTTPClientRequest(url: fixture.gateway.operations + "/admin/events")
         request.headers.add(name: "authorization", value: "Bearer \(Operators.reader)")
@@ -210,7 +210,7 @@ import Testing
 
     @Test func `limits the number of operator streams and their duration`() async throws {
         let fixture = try await TwoTenantFixture.withOperators { $0.maximumStream = .milliseconds(100) }
-        // each ends after its maximum duration
+        // each stream ends after its maximum duration
         for _ in 0..<3 {
             let reply = try await fixture.operate(.GET, "/admin/events")
             #expect(reply.status == 200 && reply.text.hasPrefix("retry: 2000\n\n"))

@@ -8,11 +8,11 @@ import SyncModel
 import TestSupport
 import Testing
 
-/// Settling many mutations in one operation: preview, operation, result, and permissions.
+/// Bulk operations: preview, start, result, and permissions.
 @Suite struct OperationsOverHTTPTests {
     private typealias Failure = FailuresOverHTTPTests.Failure
 
-    @Test func `an operation is previewed, executed, and its result is kept`() async throws {
+    @Test func `an operation is previewed and executed, and its result is stored`() async throws {
         let trouble = try await Failure(operates: true)
         let fixture = trouble.fixture
         let all = fixture.admin + "/operations"

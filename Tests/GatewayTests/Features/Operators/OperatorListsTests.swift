@@ -39,7 +39,7 @@ import Testing
         expectProblem(try await fixture.operate(.GET, "/admin/organizations?counts=maybe"), .invalidRequest)
     }
 
-    /// A page searches a limited number of organizations, and has a cursor even if it contains none.
+    /// A page searches a limited number of organizations, and has a cursor even if it contains no organization.
     @Test func `a search is limited per page and can be continued`() async throws {
         let fixture = try await TwoTenantFixture()
         try await fixture.execute(
@@ -129,7 +129,7 @@ import Testing
             try await fixture.act(.POST, path, #"{"path":"/livez","method":"HEAD"}"#).json?["body_excerpt"]?.string
                 == ""
         )
-        // the console's address, a redirect that a probe does not follow
+        // the default path redirects to the console, and a probe does not follow redirects
         #expect(try await fixture.act(.POST, path).json?["status"]?.int64 == 302)
         let act = try await fixture.audit("?action=testUpstream&limit=1")[0]
         #expect(act["outcome"]?.text == #"{"status":200,"method":"GET","path":"/"}"#)

@@ -32,8 +32,8 @@ extension TwoTenantFixture {
         }
     }
 
-    /// A call with an operator's token, or without one. Each call is a millisecond later than the one before, as in
-    /// production.
+    /// Makes a call with an operator's token, or without a token. Each call is a millisecond later than the previous
+    /// call, as in production.
     func call(
         _ method: HTTPMethod,
         _ path: String,
@@ -51,7 +51,7 @@ extension TwoTenantFixture {
         )
     }
 
-    /// A call of the default operator, an admin; also a millisecond later.
+    /// Makes a call as the default operator, an admin, a millisecond later than the previous call.
     func act(
         _ method: HTTPMethod,
         _ path: String,

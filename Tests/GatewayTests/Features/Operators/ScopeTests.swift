@@ -46,13 +46,13 @@ import Testing
                 #expect(detail.contains("'\(needed.rawValue)'") && detail.contains("'\(scope.rawValue)'"), "\(name)")
             }
         }
-        // rejected calls left no trace, the others did
+        // rejected calls are not in the audit log, and other calls are
         #expect(try await fixture.audit("?actor=rita&limit=1000").isEmpty)
         let tried = try await Set(fixture.audit("?actor=sam&limit=1000").compactMap { $0["action"]?.string })
         #expect(tried.isSuperset(of: Self.settling.union(Self.payloads)))
     }
 
-    /// Earlier, a third exception was missing in the documentation, and so were operations.
+    /// In an earlier version, the documentation lacked a third exception and the operations.
     @Test func `the documentation names routes that require more than their method implies`() async throws {
         let page = try Repository.text("docs/api.md")
         let scopes = try #require(page.components(separatedBy: "| scope | is good for |").last)
@@ -65,7 +65,7 @@ import Testing
             for query in ["", "?payload=true"] {
                 guard try await fixture.call(method, path + query, as: Operators.reader).status == 403 else { continue }
                 defer { isRefused = true }
-                // rejected without a query, so it is listed without it
+                // this route is rejected even without a query, so it is listed without a query
                 if isRefused { continue }
                 let user = "/admin/organizations/{id}/users/{user}"
                 let shown = template.hasPrefix(user) ? "…/users/{user}" + template.dropFirst(user.count) : template

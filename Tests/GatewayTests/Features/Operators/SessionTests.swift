@@ -69,7 +69,7 @@ import Testing
             let reply = try await look("sluice_session=" + wrong)
             #expect(reply.status == 401, "\(wrong): \(reply.text)")
         }
-        // the proof of this operator with the name of another
+        // the signature of this operator's cookie with the name of another operator
         let other = try await fixture.signIn(Operators.reader).dropFirst("sluice_session=".count).split(separator: ".")
         #expect(try await look("sluice_session=v1.\(parts[1]).\(parts[2]).\(other[3])").status == 401)
         fixture.gateway.clock.advance(seconds: 43_199)
@@ -98,7 +98,7 @@ import Testing
         #expect(try await statuses(kept) == [200, 200])
     }
 
-    /// Replicas accept each other's cookies. A replica without the token in its settings does not.
+    /// Replicas accept each other's cookies, except for a replica without the token in its settings.
     @Test func `a cookie is valid at every gateway that has the token`() async throws {
         let fixture = try await TwoTenantFixture.withOperators()
         let cookie = try await fixture.signIn(Operators.admin)
@@ -169,8 +169,8 @@ import Testing
         #expect(try await attempt(Operators.admin).status == 204)
     }
 
-    /// If a valid token were counted, a guesser could lock its operator out.
-    @Test func `valid tokens do not count as guesses`() async throws {
+    /// If valid tokens were counted, a guesser could lock out an operator.
+    @Test func `sign-ins with valid tokens do not count as guesses`() async throws {
         let fixture = try await TwoTenantFixture.withOperators()
         func attempt(_ token: String) async throws -> Int {
             try await fixture.call(.POST, "/console/session", as: nil, #"{"token":"\#(token)"}"#).status
@@ -192,7 +192,7 @@ import Testing
         for _ in 0..<40 {
             let connection = try RawConnection(port: port)
             await connection.send(head)
-            // all checks before the body have been made
+            // the gateway has made all checks that precede the body
             #expect(try await connection.reply().status == 100)
             connections.append(connection)
         }

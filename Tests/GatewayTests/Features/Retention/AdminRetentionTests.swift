@@ -11,7 +11,8 @@ import Testing
 @Suite(.timeLimit(.minutes(10))) struct AdminRetentionTests {
     private static let path = "/admin/retention"
 
-    /// A month passes after three creates, a delete and a rejection of Ada's, a week after a create of Eve's.
+    /// Returns a scene a month after three creates, a delete and a rejected entry of Ada, and a week after a create of
+    /// Eve.
     private static func oldFixture(retains: Bool = false) async throws -> TwoTenantFixture {
         let fixture = try await TwoTenantFixture(retains: retains)
         let contact = UUID()
@@ -68,7 +69,7 @@ import Testing
         #expect(done?["last_run_at"]?.string == fixture.gateway.clock.now.rfc3339)
         #expect(done?["next_run_at"]?.string == fixture.gateway.clock.now.adding(seconds: 3_600).rfc3339)
         #expect(done?["due"]?["records"]?.int64 == 0)
-        // Eve's entity and Ada's live one remain
+        // Eve's entity and Ada's entity that was not deleted remain
         for worker in [fixture.ada, fixture.eve] {
             let changes = try await Self.fresh(worker).get("/v1/changes").json?["changes"]
             #expect(changes?.elements?.count == 1)

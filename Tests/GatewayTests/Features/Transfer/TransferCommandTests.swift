@@ -77,7 +77,7 @@ import Testing
         let second = try await place.run("import", of: place.south, "--json", "\(place.folder)/out.ndjson")
         let reported = try JSONTree(parsing: Array(second.output.utf8)).root
         #expect(second.status == 0 && reported["applied"]?.int64 == 3_000 && second.complaint.isEmpty)
-        // on standard output, the summary is written to standard error
+        // if the export is on standard output, the summary is written to standard error
         let out = try await place.run("export", of: place.south, "--type", "task")
         #expect(out.output.split(separator: "\n").count == 3_000 && out.complaint.contains("3000 entities"))
         #expect(try await place.run("export", of: place.south, "--type", "note").output == "")
@@ -101,7 +101,7 @@ import Testing
             #expect(try await program.end() == -SIGKILL)
         }
         let before = try await place.number(taken)
-        #expect(before < count, "it was killed during the import")
+        #expect(before < count, "the command was killed during the import")
         let last = try await place.run("import", of: place.north, "--rate", "100000", "--json", file)
         let reported = try JSONTree(parsing: Array(last.output.utf8)).root
         #expect(
@@ -148,13 +148,13 @@ import Testing
         let other = try place.write("other.ndjson", "{\"a\":1}\n")
         let strange = try await place.run("export", of: place.north, "--resume", other)
         #expect(strange.status == 1 && strange.complaint.contains("not a line of an export"))
-        // a file that is not an export is left unchanged, also after its last complete line
+        // a file that is not an export is left unchanged, even after its last complete line
         for text in ["not json without an end", "{\"a\":1}\n{\"b\":"] {
             let foreign = try place.write("foreign.txt", text)
             #expect(try await place.run("export", of: place.north, "--resume", foreign).status == 1)
             #expect(try place.text("foreign.txt") == text)
         }
-        // the file may not be readable for others, although the shell created it so
+        // other users must not be able to read the file, although the shell created it with that permission
         let open = try place.write("open.ndjson", "")
         try FileManager.default.setAttributes([.posixPermissions: 0o644], ofItemAtPath: open)
         #expect(try await place.run("export", of: place.north, "--resume", open).status == 0)
@@ -162,7 +162,7 @@ import Testing
         try await place.end()
     }
 
-    @Test func `rejected lines are reported, and all of them are in the error file`() async throws {
+    @Test func `rejected lines are reported, and the error file contains all of them`() async throws {
         let place = try await Place()
         let bad = (0..<30).map { #"{"entity_type":"task","id":\#($0)}"# }.joined(separator: "\n")
         let file = try place.write("in.ndjson", Self.lines(2) + bad + "\n\u{1b}[2J\n")
@@ -224,7 +224,7 @@ import Testing
         try await place.end()
     }
 
-    @Test func `a terminal shows a progress bar, other outputs an occasional line`() async throws {
+    @Test func `a terminal shows a progress bar, and other outputs get an occasional line`() async throws {
         let place = try await Place()
         let file = try place.write("in.ndjson", Self.lines(4_000))
         let command = "'\(Program.path)' import --organization \(place.north) --rate 4000 '\(file)'"

@@ -28,7 +28,7 @@ import Tokens
         .joined()
     }
 
-    @Test func `a user is shown with subjects, only to the operator`() async throws {
+    @Test func `a user's subjects are shown, but only to the operator`() async throws {
         let stage = try await TwoProviders()
         let tenant = stage.tenants.shared
         let path = Self.path(tenant)
@@ -36,7 +36,7 @@ import Tokens
         let ada = try stage.token(Self.north, #"auth0|ada"#, tenant)
         let plain = UUID()
         let bob = try stage.token(Self.south, plain.lowercased, tenant)
-        // a read suffices to record a subject, and records nothing about users with their own UUIDs
+        // a read records a subject, but records nothing about users with their own UUIDs
         for caller in [ada, bob] { #expect(try await stage.mutations(caller) == []) }
         let read = try Self.users(await stage.operate(.GET, path))
         #expect(read.count == 1)
@@ -59,7 +59,7 @@ import Tokens
             let one = try await stage.operate(.GET, path + "/" + (user["id"]?.string ?? "-"))
             #expect(one.text == user.text)
         }
-        // nothing of it in another organization
+        // another organization does not show the user
         for other in [stage.tenants.north, stage.tenants.south] {
             #expect(try Self.users(await stage.operate(.GET, Self.path(other))).isEmpty)
             let reply = try await stage.operate(.GET, Self.path(other) + "/" + plain.lowercased)
@@ -137,16 +137,16 @@ import Tokens
         #expect(UUID(uuidString: id)?.isVersion8 == true)
         let again = try await stage.operate(.POST, path, body)
         #expect(again.status == 200 && again.text == made.text)
-        // immediately, although a rejection is cached
+        // the user is admitted immediately, although the rejection was cached
         let pushed = try await stage.push(ada)
         #expect(try await stage.mutations(ada) == [pushed])
-        // the subject was admitted only in this organization, for this issuer and in this spelling
+        // the subject is admitted only in this organization, for this issuer and in this spelling
         for token in [
             try stage.token(Self.south, "auth0|ada", tenant),
             try stage.token(Self.north, "auth0|ada", stage.tenants.north),
             try stage.token(Self.north, "auth0|Ada", tenant), try stage.token(Self.north, id, tenant),
         ] { expectProblem(try await stage.get("/v1/mutations", token), .userUnknown, errors: []) }
-        // deprovisioned, and provisioned again as the same user
+        // a deprovisioned subject is provisioned again as the same user
         #expect(try await stage.operate(.DELETE, path + "/" + id).status == 204)
         expectProblem(try await stage.get("/v1/mutations", ada), .userUnknown, errors: [])
         let back = try await stage.operate(.POST, path, body)
@@ -348,7 +348,7 @@ import Tokens
         }
     }
 
-    @Test func `no text of the database controls the terminal`() async throws {
+    @Test func `texts from the database cannot control the terminal`() async throws {
         let fixture = try await TwoTenantFixture()
         let name = "A\u{1b}[2J\u{9b}31m\u{202e}\nok       fake\u{7f}"
         try await fixture.execute("UPDATE organizations SET name = E'A\\x1b[2J\\u009b31m\\u202e\\nok       fake\\x7f'")

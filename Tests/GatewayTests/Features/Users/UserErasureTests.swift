@@ -70,7 +70,7 @@ import Testing
         }
     }
 
-    @Test func `a waiting request is answered with the erasure`() async throws {
+    @Test func `a waiting request is answered with the user's erasure`() async throws {
         let fixture = try await Self.fixture()
         let ada = fixture.ada
         _ = try await ada.push([ada.create()])
@@ -105,7 +105,7 @@ import Testing
         expectProblem(try await erase(fixture, UUID()), .notFound, errors: [])
     }
 
-    @Test func `the entity type and the upstream define what an erasure does`() async throws {
+    @Test func `the entity type and the upstream define the effects of an erasure`() async throws {
         let fixture = try await Self.fixture()
         let type = fixture.admin + "/entity-types/task"
         let made = try await fixture.operate(.PUT, type, #"{"on_erase":"blank_owner"}"#)

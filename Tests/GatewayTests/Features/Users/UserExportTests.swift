@@ -24,7 +24,7 @@ import Testing
         try reply.text.split(separator: "\n").map { try JSONTree(parsing: Array($0.utf8)).root }
     }
 
-    @Test(arguments: [nil, TestKeys.first]) func `an export contains all data of a user and none of others`(
+    @Test(arguments: [nil, TestKeys.first]) func `an export contains all data of a user and no data of others`(
         masterKeys: String?
     ) async throws {
         let fixture = try await TwoTenantFixture(masterKeys: masterKeys)
@@ -54,7 +54,7 @@ import Testing
         #expect(found[0]["user"]?.string == fixture.ada.user.lowercased)
         let mutation = try #require(found.first { $0["kind"]?.stringEquals("mutation") == true })
         #expect(mutation.value(at: "/payload/title")?.string == "secret of \(fixture.ada.user.lowercased)")
-        #expect(mutation.value(at: "/payload/digits")?.text == "1.10", "numbers to the digit")
+        #expect(mutation.value(at: "/payload/digits")?.text == "1.10", "numbers are exact")
         let documents = found.filter { $0["kind"]?.stringEquals("entity") == true }
         #expect(documents.contains { $0.value(at: "/document/digits")?.text == "1.10" })
         #expect(found.contains { $0["kind"]?.stringEquals("rejection") == true && $0["error"]?.kind == .object })
@@ -63,7 +63,7 @@ import Testing
         }
     }
 
-    @Test func `an export contains the webhook messages about its user only`() async throws {
+    @Test func `an export contains only the webhook messages about its user`() async throws {
         let fixture = try await TwoTenantFixture()
         let hook = try await fixture.operate(
             .POST,
@@ -104,7 +104,7 @@ import Testing
         #expect(messages.allSatisfy { $0.value(at: "/data/user_id")?.string == ada.user.lowercased })
     }
 
-    /// Earlier, ids were exported as text, and times in PostgreSQL's format.
+    /// In an earlier version, ids were exported as text, and times in PostgreSQL's format.
     @Test func `ids and times have the formats of the API`() async throws {
         let fixture = try await TwoTenantFixture()
         let pushed = try await fixture.ada.push([fixture.ada.create(), fixture.ada.create("note")])
@@ -146,12 +146,12 @@ import Testing
         for member in ["created_at", "accepted_at", "synced_at"] as [StaticString] {
             #expect(mutation[member]?.text == accepted.json?[member]?.text, "\(member)")
         }
-        // it contains no other format of a time
+        // the export contains no other format of a time
         let text = found.map(\.text).joined()
         #expect(!text.contains("+00:00") && text.firstMatch(of: /[0-9]{2}:[0-9]{2}\.[0-9]{4,}/) == nil, "\(text)")
     }
 
-    /// An operator's tools read an export with the types that they have for the API.
+    /// Operators' tools read an export with their types for the API.
     @Test func `each kind of line has the members that the OpenAPI document lists`() async throws {
         let fixture = try await TwoTenantFixture()
         let (ada, bob) = (fixture.ada, fixture.bob)
@@ -223,7 +223,7 @@ import Testing
         }
     }
 
-    @Test func `pages follow each other without a gap`() async throws {
+    @Test func `pages of an export have no gaps`() async throws {
         let fixture = try await TwoTenantFixture()
         var keys: Set<String> = []
         for _ in 0..<4 {
@@ -270,7 +270,7 @@ import Testing
         #expect(reported == [])
     }
 
-    /// Columns about the gateway's processing, without personal data that another column does not contain.
+    /// Columns about the gateway's processing. Other columns contain all of their personal data.
     private static let ofTheGateway: Set<String> = [
         "attempts.slot", "channel_grants.changed_at", "channel_grants.channel", "devices.stray_ids",
         "entities.channels",

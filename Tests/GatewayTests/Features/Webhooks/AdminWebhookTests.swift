@@ -129,7 +129,7 @@ import Testing
         expectProblem(try await fixture.operate(.POST, nobody, #"{"url":"\#(Self.url)"}"#), .notFound, errors: [])
     }
 
-    /// A failing push, a delivering gateway, and a receiver that verifies by secret and by key.
+    /// A gateway delivers a failure to a receiver that verifies signatures by secret and by key.
     @Test func `delivers a failure to a receiver with a valid signature`() async throws {
         let key = WebhookSigningKey()
         let fixture = try await TwoTenantFixture(#"{"on_failure":"halt"}"#, delivers: key)

@@ -9,7 +9,7 @@ import Testing
 @Suite struct ListenCommandTests {
     private static let secret = WebhookSecret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw") ?? WebhookSecret()
 
-    /// The program, once it listens, and its address.
+    /// Returns the program, after it has begun to listen, and its address.
     private func listen(_ arguments: [String]) async throws -> (program: Program, url: String) {
         let program = try Program(["webhooks", "listen", "--port", "0"] + arguments)
         try await waitUntil("it listens") { program.output.contains("until Ctrl-C.\n") || program.status != nil }
@@ -32,7 +32,7 @@ import Testing
         return try await send(.POST, url, headers: headers.map { ($0.name, $0.value) }, body: Array(body.utf8)).status
     }
 
-    @Test func `shows messages and whether their signatures are valid and why not`() async throws {
+    @Test func `shows messages, whether their signatures are valid, and the reason if they are not`() async throws {
         let (program, url) = try await listen(["--secret", Self.secret.text])
         #expect(try await post(url + "hook", #"{"type":"webhook.test"}"#) == 204)
         #expect(program.output.contains("POST /hook\n"))
@@ -75,7 +75,7 @@ import Testing
         #expect(try await program.end() == 0)
     }
 
-    @Test func `explains wrong usage and does not repeat secrets`() async throws {
+    @Test func `explains wrong usage without secrets`() async throws {
         for arguments in [
             ["--port", "70000"], ["--secret", "s3cret"], ["--key", "s3cret"], ["--tolerance", "-1"],
             ["--answer", "99"],

@@ -4,7 +4,7 @@ import NIOHTTP1
 import NIOPosix
 import Testing
 
-/// A receiver of webhooks that accepts all of them.
+/// A receiver that accepts all webhooks.
 final class WebhookReceiver: Sendable {
     struct Received: Sendable {
         let head: HTTPRequestHead

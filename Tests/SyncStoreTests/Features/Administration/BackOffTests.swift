@@ -40,7 +40,7 @@ import Testing
             )
         }
 
-        /// Lets all mutations of the organization wait for their next attempt.
+        /// Makes all mutations of the organization wait for their next attempt.
         func delay(since moment: Timestamp) async throws {
             try await execute(
                 """
@@ -94,7 +94,7 @@ import Testing
         #expect(fixture.administration.backOffRequests.pending.isEmpty)
     }
 
-    @Test func `a pass is made page by page, over lanes and over a long lane`() async throws {
+    @Test func `a pass proceeds page by page, over many lanes and over a long lane`() async throws {
         let fixture = try await Fixture(try await Gateway())
         try await fixture.push(fixture.phone, 7)
         for _ in 0..<4 { try await fixture.push(Phone(fixture.gateway, fixture.phone.organization), 2) }
@@ -110,7 +110,7 @@ import Testing
         #expect(try await fixture.waiting() == [0, 0] && pages >= 5)
     }
 
-    /// A pass that is made late, or again, ends no back-off that began under the new settings.
+    /// A pass that runs late, or again, ends no back-off that began under the new settings.
     @Test func `an attempt after the change keeps its back-off`() async throws {
         let fixture = try await Fixture(try await Gateway())
         try await fixture.push(fixture.phone)
@@ -122,7 +122,7 @@ import Testing
         #expect(try await fixture.waiting() == [0, 0])
     }
 
-    @Test func `a change is accepted while a lane is locked, and its pass is tried again`() async throws {
+    @Test func `a change is accepted while a lane is locked, and its pass is repeated`() async throws {
         let fixture = try await Fixture(try await Gateway())
         try await fixture.push(fixture.phone)
         try await fixture.delay(since: fixture.gateway.clock.now.adding(seconds: -1))
@@ -133,7 +133,7 @@ import Testing
         try await fixture.change()
         let pass = try #require(fixture.administration.backOffRequests.pending.first)
         #expect(pass.organization == fixture.organization)
-        // as after a failure
+        // the pass is stored again, as after a failure
         fixture.administration.backOffRequests.update(pass)
         #expect(fixture.administration.backOffRequests.pending.count == 1)
         await locking.closeAndWait()

@@ -13,7 +13,8 @@ import Testing
 @Suite struct SealedEventTests {
     private static let secret = "geheimnis"
 
-    /// An organization with a request in flight about entity 7, so that events about it wait.
+    /// Returns the source of an organization that has a request in flight about entity 7, so that events about this
+    /// entity are parked.
     private func source(_ gateway: Gateway) async throws -> EventSource {
         let organization = try await gateway.organization()
         let connection = try await gateway.database.connect()

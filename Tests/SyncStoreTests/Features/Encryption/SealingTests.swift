@@ -17,7 +17,7 @@ import Testing
     static let marker = "geheimnis"
 
     func gateway(_ keys: String? = TestKeys.first, of other: Gateway? = nil) async throws -> Gateway {
-        // "-" and a key that wraps nothing: like a gateway without a key, independent of the environment
+        // with "-" and a key that wraps nothing, the gateway has no usable key, for any environment
         try await Gateway(replicaOf: other, masterKeys: keys)
     }
 
@@ -124,7 +124,8 @@ import Testing
         #expect(change["document"]?.isNull == true && change["unreadable"]?.text == #"["document"]"#)
         #expect(try await mutation(adas[0].id, ada)["payload"]?["title"]?.string == Self.marker)
         #expect(try await ada.pull().count == 1)
-        // a patch that needs the document fails in her organization alone, although it is committed together with Ada's
+        // a patch that needs the document fails in Eve's organization alone, although it is committed together with a
+        // push to Ada's
         let ivy = Phone(gateway, eve.organization)
         let bad = Task { try await ivy.push([ivy.entry("update", server: #""\#(evesEntity)""#, payload: "{}")]) }
         let bob = Phone(gateway, ada.organization)
@@ -132,9 +133,9 @@ import Testing
         #expect(try await bad.value.results.map(\.status) == ["failed"])
     }
 
-    /// Earlier gateways stored a payload that looks like a sealed value without escaping it. The test writes such
-    /// values into every column, with and without data keys. All users can continue, the answers name these rows, and
-    /// replacing the content repairs them.
+    /// Earlier versions stored a payload that looks like a sealed value without escaping it. The test writes such
+    /// values into every column, with and without data keys. All users can continue, the answers report these values as
+    /// unreadable, and replacing the content repairs them.
     @Test(arguments: [nil, TestKeys.first])
     func `unreadable rows do not block other requests`(_ keys: String?) async throws {
         let gateway = try await gateway(keys ?? Self.without)
@@ -146,7 +147,7 @@ import Testing
         let fine = other.create(payload: #"{"title":"fine"}"#)
         try await other.push([fine])
         let columns = ["payload", "headers", "sent_payload", "response_body", "error"]
-        // truncated, under a key that does not exist, and one that was never sealed
+        // a truncated value, a value under a key that does not exist, and a value that was never sealed
         let spoofs = [
             "AAAA", "99:" + String(repeating: "QUFB", count: 20), "1:" + String(repeating: "QUFB", count: 20),
         ]
@@ -208,7 +209,7 @@ import Testing
         let edited = try await phone.retry(entries[1].id, #"{"payload":{"title":"new"}}"#)
         #expect(edited?["payload"]?.text == #"{"title":"new"}"#)
 
-        // sealing rows, if there is a key
+        // rows can be sealed only if there is a key
         guard keys != nil else { return }
         let waits = Mutex<[Double]>([])
         _ = try await store.keyRotation.renew(organization.id)
@@ -222,7 +223,10 @@ import Testing
         )
         #expect(waits.withLock { $0.count } <= 1)
         #expect(rows.unreadable >= 2 && rows.unreadableValues.count == rows.unreadable)
-        #expect(rows.droppedKeys == 0 && rows.keptKeys == 1, "values may be sealed with it")
+        #expect(
+            rows.droppedKeys == 0 && rows.keptKeys == 1,
+            "the key is kept, because unreadable values may be sealed with it"
+        )
         #expect(
             rows.unreadableValues.contains {
                 $0.contains("payload of a mutation in mutation \(entries[0].id.lowercased)")
@@ -230,7 +234,7 @@ import Testing
         )
         #expect(rows.unreadableValues.contains { $0.contains("refused entry with key") })
         #expect(try await mutation(fine.id, other)["payload"]?["title"]?.string == "fine")
-        // and retention deletes them with all the others
+        // retention deletes these rows with all the others
         gateway.clock.advance(seconds: 40 * Gateway.day)
         let report = try await gateway.retain()
         #expect(report != nil)
@@ -330,7 +334,10 @@ import Testing
         try await work()
         let rows = try #require(try await two.store.keyRotation.sealRows(of: phone.organization.id, grace: 0) { _ in })
         #expect(rows.droppedKeys == 1 && rows.sealed > 3)
-        #expect(try await two.database.mentions(of: "sluice-sealed:1:1:").values.reduce(0, +) > 0, "of the other")
+        #expect(
+            try await two.database.mentions(of: "sluice-sealed:1:1:").values.reduce(0, +) > 0,
+            "values of the other organization stay under their key"
+        )
         try await work()
         #expect(try await phone.push(entries).results.allSatisfy { $0.isReplayed == true })
         #expect(
@@ -355,7 +362,7 @@ import Testing
             let reasons = await blind.store.readiness()
             #expect(reasons.count == 1 && reasons[0].contains("first:") && reasons[0].contains("not configured"))
             #expect(try await gateway.database.mentions(of: "-") == before)
-            // nor does it create keys that other gateways could not open, for this organization or for new ones
+            // the gateway does not create keys that other gateways could not open, for this or for new organizations
             await #expect(throws: Problem.self) { try await blind.store.keyRotation.renew(phone.organization.id) }
             #expect(try await gateway.store.keyRotation.keys(of: phone.organization.id)?.map(\.number) == [1])
             let new = UUID()
@@ -366,7 +373,7 @@ import Testing
                 try await blind.store.keyRotation.sealRows(of: new, grace: 0) { _ in }
             }
             #expect(try await gateway.store.keyRotation.keys(of: new)?.isEmpty == true)
-            // others are served
+            // other organizations are served
             let other = Phone(blind, try await blind.organization())
             if keys == Self.without { #expect(try await other.push([other.create()]).results.count == 1) }
             let outcome = keys == Self.without ? nil : try await blind.store.keyRotation.rewrap { _ in }
@@ -406,13 +413,16 @@ import Testing
         ] {
             #expect(found.unreadableValues.contains { $0.contains(place) }, "\(found.unreadableValues)")
         }
-        // while rows are unreadable, all keys that may be theirs are kept, including older ones
+        // while rows are unreadable, all keys under which they may be sealed are kept, including older keys
         #expect(try await rotation.renew(phone.organization.id) == 2)
         let renewed = try await seal()
         #expect(renewed.unreadable == 3 && renewed.droppedKeys == 0 && renewed.keptKeys == 1)
         #expect(try await rotation.renew(phone.organization.id) == 3)
         let again = try await seal()
-        #expect(again.unreadable == 3 && again.droppedKeys == 1 && again.keptKeys == 1, "of the keys 1 and 2")
+        #expect(
+            again.unreadable == 3 && again.droppedKeys == 1 && again.keptKeys == 1,
+            "of the keys 1 and 2, one is dropped and one is kept"
+        )
         try await execute(
             """
             UPDATE mutations m SET payload = k.payload FROM kept k
@@ -442,7 +452,7 @@ import Testing
                 other.organization.id
             ]
         )
-        // the organization is created again under the same id, and gets a new key; then its old rows are copied back
+        // the organization is created again under the same id and gets a new key, before its old rows are copied back
         _ = try await gateway.store.administration.put(
             phone.organization.id,
             OrganizationUpdate(body: Array(#"{"name":"Again"}"#.utf8))
@@ -536,7 +546,7 @@ import Testing
         #expect(try await gateway.database.mentions(of: "geheimnis") == [:])
         let upstream = try await gateway.store.catalog.organization(phone.organization.id)?.upstream
         #expect(upstream?.credential == .bearer("geheimnis"))
-        // by two statements: on a cluster the organizations are on different servers
+        // two statements are required, because on a cluster the organizations are on different servers
         let sealed = try await gateway.read(
             "SELECT credential::text FROM upstreams WHERE organization_id = '\(other.organization.id)'"
         )

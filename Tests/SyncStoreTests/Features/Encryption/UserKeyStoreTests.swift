@@ -41,7 +41,7 @@ import Testing
         _ = try await gateway.store.administration.put(organization.id, OrganizationUpdate(body: Array(body.utf8)))
     }
 
-    /// A private document, a shared one, and a refused entry.
+    /// Pushes a private document, a shared document, and a refused entry.
     @discardableResult
     func history(_ phone: Phone) async throws -> [Entry] {
         let payload = #"{"title":"\#(Self.marker)"}"#
@@ -102,7 +102,7 @@ import Testing
         #expect(try await tables("sluice-sealed:1:1.", gateway) == [:])
     }
 
-    @Test func `many keys are created at once, and of two gateways the first one's keys are used`() async throws {
+    @Test func `creates many keys at once, and uses those of the first of two gateways`() async throws {
         let one = try await Gateway(masterKeys: TestKeys.first)
         let other = try await Gateway(replicaOf: one, masterKeys: TestKeys.first)
         let organization = try await organization(one)
@@ -125,7 +125,7 @@ import Testing
         #expect(try await one.rows("SELECT md5(string_agg(k::text, '' ORDER BY k)) FROM user_keys k") == before)
     }
 
-    @Test func `a gateway with an empty cache commits a group of many users`() async throws {
+    @Test func `a gateway without cached keys commits a group of many users`() async throws {
         let gateway = try await Gateway(masterKeys: TestKeys.first)
         let organization = try await organization(gateway)
         let phones = (0..<20).map { _ in Phone(gateway, organization) }
@@ -225,7 +225,7 @@ import Testing
         #expect(try await gateway.known(organization.id).settings.userKeys)
     }
 
-    @Test func `after the setting changes, content stays readable and is resealed on request`() async throws {
+    @Test func `content stays readable after a change of the setting, and is resealed on request`() async throws {
         let gateway = try await Gateway(masterKeys: TestKeys.first)
         let organization = try await organization(gateway, "{}")
         let phone = Phone(gateway, organization)
@@ -242,7 +242,7 @@ import Testing
         #expect(try await rotation.sealRows(of: organization.id, grace: 0) { _ in }?.sealed == 0)
         #expect(try await titles(phone).count == 4)
 
-        // rotating the organization's data key includes them
+        // rotating the organization's data key also reseals the users' rows
         let number = try #require(try await rotation.renew(organization.id))
         let renewed = try #require(try await rotation.sealRows(of: organization.id, grace: 0) { _ in })
         #expect(renewed.droppedKeys == 1)
@@ -293,7 +293,7 @@ import Testing
             #expect(try await gateway.rows("SELECT made_for::text FROM user_keys") == [other.user.lowercased])
             #expect(try await tables(Self.marker, gateway) == [:])
         }
-        // the state after that dump is loaded
+        // the state after the newest dump of the keys is loaded
         _ = try await gateway.rows("INSERT INTO user_keys SELECT * FROM kept")
         restored.store.catalog.userKeys.ring.removeAll()
         let found = try await seal(nil)
@@ -319,7 +319,7 @@ import Testing
         #expect(found.unreadableValues.allSatisfy { $0.contains("master key second:00000000") })
         #expect(try await tables(beginning(other.user), gateway) == ["entities": 1, "mutations": 2, "rejections": 1])
 
-        // the user's documents from other writers wait for no key; the user's own writes do
+        // documents from other writers are accepted without the user's key, but the user's own writes require the key
         let source = EventSource(restored, organization)
         let events = [one.user, other.user].map { user in
             EventSource.event(
@@ -352,7 +352,8 @@ import Testing
         let organization = try await organization(gateway)
         let one = Phone(gateway, organization)
         try await history(one)
-        // its values are sealed with data key 1, which another master key wraps now, and the user's own key is gone
+        // the user's values are sealed with data key 1, which another master key wraps now, and the user's own key is
+        // lost
         let both = try await Gateway(replicaOf: gateway, masterKeys: TestKeys.second + "\n" + TestKeys.first)
         #expect(try await both.store.keyRotation.renew(organization.id) == 2)
         try await one.execute(
@@ -415,7 +416,7 @@ import Testing
         for mutation in lost {
             #expect(mutation["payload"]?.isNull == true && mutation["unreadable"]?.text.contains("payload") == true)
         }
-        // nothing else is delayed
+        // other requests are not delayed
         let phone = other.signedIn(as: other.user, through: restored)
         #expect(try await titles(phone).count == 3)
         #expect(try await phone.push([phone.create("diary")]).results.map(\.status) == ["succeeded"])
@@ -439,7 +440,7 @@ import Testing
             #expect(try await gateway.mentions(of: text, in: organization.id) == [:])
         }
         #expect(try await titles(other).count == 2)
-        // nor is a new key created for that user
+        // no new key is created for that user either
         let lane = LaneKey(organization: organization.id, user: one.user)
         let seal = try await gateway.store.catalog.seal(of: organization.id)
         try await gateway.store.catalog.userKeys.prepare([lane]) { _ in seal }
@@ -460,7 +461,7 @@ import Testing
         #expect(try await titles(other) == [Self.marker])
     }
 
-    @Test func `a kept document does not depend on a key that cannot be opened here`() async throws {
+    @Test func `a kept document does not depend on a key that this gateway cannot open`() async throws {
         let gateway = try await Gateway(masterKeys: TestKeys.first)
         let organization = try await organization(gateway)
         let (one, other) = (Phone(gateway, organization), Phone(gateway, organization))
@@ -489,7 +490,7 @@ import Testing
         let bystander = Phone(gateway, organization)
         let entries = try await history(one)
         try await history(bystander)
-        // this user has no key so far
+        // the other user has no key so far
         _ = try await gateway.store.administration.putUser(other.user, in: organization.id)
         try await one.join(into: other)
         let cold = try await Gateway(replicaOf: gateway, masterKeys: TestKeys.first)
@@ -529,7 +530,7 @@ import Testing
         try await copy(backup, one)
         try await one.join(into: other)
         #expect(try await owners() == [own(one, other), own(other, other)])
-        // the rows from before the join, the keys from after it
+        // the rows are from before the join, and the keys from after it
         try await bringBack(backup, one)
         let restored = try await Gateway(replicaOf: gateway, masterKeys: TestKeys.first)
         restored.clock.set(gateway.clock.now)
@@ -540,7 +541,7 @@ import Testing
         restored.store.catalog.userKeys.ring.removeAll()
         #expect(try await titles(phone).filter { $0 == Self.marker }.count >= 1)
 
-        // the opposite case: keys from before a join, and rows from after it
+        // the opposite case: the keys are from before a join, and the rows from after it
         let third = Phone(restored, organization)
         try await history(third)
         try await phone.join(into: third)
@@ -573,7 +574,7 @@ import Testing
 
     // MARK: - Statements
 
-    /// The plans are checked without and with statistics, on small and on grown tables.
+    /// Plans use indexes on small and on grown tables, without and with statistics.
     @Test(.onOneServer("plans of one server")) func `finds keys by index`() async throws {
         let gateway = try await Gateway(masterKeys: TestKeys.first)
         let organization = try await gateway.organization()

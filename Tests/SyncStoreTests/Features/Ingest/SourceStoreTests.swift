@@ -11,14 +11,14 @@ import Testing
 @testable import IngestFeature
 @testable import SyncStore
 
-/// Tests how workers, receivers and operators use sources.
+/// Workers, receivers and operators use sources.
 @Suite struct SourceStoreTests {
     private static let mapping = """
         {"rules": [{"entity_type": "task", "operation": "upsert", "id": "/id", "version": "/v", "document": ""}]}
         """
 
     static func settings(_ kind: SourceKind = .webhook) throws -> SourceSettings {
-        // for kinds whose settings depend on their workers: the members that all of them have
+        // for kinds whose settings depend on their workers, the text has only the members that all kinds have
         let text =
             switch kind {
             case .webhook: #"{"mapping": \#(mapping)}"#
@@ -62,7 +62,7 @@ import Testing
 
     // MARK: - Workers
 
-    @Test func `one worker holds a source at a time, and a late report changes nothing`() async throws {
+    @Test func `one worker at a time has the lease of a source, and a late report changes nothing`() async throws {
         let replicas = try await GatewayPair()
         let organization = try await replicas[0].organization()
         let key = try await work(in: organization.id, replicas[0])
@@ -145,13 +145,13 @@ import Testing
         #expect(try await administration.source(key)?.failureCount == 1)
         #expect(try await gateway.store.sources.progress(next, state: Array("{}".utf8), hasEvents: false) != nil)
         #expect(try await administration.source(key)?.failureCount == 0)
-        // an operator's change ends the hold immediately
+        // an operator's change ends the worker's lease immediately
         _ = try await administration.put(key, SourceUpdate(settings: update.settings, isEnabled: false))
         #expect(try await !gateway.store.sources.isHeld(next))
         #expect(try await gateway.store.sources.record(next, state: Array("{}".utf8)) == nil)
     }
 
-    @Test func `skips suspended organizations, and each poll resumes after the last one`() async throws {
+    @Test func `workers find no sources of suspended organizations or of other kinds`() async throws {
         let gateway = try await Gateway()
         var keys: [SourceKey] = []
         for name in ["a", "b"] {
@@ -180,7 +180,7 @@ import Testing
         #expect(try await gateway.store.sources.finish(first, .released(nextRunAt: gateway.clock.now)) == false)
     }
 
-    /// Earlier, the claim was rolled back and repeated each second, and the source counted as working.
+    /// In an earlier version, the claim was rolled back and repeated each second, and the source counted as working.
     @Test func `an undecryptable secret is a failure of its source, with growing pauses`() async throws {
         let gateway = try await Gateway(masterKeys: TestKeys.first)
         let organization = try await gateway.organization()
@@ -207,7 +207,7 @@ import Testing
 
     // MARK: - Receivers
 
-    /// Earlier, senders got 503 for days, and the source counted as working.
+    /// In an earlier version, senders got 503 for days, and the source counted as working.
     @Test func `an undecryptable secret of a receiver is recorded once a minute`() async throws {
         let gateway = try await Gateway(masterKeys: TestKeys.first)
         let organization = try await gateway.organization()
@@ -265,7 +265,7 @@ import Testing
 
     // MARK: - Operators
 
-    @Test func `an organization has at most twenty sources, each of one kind`() async throws {
+    @Test func `an organization has at most twenty sources, and a source keeps its kind`() async throws {
         let gateway = try await Gateway()
         let (organization, other) = (try await gateway.organization(), try await gateway.organization())
         let administration = gateway.store.sourceAdministration
@@ -317,7 +317,7 @@ import Testing
         #expect(try await gateway.store.sourceAdministration.source(kept) != nil)
     }
 
-    @Test func `records requests also for an organization with an enabled source`() async throws {
+    @Test func `the catalog reports whether an organization has an enabled source`() async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization()
         #expect(try await gateway.store.catalog.entry(organization.id).hasSources == false)
@@ -331,7 +331,7 @@ import Testing
     // MARK: - Statements
 
     @Test(.onOneServer("plans of one server"), arguments: [false, true])
-    func `the statements find up rows by index`(isGrown: Bool) async throws {
+    func `the statements look up rows by index`(isGrown: Bool) async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization()
         let connection = try await gateway.database.connect()

@@ -52,7 +52,7 @@ import Testing
             ]
         )
         let tasks = try #require(mine.first)
-        #expect(tasks.summary == "task upstream_rejected 422 3", "the largest first")
+        #expect(tasks.summary == "task upstream_rejected 422 3", "the largest group is first")
         #expect(tasks.firstAt == firstAt && tasks.lastAt == gateway.clock.now)
         #expect(tasks.user == two.user && tasks.mutation == last.id && tasks.organizationName == "Test")
         #expect(tasks.detail == "no upstream_rejected 422")

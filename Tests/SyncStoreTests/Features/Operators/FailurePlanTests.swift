@@ -9,9 +9,9 @@ import Testing
 @testable import OperatorsFeature
 @testable import SyncStore
 
-/// How the server executes operators' queries: for tables of any size, with and without statistics.
+/// The plans of operators' queries, for tables of any size, with and without statistics.
 @Suite(.onOneServer("plans of one server")) struct FailurePlanTests {
-    /// Statements with values, and the most pages that each may read in a table of thousands.
+    /// Statements with values, and the maximum number of pages that each may read in tables with thousands of rows.
     private static func calls(_ phone: Phone, _ mutation: UUID) -> [(Statement, String, Int)] {
         let organization = "'\(phone.organization.id)'"
         let lane = "\(organization), '\(phone.user)'"
@@ -36,7 +36,7 @@ import Testing
                 FailureGroups.groupsStatement,
                 "ARRAY[\(organization)]::uuid[], '{\"\"}', '{\"\"}', '{-1}', 200, 101, 10001, \(none)", 20_000
             ),
-            // a page ends with its rows, and its search at the limit
+            // a page stops when it is full, and a search stops at its limit
             (page(.newest, .everywhere), "\(newest), 10000, \(none), 21", 300),
             (edge(.newest, .everywhere), "\(newest), 100", 400),
             (page(.newest, .organization), "\(newestOfOne), 10000, \(none), 21", 300),
@@ -44,7 +44,7 @@ import Testing
             (page(.newest, .group), "\(newestOfOne), \(group), 10000, \(none), 21", 300),
             (edge(.newest, .group), "\(newestOfOne), \(group), 100", 400),
             (page(.newest, .user), "\(newestOfOne), '\(phone.user)', 50000, \(none), 21", 300),
-            // these read the groups one by one, and the next mutation of each
+            // these statements read the groups one by one, and the next mutation of each group
             (page(.newest, .someGroups), "\(newestOfOne), 10000, \(conflicts), 21", 1_500),
             (edge(.newest, .someGroups), "\(newestOfOne), 10000", 500),
             (page(.newest, .someGroupsOfAll), "\(newest), 10000, \(conflicts), 21", 1_500),
@@ -52,7 +52,8 @@ import Testing
             (NowStatements.failing, "101", 1_500),
             (FailureCounts.ofOrganizations, "ARRAY[\(organization)]::uuid[], 101", 2_500),
         ]
-        // final mutations of one time are sorted, and here all have one time; otherwise pages and edges end with their rows
+        // final mutations with equal times are sorted, and all of them have the same time here; other pages and edges
+        // stop with their rows
         let from = "\(organization), 'infinity', \(last), \(last)"
         let recent: [(Statement, String, Int)] = [
             (
@@ -73,7 +74,7 @@ import Testing
                 FailureList.byIDStatement,
                 "\(organization), ARRAY['\(phone.user)']::uuid[], ARRAY['\(mutation)']::uuid[]", 100
             ),
-            // ordered by an index, the first row of each partition; equal times are sorted
+            // an index orders the rows of each partition, of which the first is read; equal times are sorted
             (StoppedLanes.halted, "\(organization), \(first), now(), 21", 100),
             (StoppedLanes.haltedOfAll, "\(first), \(first), now(), 21", 200),
             (StoppedLanes.waiting, "\(organization), \(last), now(), 21", 100),
@@ -95,7 +96,7 @@ import Testing
             (edge(.oldest, .someGroups), "\(oldest), 5000", 500),
             (page(.oldest, .ids), "\(oldest), \(ids), \(none), NULL, 20", 300),
             (page(.oldest, .user), "\(oldest), '\(phone.user)', 50000, \(none), 20", 300),
-            // these read the rows that they count
+            // these statements read the rows that they count
             (FailureStatements.count(.organization), "\(organization), 'infinity', \(none)", 20_000),
             (FailureStatements.count(.group), "\(organization), 'infinity', \(group), \(none)", 400),
             (FailureStatements.count(.someGroups), "\(organization), 'infinity', \(conflicts)", 5_000),

@@ -38,9 +38,10 @@ extension Phone {
     /// Another user of the same organization.
     func neighbour() -> Phone { Phone(gateway, organization) }
 
-    /// Thousands of other users' mutations, in this organization and in another: some are stuck, most are done.
+    /// Adds thousands of other users' mutations in this and in another organization. Some are stuck, and most are done.
     ///
-    /// - Parameter start: the time at which the first gets stuck; each of the next follows a second later.
+    /// - Parameter start: the time at which the first mutation gets stuck; each next mutation gets stuck a second
+    ///   later.
     func fillStuck(_ count: Int = 6_000, since start: String = "2026-11-20T07:00:00Z") async throws {
         try await execute(
             """

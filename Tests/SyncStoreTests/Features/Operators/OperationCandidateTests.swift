@@ -8,9 +8,9 @@ import Testing
 @testable import OperatorsFeature
 @testable import SyncStore
 
-/// Operators' filters find mutations that follow more rows than a count examines.
+/// Operators' filters find mutations that are listed after more rows than a count examines.
 @Suite struct OperationCandidateTests {
-    /// More than 10,000 failures of others, which are older than the phone's pushes.
+    /// A phone, and more than 10,000 failures of other users that are older than the phone's pushes.
     private static func crowded() async throws -> Phone {
         let phone = try await Phone.forwarding()
         try await phone.fillStuck(33_000, since: "2026-11-11T07:00:00Z")
@@ -23,7 +23,7 @@ import Testing
         return phone
     }
 
-    @Test func `ids, a user and a type are counted behind thousands of other failures`() async throws {
+    @Test func `mutations by ids, user or type are counted despite thousands of older failures`() async throws {
         let one = try await Self.crowded()
         let mine = try await one.pushStuck(30)
         let note = try await one.pushStuck(1, "note")[0]
@@ -50,7 +50,7 @@ import Testing
 
     /// On a cluster, lists over all organizations may have short pages, and counts are lower bounds.
     @Test(.onOneServer("searches more than ten thousand mutations of all organizations"))
-    func `finds and counts conflicts behind thousands of failures`() async throws {
+    func `finds and counts conflicts despite thousands of older failures`() async throws {
         let one = try await Self.crowded()
         let conflict = try await one.pushStuck(1, "note", "conflict", 409)[0]
         try await one.execute("UPDATE mutations SET stuck_at = '2026-01-01' WHERE id = '\(conflict.id)'")

@@ -102,7 +102,7 @@ import Testing
         }
         #expect(ended?.state == .cancelled && ended?.tally.done == 2 && ended?.endedAt != nil)
         #expect(try await one.statuses(entries).filter { $0 == "failed" }.count == 3)
-        // a repeated cancellation is no error, and changes nothing
+        // a repeated cancellation changes nothing, and is not an error
         let again = try await gateway.store.operations.cancel(made.id, in: one.organization.id)
         #expect(again?.endedAt == ended?.endedAt && again?.state == .cancelled)
         #expect(try await Self.work(gateway) == nil)
@@ -126,7 +126,7 @@ import Testing
         return try #require(try await gateway.store.operations.operation(id, in: organization))
     }
 
-    /// Earlier, the operation was resumed forever with the same page.
+    /// In an earlier version, the operation was resumed with the same page forever.
     @Test func `a mutation that cannot be settled in time fails alone, and all others are settled`() async throws {
         let one = try await Phone.forwarding()
         let gateway = one.gateway
@@ -205,7 +205,7 @@ import Testing
         #expect(try await one.statuses(entries) == Array(repeating: "pending", count: 5))
     }
 
-    @Test func `an operation of a dead gateway is taken over, and its return changes nothing`() async throws {
+    @Test func `an operation of a dead gateway is taken over, and the gateway's return changes nothing`() async throws {
         let one = try await Phone.forwarding()
         let other = try await Gateway(replicaOf: one.gateway)
         let entries = try await one.pushStuck(6)
@@ -265,7 +265,7 @@ import Testing
         #expect(try await settle(.retry, lease: claimed.token).done == 0)
     }
 
-    @Test func `an operation on a user ends when the user is joined into another`() async throws {
+    @Test func `an operation on a user ends when the user is joined into another user`() async throws {
         let one = try await Phone.forwarding()
         let (two, gateway) = (one.neighbour(), one.gateway)
         let (mine, theirs) = (try await one.pushStuck(3), try await two.pushStuck(2))
@@ -314,7 +314,7 @@ import Testing
 
     // MARK: - Discarding and resolving
 
-    @Test func `a discard skips mutations with dependents unless it specifies how to treat them`() async throws {
+    @Test func `a discard skips mutations with dependents unless it has a choice for dependents`() async throws {
         let one = try await Phone.forwarding()
         let gateway = one.gateway
         let (needed, free) = (one.forward("create", local: UUID()), one.forward("create", local: UUID()))
@@ -351,7 +351,7 @@ import Testing
         #expect(try await one.statuses(failed) == ["failed"])
     }
 
-    @Test func `an operation has the number of mutations that matched at its creation`() async throws {
+    @Test func `an operation shows the number of mutations that matched at its creation`() async throws {
         let one = try await Phone.forwarding()
         try await one.pushStuck(3)
         let gateway = one.gateway
@@ -504,7 +504,7 @@ import Testing
             let row = try await gateway.store.operations.operation(operation.id, in: operation.organization)
             if row?.endedAt == nil { remaining += 1 }
         }
-        #expect(remaining > 0, "it did not wait for the long ones")
+        #expect(remaining > 0, "the short operation did not wait for the long ones")
         running.cancel()
         try? await running.value
     }

@@ -78,9 +78,9 @@ import Testing
         #expect(try await found { $0.mutation = foreign.id } == [])
     }
 
-    @Test func `a page examines a limited number of mutations and is continued`() async throws {
+    @Test func `a page examines a limited number of mutations, and the next page continues`() async throws {
         let phone = try await Phone.forwarding()
-        // more final mutations of one time, and more stuck ones, than a page examines
+        // the final mutations with equal times, and the stuck mutations, are each more than a page examines
         try await phone.fillStuck(33_000)
         var filter = RecentMutations.Filter()
         filter.entityType = "type3"

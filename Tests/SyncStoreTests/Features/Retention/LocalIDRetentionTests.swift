@@ -9,7 +9,7 @@ import Testing
 @testable import RetentionFeature
 @testable import SyncStore
 
-/// Devices' own ids stay as long as their entity, and are deleted with its tombstone.
+/// Device ids are kept as long as their entity, and are deleted with its tombstone.
 @Suite struct LocalIDRetentionTests {
     /// Assigns devices' own numbers to an entity.
     private func know(
@@ -44,7 +44,7 @@ import Testing
         }
     }
 
-    /// A created task and its server id.
+    /// Creates a task, and returns its entry and server id.
     private func made(by phone: Phone) async throws -> (entry: Entry, id: String) {
         let entry = phone.create()
         return (entry, try #require(try await phone.push([entry]).results[0].serverID))
@@ -69,7 +69,7 @@ import Testing
             // the same id in another organization is another entity
             try await know(task.id, as: number, on: eve.device, of: eve)
         }
-        // an id that the device assigned to an entity that already had one
+        // an id that the device assigned to an entity that already had a number
         try await know(gone.id, as: 99, on: tablet, of: ada, column: "same_as")
         try await know(hers.id, as: 50, on: eve.device, of: eve)
         let theirs = try await gateway.dump("local_ids", eve.organization.id)
@@ -107,12 +107,13 @@ import Testing
         #expect(try await phone.count("local_ids") == 0)
     }
 
-    @Test func `a tombstone stays while a waiting mutation needs a device's ID of it`() async throws {
+    @Test func `a tombstone stays while a waiting mutation needs a device ID of the entity`() async throws {
         let ada = try await Phone.forwarding(visibility: "organization")
         let gateway = ada.gateway
         let bob = Phone(gateway, ada.organization)
         let idle = Phone(gateway, ada.organization)
-        // no mutation of theirs is sent while the type is forwarded, so the entity is a note
+        // the deletions of tasks must take effect, so the type is not forwarded; the waiting mutation creates a note,
+        // which stays forwarded
         try await ada.execute(
             """
             UPDATE entity_types SET is_forwarded = false
@@ -149,7 +150,7 @@ import Testing
     enum Naming: CaseIterable {
         case relation, list, entity
 
-        /// - Parameter id: as JSON: a number of the device, or the server id.
+        /// - Parameter id: the id as JSON: a number of the device, or the server id.
         func entry(_ phone: Phone, _ number: Int64, _ id: String) -> Entry {
             switch self {
             case .relation: phone.numbered("create", number, payload: #"{"folderId":\#(id)}"#)
@@ -163,7 +164,7 @@ import Testing
         /// The deleted entity's type.
         var type: String { self == .list ? "task" : "folder" }
 
-        /// The entry as a worker sends it that replaced one id by the other.
+        /// Returns the entry as a worker sends it after it replaced one id by the other.
         func rewrite(_ entry: Entry, _ phone: Phone, _ number: Int64, _ id: String) -> Entry {
             let other = self.entry(phone, number, id)
             var rewritten = entry
@@ -201,8 +202,8 @@ import Testing
         return devices
     }
 
-    /// Earlier, the mapping of the number was deleted with the tombstone, and `idempotency_key_reused` refused the
-    /// repeat.
+    /// In an earlier version, the mapping of the number was deleted with the tombstone, and the repeat was refused with
+    /// `idempotency_key_reused`.
     @Test(arguments: Naming.allCases, [false, true])
     func `a number stays comparable while a record may need it`(naming: Naming, isReversed: Bool) async throws {
         let devices = try await devices(naming.type)
@@ -227,7 +228,7 @@ import Testing
         }
         #expect(try await devices.ada.count("local_ids", "server_id = '\(devices.server)'") == 0)
         #expect(try await devices.ada.count("id_mappings", "server_id = '\(devices.server)'") == 3)
-        // it is a mapping for comparisons only: no list has it, and new mutations do not find it
+        // the mapping serves only comparisons: no list contains it, and new mutations do not find it
         let page = try await gateway.store.mappings.list(
             since: nil,
             statuses: [],
@@ -238,7 +239,7 @@ import Testing
         #expect(page.mappings.isEmpty)
         let late = Naming.relation.entry(devices.ada, 10, "1")
         #expect(try await devices.ada.push([late]).results[0].rules == ["entity_reference_must_exist"])
-        // once the records are deleted, their numbers refuse repeats, and the mappings are deleted too
+        // once the records are deleted, the watermark refuses repeats, and the mappings are deleted, too
         gateway.clock.advance(seconds: 3 * Gateway.day)
         try await gateway.retain()
         gateway.clock.advance(seconds: 12 * Gateway.day)
@@ -249,8 +250,8 @@ import Testing
         }
     }
 
-    /// The key is known to every device of the user, under any number.
-    @Test func `another device of the user repeats a mutation of the first after retention`() async throws {
+    /// A key is recognized from every device of the user, for any number of the entity.
+    @Test func `another device of the user repeats a mutation after retention`() async throws {
         let devices = try await devices("folder")
         let gateway = devices.ada.gateway
         gateway.clock.advance(seconds: 20 * Gateway.day)
@@ -262,7 +263,7 @@ import Testing
         restored.payload = #"{"folderId":"\#(devices.server)"}"#
         restored.number = devices.tablet.nextNumber()
         #expect(try await devices.tablet.push([restored]).results[0].isReplayed == true)
-        // another entity's id is other content
+        // the id of another entity is different content
         restored.payload = #"{"folderId":"\#(UUID().lowercased)"}"#
         restored.number = devices.tablet.nextNumber()
         #expect(try await devices.tablet.push([restored]).results[0].code == "idempotency_key_reused")
@@ -276,7 +277,7 @@ import Testing
         gateway.clock.advance(seconds: 20 * Gateway.day)
         let first = Naming.relation.entry(ada, 9, "1")
         try await ada.push([first])
-        // the target's own mutations are younger, and run before the moved ones
+        // the target's own mutations are newer, but run before the moved ones
         gateway.clock.advance(seconds: 4 * Gateway.day)
         try await bob.push([bob.numbered("create", 1, "folder", payload: "{}")])
         gateway.clock.advance(seconds: (day - 24) * Gateway.day)
@@ -292,7 +293,7 @@ import Testing
         #expect(try await ada.count("id_mappings", "change_position >= 0") == 0)
     }
 
-    @Test func `the name of a number's mapping is the same in SQL and in code`() async throws {
+    @Test func `SQL and code derive the same client id from a retired number`() async throws {
         let devices = try await devices("folder")
         devices.ada.gateway.clock.advance(seconds: 20 * Gateway.day)
         for (phone, _) in devices.all { try await phone.push([phone.numbered("create", 9, payload: "{}")]) }

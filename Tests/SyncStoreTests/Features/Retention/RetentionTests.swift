@@ -17,7 +17,7 @@ import Testing
 
     // MARK: - Payloads and records
 
-    @Test func `a payload is deleted seven days after its mutation was synced, and the outcome stays`() async throws {
+    @Test func `a payload is deleted seven days after its mutation became final, and the outcome stays`() async throws {
         let phone = try await Phone.new()
         let (gateway, create) = (phone.gateway, phone.create(payload: #"{"title":"once"}"#))
         let first = try await phone.push([create]).results[0]
@@ -48,7 +48,7 @@ import Testing
         #expect(late.rules == ["sequence_number_must_be_monotonic"])
         let page = try await phone.pull()
         #expect(page.count == 1 && page[0]["version"]?.int64 == 1)
-        // the entity exists, so its mapping does
+        // the entity still exists, so its mapping is kept
         let update = phone.entry("update", local: create.local)
         #expect(try await phone.push([update]).results[0].status == "succeeded")
     }
@@ -64,7 +64,7 @@ import Testing
         #expect(try await phone.mapping(try #require(create.local)).hasPrefix("pending"))
     }
 
-    @Test func `only the organization with old rows loses any`() async throws {
+    @Test func `deletes rows only in the organization with old rows`() async throws {
         let phone = try await Phone.new()
         let gateway = phone.gateway
         let stranger = Phone(gateway, try await gateway.organization())
@@ -75,7 +75,7 @@ import Testing
         gateway.clock.advance(seconds: 11 * Gateway.day)
         var before: [String: [String]] = [:]
         for table in Self.tables { before[table] = try await gateway.dump(table, stranger.organization.id) }
-        // eleven days old: their payload is deleted, so compare everything else
+        // these rows are eleven days old, so with the default their payloads would be deleted
         let report = try #require(try await gateway.retain(RetentionPolicy(payloadDays: 30, days: 30))).report
         #expect(report[.records] == 2 && report.total == 2)
         for table in Self.tables {
@@ -115,7 +115,7 @@ import Testing
         #expect(try await phone.count("mutations") == 0)
     }
 
-    @Test func `a failed mutation stays while another depends on it`() async throws {
+    @Test func `a failed mutation stays while another mutation depends on it`() async throws {
         let phone = try await Phone.forwarding()
         let gateway = phone.gateway
         let failed = phone.forward("create", local: UUID())
@@ -231,7 +231,7 @@ import Testing
         gateway.clock.advance(seconds: 29 * Gateway.day)
         #expect(try await gateway.retain()?.report[.mappings] == 0)
         #expect(try await phone.mapping(client).hasPrefix("resolved"))
-        // the last use is recorded to the day
+        // the time of the last use is recorded to the day
         gateway.clock.advance(seconds: 2 * Gateway.day + 1)
         #expect(try await gateway.retain()?.report[.mappings] == 1)
         #expect(try await phone.mapping(client) == "-")
@@ -278,7 +278,7 @@ import Testing
             #expect(replay.status == answer.status)
         }
         guard try await phone.count("mutations", "synced_at IS NULL") == 0 else { return }
-        // once the record is deleted, its number refuses the repeat, and the mapping is deleted too
+        // once the record is deleted, the watermark refuses the repeat, and the mapping is deleted, too
         gateway.clock.advance(seconds: 3 * Gateway.day)
         try await gateway.retain()
         gateway.clock.advance(seconds: 12 * Gateway.day)
@@ -287,7 +287,7 @@ import Testing
         #expect(try await phone.push([rewritten]).results[0].code == "sequence_already_used")
     }
 
-    /// The first attempt uses only the server id, so it records no use of the client id.
+    /// The first push contains only the server id, so it records no use of the client id.
     @Test func `a mapping stays while a record may name its entity by server ID`() async throws {
         let phone = try await Phone.new()
         let gateway = phone.gateway
@@ -350,7 +350,7 @@ import Testing
         gateway.clock.advance(seconds: 20 * Gateway.day)
         let second = one.create(payload: #"{"of":"\#(client.lowercased)"}"#)
         try await one.push([second])
-        // the target's own mutations are younger, and run before the moved ones
+        // the target's own mutations are newer, but run before the moved ones
         gateway.clock.advance(seconds: 5 * Gateway.day)
         try await other.push([other.create(), other.create()])
         try await one.join(into: other)
@@ -422,8 +422,8 @@ import Testing
         #expect(try await gateway.retain()?.report.total == 0)
     }
 
-    /// A push's mutations have the same time; a page may end among them.
-    @Test func `pages smaller than a push reach every row`() async throws {
+    /// The mutations of a push have the same time, and a page can end between them.
+    @Test func `processes every row with pages smaller than a push`() async throws {
         let phone = try await Phone.new()
         for _ in 0..<3 { try await phone.push((0..<100).map { _ in phone.create() }) }
         phone.gateway.clock.advance(seconds: 8 * Gateway.day)
@@ -433,7 +433,7 @@ import Testing
         #expect(try await phone.gateway.retain(limit: 50)?.report[.records] == 300)
     }
 
-    @Test func `one replica works at a time, and a late one loses its lease`() async throws {
+    @Test func `one replica works at a time, and a late replica loses its lease`() async throws {
         let phone = try await Phone.new()
         let (one, two) = (phone.gateway, try await Gateway(replicaOf: phone.gateway))
         try await phone.push([phone.create()])
@@ -457,7 +457,7 @@ import Testing
         }
         #expect(try await step(one, first) == nil)
         #expect(try await phone.count("mutations", "payload IS NULL") == 0)
-        // the late one's release has no effect
+        // the late replica's release has no effect
         try await retention.release(first, report: RetentionReport(), due: one.clock.now)
         #expect(try await step(two, second)?.changed == 1)
         try await two.store.retention.release(second, report: RetentionReport(), due: two.clock.now.adding(seconds: 60))
@@ -468,7 +468,7 @@ import Testing
         #expect(try await two.store.retention.claim(owner: UUID(), interval: 3_600) != nil)
     }
 
-    @Test func `a locked lane is left to a later step while the others continue`() async throws {
+    @Test func `a locked lane is skipped until a later step, and the other lanes are processed`() async throws {
         let phone = try await Phone.new()
         let gateway = phone.gateway
         let other = Phone(gateway, try await gateway.organization())
@@ -509,7 +509,7 @@ import Testing
             )
             let result = await run.run { 13 }
             for kind in RetentionKind.allCases { total[kind] += result.report[kind] }
-            // like a killed process: the lease is not released
+            // the lease is not released, as if the process was killed
             gateway.clock.advance(seconds: RetentionStore.leaseSeconds + 1)
             if result.isFinished { break }
         }
@@ -545,7 +545,7 @@ import Testing
         #expect(try await stranger.count("mutations", "status = 'discarded'") == 1)
     }
 
-    /// Timestamps of a clock that was a year ahead for a moment delay nothing.
+    /// Timestamps of a clock that was briefly a year ahead do not delay retention.
     @Test func `retention does not wait for a clock that was ahead`() async throws {
         let phone = try await Phone.new()
         let gateway = phone.gateway
@@ -574,7 +574,7 @@ import Testing
 
     /// A step reads only old rows, for any size of the tables at planning time.
     @Test(.onOneServer("plans of one server"), arguments: [false, true])
-    func `steps find up by index and prune partitions`(isAnalyzed: Bool) async throws {
+    func `steps look up rows by index and prune partitions`(isAnalyzed: Bool) async throws {
         let phone = try await Phone.new()
         let gateway = phone.gateway
         for _ in 0..<6 {
@@ -623,7 +623,7 @@ import Testing
             #expect(plan.contains(try Regex(index)), "\(plan)")
             #expect(plan.contains("never executed") || plan.contains("Subplans Removed"), "\(plan)")
             let most = plan.matches(of: /rows=(\d+)/).compactMap { Int($0.output.1) }.max() ?? 0
-            #expect(most <= 1_000, "it reads \(most) rows: \(plan)")
+            #expect(most <= 1_000, "a step reads \(most) rows: \(plan)")
         }
         connection.close()
     }

@@ -9,7 +9,7 @@ import Testing
 @testable import RetentionFeature
 @testable import SyncStore
 
-/// A year in a few seconds: all rows are deleted after some days, and tables keep their size.
+/// Simulates a year in a few seconds. All rows are deleted after some days, and tables keep their size.
 @Suite struct RetentionYearTests {
     @Test(.onOneServer("sizes of one server's tables"))
     func `tables and indexes keep their size over a year`() async throws {
@@ -33,7 +33,7 @@ import Testing
             gateway.clock.advance(seconds: Gateway.day)
             let result = try #require(try await gateway.retain(limit: 500))
             #expect(result.isComplete)
-            // like autovacuum, which does not depend on the test clock
+            // replaces autovacuum, which does not depend on the test clock
             if day % 5 == 0 {
                 for table in [
                     "mutations", "entities", "id_mappings", "rejections", "lanes", "devices", "feeds", "retention_runs",
@@ -44,7 +44,8 @@ import Testing
             if [90, 120, 365].contains(day) { sizes[day] = try await Self.sizes(gateway) }
         }
         vacuum.close()
-        // sixty days: thirty until a failure is discarded, thirty until its record is deleted
+        // rows remain for up to sixty days: a failure is discarded after thirty, and its record is deleted thirty days
+        // later
         let early = try #require(sizes[90])
         let late = try #require(sizes[365])
         for (table, size) in late {
@@ -56,7 +57,7 @@ import Testing
         }
         let records = try await phone.count("mutations")
         #expect(records < 31 * 30 + 62, "\(records)")
-        // a mapping stays as long as a record that was accepted before its tombstone was deleted
+        // a mapping stays as long as any record that was accepted before the tombstone of its entity was deleted
         let mappings = try await phone.count("id_mappings")
         #expect(mappings < 100 * 12, "\(mappings)")
         #expect(try await phone.pull().filter { $0["deleted"]?.bool == false }.count == 5 * 12)
@@ -64,7 +65,7 @@ import Testing
         #expect(try await stranger.pull().count == 12)
     }
 
-    /// Bytes by table and by index, partitions together.
+    /// Returns the bytes of each table and each index, as the sum of its partitions.
     private static func sizes(_ gateway: Gateway) async throws -> [String: Int64] {
         let rows = try await gateway.read(
             """

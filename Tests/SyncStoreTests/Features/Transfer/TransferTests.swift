@@ -34,7 +34,7 @@ import Testing
         let again = try await gateway.exported(third.id) { $0.hasTombstones = true }
         #expect(try Set(Self.states(again)) == all)
 
-        // no line is applied twice, whether its id is known or its version is not newer
+        // no line is applied again, because its id is known or its version is not newer
         let end = try await gateway.feedEnd(third.id)
         let repeated = try await gateway.imported(file, into: third.id).report
         #expect(repeated.duplicates == repeated.lines && repeated.applied == 0)
@@ -43,7 +43,7 @@ import Testing
         #expect(try await gateway.feedEnd(third.id) == end)
     }
 
-    /// The last state of each entity in the lines, without position and time.
+    /// Returns the last state of each entity in the lines, without position and time.
     static func states(_ text: String) throws -> [String] {
         var states: [String: String] = [:]
         for line in text.split(separator: "\n") {
@@ -60,7 +60,7 @@ import Testing
         let one = Phone(gateway, try await gateway.organizationWithDiaries())
         try await one.push([one.diary(#"{"secret":1}"#)])
         let file = try await gateway.exported(one.organization.id)
-        // if the type is not private, or the import would create it, nothing becomes visible to all users
+        // if the type is not private, or would be created by the import, no entity becomes visible to all users
         let open = try await gateway.organization()
         let (report, refusals) = try await gateway.imported(file, into: open.id)
         #expect(report.refused == 1 && refusals[0].problem.errors.map(\.pointer) == ["/private"])
@@ -78,7 +78,7 @@ import Testing
         let line = #"{"entity_type":"task","id":1,"document":{"a":1}}"# + "\n"
         #expect(try await gateway.imported(line, into: north.id).report.applied == 1)
         #expect(try await gateway.exported(south.id) == "")
-        // ids of events belong to one organization, too
+        // an id of an event is used in one organization, and can be used in another
         #expect(try await gateway.imported(line, into: south.id).report.applied == 1)
         let mine = try await gateway.exported(north.id)
         let theirs = gateway.store.export(of: south.id, EntityExport.Filter())
@@ -108,7 +108,7 @@ import Testing
         #expect(report.duplicates >= 120 && report.applied + report.duplicates == 200)
         let found = try await gateway.exported(organization.id)
         #expect(try Self.states(found).count == 200 && found.split(separator: "\n").count == 200)
-        #expect(try await gateway.feedEnd(organization.id) == 200, "each was written once")
+        #expect(try await gateway.feedEnd(organization.id) == 200, "each line was written once")
     }
 
     @Test func `reports refused lines with their numbers and pointers, and applies the others`() async throws {
@@ -275,7 +275,8 @@ import Testing
         } passed: { _ in
             guard isFirst else { return }
             isFirst = false
-            // after the first page: one of its entities is deleted, one changed, and one of a later page deleted
+            // after the first page, one of its entities is deleted and one is changed, and an entity of a later page is
+            // deleted
             try await phone.push([
                 phone.entry("delete", server: #""\#(ids[0])""#),
                 phone.entry("update", server: #""\#(ids[1])""#, payload: #"{"title":"later"}"#),
@@ -284,7 +285,7 @@ import Testing
         }
         let now = try await gateway.exported(phone.organization.id) { $0.hasTombstones = true }
         #expect(try Set(Self.states(text)) == Set(Self.states(now)))
-        #expect(text.split(separator: "\n").count == 33, "the first two appear twice")
+        #expect(text.split(separator: "\n").count == 33, "the two changed entities of the first page appear twice")
         // a copy has the same entities
         let copy = try await gateway.organization()
         _ = try await gateway.imported(text, into: copy.id)
@@ -305,11 +306,11 @@ import Testing
         try await phone.push([phone.entry("delete", server: #""\#(ids[3])""#)])
         let more = try await gateway.exported(phone.organization.id, behind: whole)
         #expect(more.split(separator: "\n").count == 1 && more.contains(#""deleted":true"#))
-        // with other filters it is a different export
+        // with other filters, the file belongs to a different export
         await #expect(throws: Problem.self) {
             _ = try await gateway.exported(phone.organization.id, behind: whole) { $0.hasTombstones = true }
         }
-        // deletions since then may have been pruned
+        // after this change, the tombstones of later deletions may have been deleted
         try await phone.execute("UPDATE feeds SET horizon = last_position")
         await #expect(throws: Problem.self) { _ = try await gateway.exported(phone.organization.id, behind: whole) }
     }
@@ -342,7 +343,7 @@ import Testing
     // MARK: - Plans
 
     @Test(.onOneServer("plans of one server"), arguments: [false, true])
-    func `exports and find-ups use indexes for tables of any size`(
+    func `exports and look-ups use indexes for tables of any size`(
         isLarge: Bool
     ) async throws {
         let one = try await Phone.forwarding()
@@ -502,7 +503,7 @@ extension Phone {
         ].randomElement(using: &random) ?? "0"
     }
 
-    /// A random text for an id, so without control characters.
+    /// Returns a random text without control characters, for an id.
     private static func word(_ random: inout SeededRandom) -> String {
         odd(&random).filter { $0 != "\n" }
     }

@@ -8,8 +8,7 @@ import Testing
 @testable import SyncStore
 @testable import UsersFeature
 
-/// How the server executes the statements of an erasure and of an export: for tables of any size, with and without
-/// statistics.
+/// The plans of the statements of an erasure and of an export, for tables of any size, with and without statistics.
 @Suite(.onOneServer("plans of one server")) struct ErasurePlanTests {
     @Test(arguments: [false, true]) func `an erasure and an export read only their user's rows`(
         isLarge: Bool
@@ -71,7 +70,7 @@ import Testing
             for (statement, values) in calls {
                 let shape = Query.planByIndex
                 for plan in try await connection.plans(of: statement, values, [shape]) {
-                    // the lists of gateways and the progress of retention are in small tables
+                    // the list of gateways, the progress of retention and the salts are in small tables
                     let seen = plan.replacing(/.*Seq Scan on (gateways|retention_places|erasure_salts).*/, with: "")
                     #expect(!seen.contains("Seq Scan") && !seen.contains("Hash Join"), "\(plan)")
                     #expect(!seen.contains("Merge Join"), "\(plan)")
@@ -81,7 +80,8 @@ import Testing
         }
     }
 
-    /// Thousands of other users' rows, in the tables of erasures and in those that a join does not fill.
+    /// Adds thousands of other users' rows to the tables of erasures, and to tables that the tests of joins do not
+    /// fill.
     private static func fill(_ phone: Phone) async throws {
         let organization = "'\(phone.organization.id)'::uuid"
         try await phone.execute(

@@ -17,7 +17,8 @@ import Testing
 @Suite struct ErasureTests {
     // MARK: - Nothing remains
 
-    /// The test reads the list of tables and columns from the database: a table that is added later is included.
+    /// The test reads the list of tables and columns from the database, so that it includes tables that are added
+    /// later.
     @Test(arguments: [nil, TestKeys.first]) func `a scan of every column finds no data of the user`(
         masterKeys: String?
     ) async throws {
@@ -85,7 +86,7 @@ import Testing
         #expect(try await other.push([update]).results[0].status == "succeeded")
         #expect(try await gateway.mentions(of: word, in: organization.id) == [:])
         let names2 = try await gateway.rows("SELECT count(*)::text FROM erased_names")
-        #expect(names2 == ["5"], "three mutations, a refused entry, a device")
+        #expect(names2 == ["5"], "names of three mutations, a refused entry and a device")
     }
 
     @Test func `each type determines how an erasure treats its documents`() async throws {
@@ -195,7 +196,7 @@ import Testing
         #expect(try await second.store.identities.make(stranger, in: organization) != user)
     }
 
-    @Test func `looks up other users only occasionally`() async throws {
+    @Test func `checks only occasionally whether other users are erased`() async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization()
         let (one, other) = (Phone(gateway, organization), Phone(gateway, organization))
@@ -276,7 +277,7 @@ import Testing
         #expect(into?.errors.map(\.rule) == ["join_unknown_user"])
     }
 
-    @Test func `a user that only documents from elsewhere name can be exported and erased`() async throws {
+    @Test func `a user named only by documents of other systems can be exported and erased`() async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization()
         _ = try await gateway.store.administration.putEntityType(
@@ -324,7 +325,7 @@ import Testing
         #expect(try await phone.pull().count == changes)
     }
 
-    @Test func `a user that only a parked event names can be erased`() async throws {
+    @Test func `a user named only by a parked event can be erased`() async throws {
         let gateway = try await Gateway()
         let phone = Phone(gateway, try await gateway.organization())
         let lane = LaneKey(organization: phone.organization.id, user: phone.user)
@@ -387,7 +388,7 @@ import Testing
             try await gateway.killWaiters()
             do {
                 _ = try await cut
-                Issue.record("it was not interrupted: \(lock)")
+                Issue.record("the erasure was not interrupted: \(lock)")
             } catch {
                 #expect((error as? Problem)?.code == .storeUnavailable)
             }
@@ -396,7 +397,7 @@ import Testing
         }
         let restarted = try await Gateway(replicaOf: gateway)
         restarted.clock.set(gateway.clock.now)
-        #expect(try await restarted.store.erasing.goOnWithAny() == false, "another gateway may be running it")
+        #expect(try await restarted.store.erasing.goOnWithAny() == false, "another gateway may be running the erasure")
         restarted.clock.advance(seconds: UserErasing.claimSeconds + 1)
         #expect(try await restarted.store.erasing.backlog().count == 1)
         #expect(try await restarted.store.erasing.goOnWithAny())
@@ -438,12 +439,15 @@ import Testing
         #expect(try await erasing.erase(one.user, in: organization)?.state == .closing)
         gateway.clock.advance(seconds: 9)
         let untold = try await erasing.erase(one.user, in: organization)
-        #expect(untold?.state == .telling && untold?.attempts == 0, "a call without an upstream leaves it to gateways")
+        #expect(
+            untold?.state == .telling && untold?.attempts == 0,
+            "a call without an upstream leaves the notification to gateways"
+        )
         erasing.upstream = upstream
         for (attempt, reason) in ["the upstream answered 500", "it timed out"].enumerated() {
             gateway.clock.advance(seconds: 200)
             #expect(try await erasing.goOnWithAny())
-            #expect(try await erasing.goOnWithAny() == false, "there is a pause")
+            #expect(try await erasing.goOnWithAny() == false, "the next attempt follows after a pause")
             let rows = try await gateway.rows("SELECT state || ' ' || attempts || ' ' || last_error FROM user_erasures")
             #expect(rows == ["telling \(attempt + 1) \(reason)"])
         }
@@ -464,7 +468,7 @@ import Testing
         #expect(try await gateway.mentions(of: one.user.lowercased, in: organization) == [:])
     }
 
-    /// Answers the requests of one organization only after it is released.
+    /// Answers the requests of one organization only after the test releases the answers.
     private final class HangingUpstream: Upstream {
         private let hanging: UUID
         private let release: AsyncStream<Void>
@@ -519,9 +523,9 @@ import Testing
         await find.value
     }
 
-    /// Deletes webhook messages that name the user, and parked events that name the user as a document's owner. Only
-    /// the one message that announces the erasure remains.
-    @Test func `endpoints are notified, and no other waiting message names the user`() async throws {
+    /// The erasure deletes webhook messages that name the user, and parked events that name the user as a document's
+    /// owner. Only the message that announces the erasure remains.
+    @Test func `endpoints are notified of an erasure, and no other waiting message names the user`() async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization()
         let (one, other) = (Phone(gateway, organization), Phone(gateway, organization))
@@ -565,19 +569,20 @@ import Testing
 }
 
 extension Phone {
-    /// Erases the phone's user, as an operator would who waits for it.
+    /// Erases the phone's user, and waits for the end of the erasure as an operator would.
     func erase() async throws {
         for _ in 0..<2 {
             let erasure = try await gateway.store.erasing.erase(user, in: organization.id)
             if erasure?.state == .done { return }
             gateway.clock.advance(seconds: 9)
         }
-        Issue.record("the user is not erased")
+        Issue.record("the erasure of the user did not end")
     }
 }
 
 extension Gateway {
-    /// The tables with rows of an organization that contain a text, as text or as bytes, with the number of such rows.
+    /// Returns the tables with rows of an organization that contain a text, as text or as bytes, with the number of
+    /// such rows.
     func mentions(of text: String, in organization: UUID) async throws -> [String: Int] {
         var found: [String: Int] = [:]
         for (table, rows) in try await everything() {

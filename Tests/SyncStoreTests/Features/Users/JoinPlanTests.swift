@@ -8,7 +8,7 @@ import Testing
 @testable import SyncStore
 @testable import UsersFeature
 
-/// How the server executes the statements of a join: for tables of any size, with and without statistics.
+/// The plans of the statements of a join, for tables of any size, with and without statistics.
 @Suite(.onOneServer("plans of one server")) struct JoinPlanTests {
     @Test(arguments: [false, true]) func `a join reads only the rows of its users`(isLarge: Bool) async throws {
         let one = try await Phone.forwarding()
@@ -60,7 +60,7 @@ import Testing
         }
     }
 
-    /// Thousands of other users' rows.
+    /// Adds thousands of other users' rows.
     static func fill(_ phone: Phone) async throws {
         let organization = "'\(phone.organization.id)'::uuid"
         try await phone.execute(

@@ -21,7 +21,7 @@ import Testing
 
     // MARK: - One lane
 
-    @Test func `a join merges the lanes in a defined order`() async throws {
+    @Test func `a join merges the lanes of both users in a defined order`() async throws {
         let (one, other) = try await Self.phones()
         let task = UUID()
         let first = [one.forward("create", local: task), one.forward("create", "note", local: UUID())]
@@ -132,7 +132,7 @@ import Testing
         #expect(document?.value(at: "/document/folderId")?.text == #""\#(server)""#)
         let update = phone.entry("update", "note", local: note, payload: #"{"title":"c"}"#)
         #expect(try await phone.push([update]).results[0].serverID == created.serverID)
-        // the device's own run of writes continues, so its base version is no conflict
+        // the device's own run of writes continues, so its base version causes no conflict
         var stale = phone.entry("replace", "note", local: note, payload: #"{"title":"d"}"#)
         stale.extra["base_version"] = "1"
         #expect(try await phone.push([stale]).results[0].status == "succeeded")
@@ -326,13 +326,13 @@ import Testing
             #expect(problem?.code == .overloaded && problem?.retryAfter == 2)
             #expect(store.catalog.cached(organization, phone.user) == nil)
         }
-        // no call continues the join: both are served as before
+        // no call continues the join, so both users are served as before
         one.gateway.clock.advance(seconds: UserJoining.closedSeconds + 1)
         for phone in [one, other] {
             #expect(try await store.catalog.owner(of: phone.user, in: organization) == phone.user)
         }
         #expect(try await one.push([one.forward("create", local: UUID())]).results[0].status == "pending")
-        // and the next call starts from the beginning
+        // the next call starts from the beginning
         #expect(try await store.joining.join(one.user, into: other.user, in: organization)?.state == .closing)
         one.gateway.clock.advance(seconds: 3)
         #expect(try await store.joining.join(one.user, into: other.user, in: organization)?.state == .closing)
@@ -363,7 +363,7 @@ import Testing
         #expect(try #require(try await other.lane()).lease.token == 7, "tokens only grow")
     }
 
-    @Test func `a push that waits for the lane is asked to retry`() async throws {
+    @Test func `a push that waits for the lane during a join must be retried`() async throws {
         let (one, other) = try await Self.phones()
         try await one.push([one.forward("create", local: UUID())])
         try await other.push([other.forward("create", local: UUID())])
@@ -384,7 +384,7 @@ import Testing
         _ = try await join
         do {
             _ = try await push
-            // the push came first, and the next call moved it with the other rows
+            // the push was committed first, and the next call moved it with the other rows
             try await one.join(into: other)
         } catch let problem as Problem {
             #expect(problem.code == .overloaded && problem.retryAfter != nil)
@@ -406,7 +406,7 @@ import Testing
         let phone = one.signedIn(as: one.user, through: elsewhere)
         let refused = try await { () async throws -> [Problem] in
             try await one.join(into: other)
-            // its clock does not advance, so neither does the age of its cache
+            // its clock does not advance, so its cache does not expire
             var problems: [Problem] = []
             for operation in 0..<3 {
                 _ = try await elsewhere.known(one.organization.id)
@@ -457,7 +457,7 @@ import Testing
         _ = try await store.joining.join(one.user, into: other.user, in: organization)
         one.gateway.clock.advance(seconds: 9)
         let before = try await one.gateway.everything(but: ["user_joins"])
-        // inside the transaction that moves the rows: other transactions do not see its rows yet
+        // this is inside the transaction that moves the rows, so other transactions do not see the moved rows yet
         let blocker = try await one.gateway.database.connect()
         try await blocker.execute(
             script: "BEGIN; SELECT FROM user_joins WHERE organization_id = '\(organization)' FOR UPDATE"
@@ -468,7 +468,7 @@ import Testing
         try await one.gateway.killWaiters()
         do {
             _ = try await cut
-            Issue.record("it was not interrupted")
+            Issue.record("the join was not interrupted")
         } catch {
             #expect((error as? Problem)?.code == .storeUnavailable)
         }
@@ -482,8 +482,8 @@ import Testing
         #expect(try await other.disorder() == [])
     }
 
-    /// Interrupted between the move and the last step: the users are merged, and the next call publishes the private
-    /// entities.
+    /// The join is interrupted between the move and the last step. The users are merged, and the next call publishes
+    /// the private entities.
     @Test func `the next call publishes entities that an interrupted join had not published`() async throws {
         let (one, other) = try await Self.phones()
         try await one.push([one.forward("create", local: UUID())])
@@ -506,7 +506,7 @@ import Testing
 
     // MARK: - Known users, provisioned users
 
-    /// They have only read: the gateway has only their subjects.
+    /// These users have only read, so the gateway has only their subjects.
     @Test func `joins users that have a subject and never pushed`() async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization()
@@ -528,7 +528,10 @@ import Testing
         let (gateway, organization) = (one.gateway, one.organization.id)
         let administration = gateway.store.administration
         for phone in [one, other] { try await phone.push([phone.forward("create", local: UUID())]) }
-        #expect(try await gateway.rows("SELECT user_id::text FROM users") == [], "neither does a push provision a user")
+        #expect(
+            try await gateway.rows("SELECT user_id::text FROM users") == [],
+            "a push does not provision a user either"
+        )
         func join() async throws -> UserJoinRow? {
             try await gateway.store.joining.join(one.user, into: other.user, in: organization)
         }
@@ -540,24 +543,24 @@ import Testing
                 return error.errors.map(\.rule)
             }
         }
-        // one of them is provisioned: the other would gain access, or keep it, through the join
+        // one of the users is provisioned, and the other would gain or keep access through the join
         for (inside, outside) in [(one, other), (other, one)] {
             _ = try await administration.putUser(inside.user, in: organization)
             _ = try await administration.deleteUser(outside.user, in: organization)
             #expect(await refusal() == ["join_shut_out"])
             #expect(try await gateway.rows("SELECT user_id::text FROM user_joins") == [])
         }
-        // access removed during the join: refused, and both are unchanged
+        // if access is removed during the join, the join is refused and both users are unchanged
         for phone in [one, other] { _ = try await administration.putUser(phone.user, in: organization) }
         #expect(try await join()?.state == .closing)
         _ = try await administration.deleteUser(other.user, in: organization)
         #expect(await refusal() == ["join_shut_out"])
         #expect(try await gateway.rows("SELECT user_id::text FROM user_joins") == [])
-        // both have no access, and neither has the joined user
+        // neither user has access, and the joined user has no access either
         _ = try await administration.deleteUser(one.user, in: organization)
         try await one.join(into: other)
         #expect(try await gateway.rows("SELECT user_id::text FROM users") == [])
-        // access is granted and removed by either id
+        // access can be granted and removed by the joined user's id
         #expect(try await administration.putUser(one.user, in: organization) == true)
         #expect(try await gateway.rows("SELECT user_id::text FROM users") == [other.user.lowercased])
         #expect(try await administration.putUser(other.user, in: organization) == false)
@@ -565,7 +568,7 @@ import Testing
         #expect(try await gateway.rows("SELECT user_id::text FROM users") == [])
     }
 
-    /// Positions of the first lane identify other changes in the second.
+    /// A position in the first lane identifies a different change in the second lane.
     @Test func `cursors of a joined user are invalid in the lane of the remaining user`() async throws {
         let (one, other) = try await Self.phones()
         for phone in [one, other] { try await phone.push((0..<3).map { _ in phone.forward("create", local: UUID()) }) }
@@ -591,7 +594,7 @@ import Testing
         await #expect(throws: Problem.self) { try await mappings(mine, other.user) }
         do throws(Problem) {
             _ = try await store.events.start(after: events[0], of: lanes[1])
-            Issue.record("it would miss earlier changes of the other")
+            Issue.record("this cursor would miss earlier changes of the other user")
         } catch {
             #expect(error.code == .cursorExpired)
         }
@@ -608,14 +611,14 @@ import Testing
 }
 
 extension Phone {
-    /// Joins the phone's user into another's, as an operator would who waits for it.
+    /// Joins the phone's user into the user of another phone, and waits for the end of the join as an operator would.
     func join(into other: Phone) async throws {
         for _ in 0..<2 {
             let join = try await gateway.store.joining.join(user, into: other.user, in: organization.id)
             if join?.state == .done { return }
             gateway.clock.advance(seconds: 9)
         }
-        Issue.record("the users are not merged")
+        Issue.record("the join did not end")
     }
 
     func rowCount(_ table: String) async throws -> Int64 {
@@ -629,7 +632,7 @@ extension Phone {
 }
 
 extension Gateway {
-    /// Every row of the tables with data of users, as text.
+    /// Returns every row of the tables with data of users, as text.
     func everything(but left: Set<String> = []) async throws -> [String: [String]] {
         let tables = try await rows(
             """

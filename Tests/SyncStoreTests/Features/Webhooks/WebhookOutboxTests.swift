@@ -78,8 +78,8 @@ import Testing
         #expect(reported[0].count == 2 && Set(reported).count == 1)
     }
 
-    /// The hot path pays nothing: successes do not read the tables, which are locked here.
-    @Test func `a success does not find up endpoints`() async throws {
+    /// A success does not read the tables of webhooks, which the test locks.
+    @Test func `a success does not look up endpoints`() async throws {
         let gateway = try await Gateway()
         let phone = Phone(gateway, try await gateway.organization())
         _ = try await gateway.webhook(phone.organization)
@@ -121,7 +121,7 @@ import Testing
         let endpoint = try await gateway.webhook(organization, [.upstreamDown, .upstreamUp])
         let webhooks = gateway.store.webhooks
         try await webhooks.record(upstream: organization.id, isDown: true, reason: "unreachable")
-        #expect(try await gateway.reported(endpoint).isEmpty, "it has no upstream")
+        #expect(try await gateway.reported(endpoint).isEmpty, "the organization has no upstream")
         try await gateway.execute(
             """
             INSERT INTO upstreams (organization_id, base_url, timeout_seconds, max_concurrency, id_pointer, headers,

@@ -13,7 +13,7 @@ import Testing
 @testable import SyncStore
 @testable import WebhooksFeature
 
-/// What workers read and write: under a lease, with sequence numbers, and only for their endpoint.
+/// Workers read and write only for their endpoint, under a lease, and with sequence numbers.
 @Suite struct WebhookStoreTests {
     /// An organization that continues after failures, with an endpoint and some failures to announce.
     private func stage(
@@ -59,14 +59,14 @@ import Testing
         #expect(row.lastSequence == 4 && row.failureCount == 0)
     }
 
-    @Test func `one worker holds an endpoint, and a late one writes nothing`() async throws {
+    @Test func `one worker at a time has an endpoint's lease, and a late worker writes nothing`() async throws {
         let (gateway, _, endpoint) = try await stage(1)
         let other = try await Gateway(replicaOf: gateway)
         let lost = try #require(try await gateway.store.webhooks.claim(endpoint))
         let taken = try #require(try await gateway.step(lost)).deliveries
         #expect(try await other.store.webhooks.claim(endpoint) == nil)
         #expect(try await gateway.store.webhooks.due(after: nil).due.isEmpty)
-        // the worker was killed; when its lease has ended, another worker sends the same messages again
+        // the worker was killed; after the end of its lease, another worker sends the same messages again
         gateway.clock.advance(seconds: WebhookStore.leaseSeconds + 1)
         other.clock.set(gateway.clock.now)
         #expect(try await other.store.webhooks.due(after: nil).due == [endpoint])
@@ -228,7 +228,7 @@ import Testing
         #expect(try await gateway.database.mentions(of: "sluice-sealed:1:1:") == [:])
         gateway.clock.advance(seconds: 61)
         lease = try #require(try await gateway.store.webhooks.claim(endpoint))
-        #expect(lease.secrets == [rotated], "the previous one has ended")
+        #expect(lease.secrets == [rotated], "the previous secret has ended")
     }
 
     @Test func `a purge and a deletion leave nothing`() async throws {
@@ -289,9 +289,9 @@ import Testing
 
     // MARK: - Plans
 
-    /// On small tables, and on grown ones without statistics: rows are found by keys, and partitions are pruned.
+    /// Rows are found by keys and partitions are pruned, on small tables and on grown tables without statistics.
     @Test(.onOneServer("plans of one server"), arguments: [0, 20_000])
-    func `the statements find up rows by index`(rows: Int) async throws {
+    func `the statements look up rows by index`(rows: Int) async throws {
         let (gateway, _, endpoint) = try await stage(2, [.mutationFailed, .entityChanged])
         try await gateway.execute(
             """

@@ -8,7 +8,7 @@ import TestSupport
 
 /// A headless browser, controlled by the DevTools protocol over two pipes. It ends with the last reference.
 final class Chromium: Sendable {
-    /// The state of the conversation: bytes that are not a whole message yet, answers by id, and events.
+    /// The state of the protocol: bytes of an incomplete message, answers by id, and events.
     private struct Talk {
         var lastID = 0
         var session: String?
@@ -19,11 +19,11 @@ final class Chromium: Sendable {
 
     private let program: Program
     private let folder: URL
-    /// Named pipes: both ends are open here, so that neither opening nor writing waits for the other side.
+    /// Named pipes. This process has both ends open, so that neither opening nor writing waits for the browser.
     private let (input, output): (Int32, Int32)
     private let talk = Mutex(Talk())
 
-    /// Starts one, with an empty page.
+    /// Starts a browser with an empty page.
     init() async throws {
         folder = FileManager.default.temporaryDirectory.appending(path: "chromium-\(UUID().lowercased)")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
@@ -57,7 +57,7 @@ final class Chromium: Sendable {
 
     /// Calls a method of the protocol and returns the result.
     ///
-    /// - Parameter parameters: as JSON text.
+    /// - Parameter parameters: the parameters as JSON text.
     @discardableResult
     func call(_ method: String, _ parameters: String = "{}") async throws -> JSONValue {
         let (id, session) = talk.withLock { talk in
@@ -95,7 +95,7 @@ final class Chromium: Sendable {
         }
     }
 
-    /// Reads the browser's available messages: texts that each end with a zero byte.
+    /// Reads the browser's available messages, each of which ends with a zero byte.
     private func read() throws {
         try talk.withLock { talk in
             var buffer = [UInt8](repeating: 0, count: 1 << 16)

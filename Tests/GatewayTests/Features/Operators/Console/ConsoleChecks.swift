@@ -1,5 +1,5 @@
-/// Accessibility checks for every page, as a script that returns one violation a line: the rules of WCAG 2.2 AA that
-/// can be checked automatically.
+/// Accessibility checks for every page, as a script that returns one violation per line. It checks the rules of WCAG
+/// 2.2 AA that can be checked automatically.
 enum ConsoleChecks {
     static let script = #"""
         (() => {

@@ -45,7 +45,7 @@ struct ConsolePage: Sendable {
         return result.value(at: "/result/value").map { $0.string ?? $0.text } ?? ""
     }
 
-    /// The text of the first element that matches a selector; empty without one.
+    /// The text of the first element that matches a selector; empty if no element matches.
     func text(_ selector: String) async throws -> String {
         try await evaluate("document.querySelector(\(Self.quoted(selector)))?.textContent ?? ''")
     }
@@ -58,7 +58,7 @@ struct ConsolePage: Sendable {
     /// Waits until an expression is true on the page.
     func reaches(_ expression: String) async throws {
         try await waitUntil("the page reaches \(expression)", every: .milliseconds(20)) {
-            // during navigation, no page can be evaluated
+            // during navigation, no expression can be evaluated
             (try? await evaluate("Boolean(\(expression))")) == "true"
         }
     }
@@ -136,8 +136,8 @@ struct ConsolePage: Sendable {
 
     // MARK: - Errors
 
-    /// The browser's errors since the last call: errors of scripts, violations of the policy, dialogs. Rejected calls
-    /// are excluded, because pages show them to users.
+    /// Returns the browser's errors since the last call: errors of scripts, violations of the content security policy,
+    /// and dialogs. Rejected requests are excluded, because pages show them to users.
     func complaints() async throws -> [String] {
         let thrown = try browser.events(of: "Runtime.exceptionThrown").map(\.text)
         let said = try browser.events(of: "Runtime.consoleAPICalled")

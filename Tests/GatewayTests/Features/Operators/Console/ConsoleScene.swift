@@ -71,7 +71,7 @@ struct ConsoleScene: Sendable {
         #expect((200..<300).contains(reply.status), "\(reply.text)")
     }
 
-    /// A channel that one user holds by an operator's grant, and another by an entity's.
+    /// Creates a channel that one user holds by an operator's grant, and another user by an entity's grant.
     private static func share(_ fixture: TwoTenantFixture, _ colleague: SyncWorker) async throws {
         let type = #"""
             {"upstream":false,"visibility":"channels","channels":["office"],
@@ -84,7 +84,8 @@ struct ConsoleScene: Sendable {
         #expect(reply.statuses == ["succeeded"], "\(reply.text)")
     }
 
-    /// Mutations that phones sent to the API: two succeed, one fails and blocks another, one is retried.
+    /// Creates mutations that are replayed to the API. Two succeed, one fails and blocks another mutation, and one is
+    /// retried.
     private static func replay(_ fixture: TwoTenantFixture) async throws -> [String: String] {
         let (contact, lost, worker) = (UUID(), UUID(), fixture.bob)
         func create(_ path: String, _ payload: String, as local: UUID = UUID()) -> Draft {
@@ -105,7 +106,7 @@ struct ConsoleScene: Sendable {
         return ["sent": friend.id, "upstream": nowhere.id, "again": again.id]
     }
 
-    /// Mutations that phones sent to the built-in store: some fail, one is in conflict.
+    /// Creates mutations in the built-in store. Some fail, and one is in conflict.
     private static func store(_ fixture: TwoTenantFixture, _ colleague: SyncWorker) async throws -> [String: String] {
         let (ada, eve) = (fixture.ada, fixture.eve)
         let failed = (1...3).map { number in

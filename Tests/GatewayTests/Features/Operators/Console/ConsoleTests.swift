@@ -62,15 +62,21 @@ struct ConsoleTests {
         try await page.show(.desk, .dark)
         try await page.open(console.mutation("hostile"))
         try await page.signIn()
-        // hidden until the operator requests it
+        // the payload is hidden until the operator requests it
         #expect(try await page.evaluate("document.body.textContent.includes('alert(')") == "false")
         try await page.press("p")
         try await page.reaches("document.querySelector('.json') && \(ConsolePage.isDrawn)")
         let shown = try await page.text(".json")
-        #expect(shown.contains(ConsoleScene.script), "as it was written")
-        #expect(shown.contains(ConsoleScene.large) && shown.contains(ConsoleScene.exact), "to the digit")
-        #expect(shown.contains("\\u202egnp.exe") && !shown.contains("\u{202e}"), "nothing turns the direction")
-        #expect(shown.count < 40_000 && shown.contains("show all 204,002 characters"), "long ones are cut")
+        #expect(shown.contains(ConsoleScene.script), "markup is shown unchanged")
+        #expect(
+            shown.contains(ConsoleScene.large) && shown.contains(ConsoleScene.exact),
+            "long texts and numbers are exact"
+        )
+        #expect(
+            shown.contains("\\u202egnp.exe") && !shown.contains("\u{202e}"),
+            "characters that change the direction are escaped"
+        )
+        #expect(shown.count < 40_000 && shown.contains("show all 204,002 characters"), "long texts are cut")
         #expect(try await page.evaluate("document.querySelectorAll('main script, main img').length") == "0")
         try await page.evaluate("document.querySelector('.json .more').click()")
         try await page.reaches("document.querySelector('.json').textContent.length > 200_000")
@@ -132,13 +138,13 @@ struct ConsoleTests {
         #expect(try await page.evaluate("document.activeElement.textContent") == "Skip to the content")
         try await page.press("?")
         try await page.reaches("document.querySelector('dialog[open]')")
-        // the focus stays inside
+        // the focus stays inside the dialog
         for _ in 0..<6 { try await page.press("Tab") }
         #expect(try await page.evaluate("Boolean(document.activeElement.closest('dialog, body:only-child'))") == "true")
         try await page.press("Escape")
         try await page.reaches("!document.querySelector('dialog')")
 
-        // a group: previewed, and then cancelled
+        // the retry of a group is previewed, and then cancelled
         for key in ["g", "f"] { try await page.press(key) }
         try await page.reaches("location.pathname === '/console/failures' && \(ConsolePage.isDrawn)")
         try await page.tab(to: "it.textContent === 'Retry…'")
@@ -146,9 +152,12 @@ struct ConsoleTests {
         try await page.reaches("/^\\d+ mutation/.test(document.querySelector('dialog .preview .strong')?.textContent)")
         try await page.press("Escape")
         try await page.reaches("!document.querySelector('dialog')")
-        #expect(try await page.evaluate("document.activeElement.textContent") == "Retry…", "the focus comes back")
+        #expect(
+            try await page.evaluate("document.activeElement.textContent") == "Retry…",
+            "the focus returns to the button"
+        )
 
-        // one of them
+        // a single mutation is retried
         try await page.press("j")
         #expect(try await page.evaluate("Boolean(document.activeElement.closest('tbody tr'))") == "true")
         try await page.open(console.mutation("failed"))
@@ -182,7 +191,7 @@ struct ConsoleTests {
         try await page.reaches("document.querySelector('.empty')")
     }
 
-    @Test func `a push leads from the recent mutations to its entity and its device`() async throws {
+    @Test func `recent mutations link to a mutation's entity and device`() async throws {
         let console = try await ConsoleScene.make()
         let page = try await ConsolePage(console.fixture.gateway.operations)
         try await page.open(
@@ -193,11 +202,14 @@ struct ConsoleTests {
         let (entity, device) = ("\(console.organization)/entity", "\(console.user)/devices/")
         #expect(try await page.evaluate("\(links).includes('\(entity)')") == "true")
         #expect(try await page.evaluate("\(links).some(each => each.startsWith('\(device)'))") == "true")
-        // each id can be copied, also where a name is shown in its place
+        // each id can be copied, even where a name is shown instead of the id
         let copied = "document.querySelector('main tbody .copy').title"
         #expect(try await page.evaluate(copied).wholeMatch(of: /Copy [0-9a-f-]{36}/) != nil)
         try await page.open("\(entity)?entity_type=expense&entity_id=\(console.mutations["entity"] ?? "")")
-        #expect(try await page.evaluate("document.querySelectorAll('main .json').length") == "0", "hidden at first")
+        #expect(
+            try await page.evaluate("document.querySelectorAll('main .json').length") == "0",
+            "the document is hidden at first"
+        )
         // the create, the colleague's edit, and the conflict
         try await page.reaches("document.querySelectorAll('main tbody tr').length === 3")
         try await page.tab(to: "it.textContent === 'Show the document'")
@@ -261,7 +273,7 @@ struct ConsoleTests {
         #expect(complaints.isEmpty, "\(complaints)")
     }
 
-    @Test func `a channel's page lists its users, and an operator grants and revokes it there`() async throws {
+    @Test func `a channel's page lists its users, and an operator can grant and revoke the channel`() async throws {
         let console = try await ConsoleScene.make()
         let page = try await ConsolePage(console.fixture.gateway.operations)
         try await page.open(console.channel)
@@ -282,7 +294,7 @@ struct ConsoleTests {
         try await page.open(console.user)
         try await page.reaches("document.querySelector('main').textContent.includes('office')")
         try await page.open(console.channel)
-        // the entity's grant has no button
+        // a grant by an entity has no button
         let buttons = "[...document.querySelectorAll('tbody button:not(.copy)')]"
         #expect(try await page.evaluate(buttons + ".length") == "2")
         try await page.evaluate(buttons + ".forEach((each, index) => index || each.click()); ''")
@@ -318,7 +330,10 @@ struct ConsoleTests {
         try await page.open(console.organization)
         #expect(try await !page.evaluate("document.body.textContent").contains("Purge"))
         try await page.open(console.organization + "/settings")
-        #expect(try await page.evaluate("document.querySelectorAll('main :enabled').length") == "1", "to copy the id")
+        #expect(
+            try await page.evaluate("document.querySelectorAll('main :enabled').length") == "1",
+            "only the id can be copied"
+        )
     }
 
     @Test func `an ended session leads to the sign-in and then back to the page`() async throws {
@@ -337,7 +352,7 @@ struct ConsoleTests {
         try await page.reaches("document.querySelector('.sign-in')?.textContent.includes('has ended')")
         try await page.signIn()
         #expect(try await page.evaluate("location.pathname") == "/console/organizations")
-        // and sign out again
+        // the operator signs out
         try await page.tab(to: "it.textContent === 'Sign out'")
         try await page.press("Enter")
         try await page.reaches("document.querySelector('.sign-in')?.textContent.includes('signed out')")
