@@ -92,7 +92,7 @@ import Testing
         #expect(beyond.stuck.isEmpty && beyond.unsettled.count == 1)
     }
 
-    @Test func `a failed find-up omits only its own mutations`() async throws {
+    @Test func `a failed look-up omits only its own mutations`() async throws {
         let phone = try await Phone.forwarding()
         let create = phone.forward("create", local: UUID())
         try await phone.push([create])

@@ -51,8 +51,9 @@ package struct FailureQuery: Sendable {
     private let path: Path
 
     /// - Parameters:
-    ///   - ids: the only mutations, which must also match the rest of the filter; requires an organization.
-    ///   - organization: the only organization; nil for all, for which the filter must not name a user.
+    ///   - ids: restricts the search to these mutations, which must also match the filter; requires an organization.
+    ///   - organization: restricts the search to this organization. Nil searches all; the filter must then not name a
+    ///     user.
     init(_ filter: FailureFilter, ids: [UUID]? = nil, of organization: UUID?) {
         (self.filter, self.ids, self.organization) = (filter, ids, organization)
         path =
@@ -69,9 +70,10 @@ package struct FailureQuery: Sendable {
             }
     }
 
-    /// Returns the next mutations, newest first, then the last one that was read, if there may be more.
+    /// Returns a query for the next mutations, newest first. If more may follow, a second query returns the last
+    /// mutation that was read.
     ///
-    /// A user's lane is read completely, up to the allowed number, so nothing follows it.
+    /// The open mutations of one user are read at once, up to ``laneScan``, so no page follows.
     func newest(behind place: FailurePosition, limit: Int) -> [Query] {
         let parameters =
             if let organization {
@@ -82,8 +84,8 @@ package struct FailureQuery: Sendable {
         return queries(.newest, parameters, scan: path == .user ? Self.laneScan : Self.listScan, limit)
     }
 
-    /// Returns the positions of the next mutations that got stuck up to a moment, then the last one that was read, if
-    /// there may be more.
+    /// Returns a query for the positions of the next mutations that got stuck at or before a moment. A second query
+    /// returns the last mutation that was read, if more may follow.
     func oldest(behind place: Place?, until moment: Timestamp, limit: Int) -> [Query] {
         let parameters = Parameters(
             of: organization ?? .least,
@@ -96,8 +98,8 @@ package struct FailureQuery: Sendable {
         return queries.count > 1 ? queries : queries + [Query(FailureStatements.noEdge)]
     }
 
-    /// Counts the mutations that got stuck up to a moment, and their users, up to ``BoundedCount/limit``, and returns
-    /// whether there are more.
+    /// Counts the mutations that got stuck at or before a moment, and the users of these mutations. It counts at most
+    /// ``BoundedCount/limit`` mutations, and returns whether there are more.
     func count(until moment: Timestamp) -> Query {
         var parameters = Parameters(of: organization ?? .least, moment)
         addKey(to: &parameters)

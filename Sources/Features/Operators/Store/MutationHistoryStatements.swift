@@ -2,13 +2,14 @@ import Postgres
 import SyncModel
 import SyncStore
 
-/// The statements that read a mutation's history, each of one lane and a mutation (`id`), and each bounded.
+/// The statements that read the history of one mutation (`id`) from its user's lane. Each reads a bounded number of
+/// rows.
 enum MutationHistoryStatements {
-    /// Later open mutations that are searched for those that wait for it.
+    /// The number of later open mutations among which the dependents of the mutation are searched.
     static let waiterScan: Int64 = 5_000
-    /// The user's last mutations that are searched for those of the same entity.
+    /// The number of the user's last mutations among which mutations of the same entity are searched.
     static let historyScan: Int64 = 2_000
-    /// The maximum number of each that is shown.
+    /// The maximum number of dependencies, and of dependents, that are shown.
     static let shown = 50
     static let entityMutations = 20
 
@@ -138,7 +139,7 @@ enum MutationHistoryStatements {
         """
     )
 
-    /// Where client ids (`client_ids`) lead.
+    /// The permanent ids to which client ids (`client_ids`) are mapped.
     static let resolved = Statement(
         "story_resolved",
         ["organization", "user", "client_ids"],
