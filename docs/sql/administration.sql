@@ -96,7 +96,7 @@ SELECT EXISTS (
             AND g.seen_at > clock_timestamp() - $2::int8 * interval '1 second') AS has_old_gateway;
 
 -- entity_types_lock
--- Locks a type, so that its visibility and its channels are judged together.
+-- Locks a type, so that its visibility and its channels are checked together.
 -- $1 organization, $2 name
 SELECT t.name, t.id_space, t.visibility, t.default_priority, t.is_forwarded, t.is_in_use, t.relations, t.on_delete,
     t.on_erase, t.routes, t.channels, t.grants, t.former_visibility FROM entity_types t WHERE t.organization_id = $1 AND t.name = $2

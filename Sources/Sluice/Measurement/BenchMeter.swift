@@ -5,9 +5,11 @@ import Postgres
 import SyncModel
 import SyncStore
 
-/// Measures what a stage uses: CPU of this machine, the waits of the gateway's database sessions, and WAL.
+/// Measures the resources that a stage uses: CPU of this machine, the waits of the gateway's database sessions, and
+/// WAL.
 ///
-/// What cannot be measured is nil: on other systems, without the rights, or if the database is on another machine.
+/// A value is nil if it cannot be measured: on other systems, without the privileges, or if the database is on another
+/// machine.
 struct BenchMeter: Sendable {
     /// A connection that the load does not use.
     let connection: Connection
@@ -173,7 +175,7 @@ struct BenchMeter: Sendable {
     )
 }
 
-/// What a session with an open transaction does at a moment.
+/// The activity of a session with an open transaction at a moment.
 enum BenchWait: String, Sendable, CaseIterable {
     /// Uses a core, or waits for one.
     case running

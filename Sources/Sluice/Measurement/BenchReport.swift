@@ -46,7 +46,7 @@ struct BenchMachine: Sendable {
     var limit: Double?
 }
 
-/// What a stage used per second, and for what its database sessions waited.
+/// The resources that a stage used per second, and the reasons why its database sessions waited.
 struct BenchUse: Sendable {
     /// Cores that this process used.
     var own = 0.0
@@ -81,7 +81,7 @@ struct BenchUse: Sendable {
     }
 }
 
-/// What limits the rate of a stage.
+/// The resource that limits the rate of a stage.
 enum BenchLimit: String, Sendable, CaseIterable {
     case gatewayCPU = "gateway_cpu"
     case machineCPU = "machine_cpu"

@@ -129,7 +129,7 @@ import Testing
                 """
             )
         }
-        // a user of one, and a name of another by which tokens select it
+        // a user of one organization; and for another organization, a name by which tokens select it
         try await execute(
             """
             INSERT INTO lanes (organization_id, user_id) VALUES ('\(others[3])', gen_random_uuid());

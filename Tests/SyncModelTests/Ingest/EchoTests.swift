@@ -208,7 +208,7 @@ import Testing
         )
         var state = Samples.state(Samples.stored(), [Samples.request(answered: nil, left: nil)])
         #expect(planner.plan(released: [late], &state).verdicts.map(\.result) == [.applied])
-        // nor does an event wait for a request that was sent too long ago to be in flight
+        // an event does not wait for a request that was sent too long ago to be in flight
         var lost = Samples.state(
             Samples.stored(),
             [Samples.request(sent: -SentRecord.flightSeconds, answered: nil, left: nil)]

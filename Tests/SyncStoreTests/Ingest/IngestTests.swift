@@ -258,7 +258,7 @@ import Testing
     /// Each statement names rows by whole keys: chains of look-ups by index, in one partition, on small and on grown
     /// tables.
     @Test(.onOneServer("plans of one server"), arguments: [false, true])
-    func `the statements find up rows by index and prune partitions`(isGrown: Bool) async throws {
+    func `the statements look up rows by index and prune partitions`(isGrown: Bool) async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization()
         let connection = try await gateway.database.connect(settings: Store.hotSettings)

@@ -54,7 +54,7 @@ import Testing
     /// The statements of a group name rows by whole keys: on a filled schema each is a chain of index look-ups, and the
     /// partitions without the rows are never read.
     @Test(.onOneServer("plans of one server"))
-    func `the hot statements find up rows by index and prune partitions`() async throws {
+    func `the hot statements look up rows by index and prune partitions`() async throws {
         let gateway = try await Gateway()
         let phone = Phone(gateway, try await gateway.organization())
         for _ in 0..<4 { try await phone.push((0..<100).map { _ in phone.create() }) }
@@ -108,7 +108,7 @@ import Testing
     }
 
     @Test(.onOneServer("plans of one server"))
-    func `the statements of lanes find up rows by index and prune partitions`() async throws {
+    func `the statements of lanes look up rows by index and prune partitions`() async throws {
         let gateway = try await Gateway()
         let phone = try await forwarding(gateway)
         let connection = try await gateway.database.connect(settings: Store.hotSettings)
@@ -163,7 +163,7 @@ import Testing
 
     /// A page's numbers are found by index alone, in one partition, independent of other devices' numbers.
     @Test(.onOneServer("plans of one server"))
-    func `the pulls find up numbers by index and prune partitions`() async throws {
+    func `pulls look up numbers by index and prune partitions`() async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization()
         let (user, device) = (UUID(), UUID())
@@ -198,7 +198,7 @@ import Testing
 
     /// The primary key begins with the same columns as the index by server ids, and seems as good without statistics.
     @Test(.onOneServer("plans of one server"))
-    func `the pulls find up numbers by server ids in tables without statistics`() async throws {
+    func `pulls look up numbers by server ids in tables without statistics`() async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization()
         let (user, device) = (UUID(), UUID())

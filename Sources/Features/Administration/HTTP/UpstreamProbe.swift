@@ -20,7 +20,7 @@ struct UpstreamProbe: Sendable {
     let answer: FetchAnswer
     /// The rule that would decide about the answer, if it were that to a mutation.
     let rule: OutcomeRule?
-    /// What the answer to a batch shows; nil for a request that is no batch.
+    /// The finding about the answer to a batch; nil if the request is not a batch.
     let batch: BatchProbe.Finding?
     let milliseconds: Int64
 

@@ -11,7 +11,7 @@ struct OpenAPIRoutes: Sendable {
     struct Proposal: Sendable {
         let type: String
         let routes: EntityRoutes
-        /// What a person should check.
+        /// Notes on details that a person should check.
         let remarks: [String]
     }
 

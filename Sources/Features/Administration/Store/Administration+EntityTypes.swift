@@ -192,7 +192,7 @@ extension Administration {
         """
     )
 
-    /// Locks a type, so that its visibility and its channels are judged together.
+    /// Locks a type, so that its visibility and its channels are checked together.
     static let lockTypeStatement = Statement(
         "entity_types_lock",
         ["organization", "name"],
@@ -307,7 +307,7 @@ extension EntityTypeUpdate {
         throw Problem(.validationFailed, pointer: pointer, rule: problem.rule, problem.detail)
     }
 
-    /// Why a type in use cannot be changed; nil if it can.
+    /// The reason why a type in use cannot be changed; nil if it can be changed.
     fileprivate func refusal(of type: EntityType) throws -> Problem? {
         if let idSpace, idSpace != type.idSpace {
             let detail = "'\(type.name)' has mutations or entities, so its id space is fixed; use another type"

@@ -5,7 +5,7 @@ import SyncHTTP
 import SyncModel
 import SyncStore
 
-/// What an organization's devices have done: `…/mutations/recent`, `…/entities` and `…/throughput`.
+/// The activity of an organization's devices: `…/mutations/recent`, `…/entities` and `…/throughput`.
 struct ActivityEndpoints: Sendable {
     let store: Store
 

@@ -98,7 +98,7 @@ package struct UserSnapshot: Sendable {
         package let id: UUID
         /// The mutation; nil if the user has no mutation with this id.
         package let record: MutationRecord?
-        /// Open mutations of the lane before it.
+        /// The number of open mutations before this mutation in the lane.
         package let ahead: BoundedCount
 
         package init(id: UUID, record: MutationRecord?, ahead: BoundedCount) {
@@ -162,7 +162,7 @@ package struct UserSnapshot: Sendable {
 }
 
 extension UserSnapshot.EntityQuestion {
-    /// Why the user sees the entity, or does not.
+    /// The reason why the user sees the entity or does not see it.
     var finding: Finding {
         let name = "\(key.type) \(key.id)"
         guard let type, let state else {

@@ -212,18 +212,18 @@ package struct MutationHistory: Sendable {
     package let changedAt: Timestamp
     /// Nil for a mutation that is not replayed, and for one that cannot be sent as it is.
     package var sent: ReplayPreview?
-    /// The last ones, the first of them first.
+    /// The last attempts, in chronological order.
     package var attempts: [Attempt] = []
     package var waitsFor: [RelatedMutation] = []
-    /// The first of those that wait for it.
+    /// The first mutations that wait for this mutation.
     package var waiters: [RelatedMutation] = []
     package var waiterCount = BoundedCount(found: 0)
     package var haltedBy: UUID?
-    /// Open mutations of the lane before it.
+    /// The number of open mutations before this mutation in the lane.
     package var ahead = BoundedCount(found: 0)
-    /// What keeps the lane's head from running.
+    /// The reason why the lane's first mutation does not run.
     package var blocker: LaneBlocker?
     package var entity: Entity?
-    /// The last ones first.
+    /// The entity's mutations, newest first.
     package var history: [EntityMutation] = []
 }

@@ -331,7 +331,7 @@ import Testing
     // MARK: - Statements
 
     @Test(.onOneServer("plans of one server"), arguments: [false, true])
-    func `the statements find up rows by index`(isGrown: Bool) async throws {
+    func `the statements look up rows by index`(isGrown: Bool) async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization()
         let connection = try await gateway.database.connect()

@@ -163,7 +163,7 @@ import Testing
         /// The deleted entity's type.
         var type: String { self == .list ? "task" : "folder" }
 
-        /// The entry as a worker sends it that replaced one id by the other.
+        /// The entry as sent by a worker that replaced one id by the other.
         func rewrite(_ entry: Entry, _ phone: Phone, _ number: Int64, _ id: String) -> Entry {
             let other = self.entry(phone, number, id)
             var rewritten = entry

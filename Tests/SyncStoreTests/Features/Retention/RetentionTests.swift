@@ -231,7 +231,7 @@ import Testing
         gateway.clock.advance(seconds: 29 * Gateway.day)
         #expect(try await gateway.retain()?.report[.mappings] == 0)
         #expect(try await phone.mapping(client).hasPrefix("resolved"))
-        // the last use is recorded to the day
+        // only the day of the last use is recorded
         gateway.clock.advance(seconds: 2 * Gateway.day + 1)
         #expect(try await gateway.retain()?.report[.mappings] == 1)
         #expect(try await phone.mapping(client) == "-")
@@ -574,7 +574,7 @@ import Testing
 
     /// A step reads only old rows, for any size of the tables at planning time.
     @Test(.onOneServer("plans of one server"), arguments: [false, true])
-    func `steps find up by index and prune partitions`(isAnalyzed: Bool) async throws {
+    func `steps look up rows by index and prune partitions`(isAnalyzed: Bool) async throws {
         let phone = try await Phone.new()
         let gateway = phone.gateway
         for _ in 0..<6 {

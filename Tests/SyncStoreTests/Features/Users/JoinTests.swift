@@ -608,7 +608,7 @@ import Testing
 }
 
 extension Phone {
-    /// Joins the phone's user into another's, as an operator would who waits for it.
+    /// Joins the phone's user into the user of another phone. Calls the join a second time if it is not complete.
     func join(into other: Phone) async throws {
         for _ in 0..<2 {
             let join = try await gateway.store.joining.join(user, into: other.user, in: organization.id)

@@ -79,7 +79,7 @@ import Testing
     }
 
     /// The hot path pays nothing: successes do not read the tables, which are locked here.
-    @Test func `a success does not find up endpoints`() async throws {
+    @Test func `a success does not look up endpoints`() async throws {
         let gateway = try await Gateway()
         let phone = Phone(gateway, try await gateway.organization())
         _ = try await gateway.webhook(phone.organization)

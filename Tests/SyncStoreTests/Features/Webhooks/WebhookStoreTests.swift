@@ -291,7 +291,7 @@ import Testing
 
     /// On small tables, and on grown ones without statistics: rows are found by keys, and partitions are pruned.
     @Test(.onOneServer("plans of one server"), arguments: [0, 20_000])
-    func `the statements find up rows by index`(rows: Int) async throws {
+    func `the statements look up rows by index`(rows: Int) async throws {
         let (gateway, _, endpoint) = try await stage(2, [.mutationFailed, .entityChanged])
         try await gateway.execute(
             """
