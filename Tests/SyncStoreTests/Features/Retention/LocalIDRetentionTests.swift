@@ -250,7 +250,7 @@ import Testing
     }
 
     /// The key is known to every device of the user, under any number.
-    @Test func `another device of the user repeats a mutation of the first after retention`() async throws {
+    @Test func `a user's second device repeats a mutation of the first device after retention`() async throws {
         let devices = try await devices("folder")
         let gateway = devices.ada.gateway
         gateway.clock.advance(seconds: 20 * Gateway.day)
