@@ -179,7 +179,7 @@ extension Int64: PostgresElement {}
 extension Bool: PostgresElement {}
 extension String: PostgresElement {}
 
-/// Reads the elements of an array of at most one dimension in its binary form, never after its end.
+/// Reads the elements of an array of at most one dimension from its binary form, and never beyond the end of the bytes.
 struct ArrayReader {
     let elementType: UInt32
     let count: Int
@@ -241,7 +241,8 @@ enum OID {
     static let uuid: UInt32 = 2950
     static let jsonb: UInt32 = 3802
 
-    /// Arrays of the types whose arrays can be read, with `name` and `varchar`.
+    /// The types of arrays that can be read: of `bool`, `int2`, `int4`, `int8`, `uuid` and `text`, and of `name` and
+    /// `varchar`.
     static let arrays: Set<UInt32> = [1000, 1003, 1005, 1007, 1009, 1015, 1016, 2951]
 
     /// Types at and above this number are defined in the database.

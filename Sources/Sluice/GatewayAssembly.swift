@@ -147,7 +147,8 @@ enum GatewayAssembly {
 
     /// Runs services until a signal ends them.
     ///
-    /// They start in this order. They end in the opposite one, each after the one behind it has ended.
+    /// They start in this order, and end in the opposite order: each service ends after all services that follow it in
+    /// the list.
     private static func run(_ services: [any Service], within limit: Duration, logger: Logger) async throws {
         var configuration = ServiceGroupConfiguration(
             services: services.map { .init(service: $0, failureTerminationBehavior: .gracefullyShutdownGroup) },

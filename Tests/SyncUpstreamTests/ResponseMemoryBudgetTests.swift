@@ -99,7 +99,7 @@ import Testing
         }
     }
 
-    @Test func `one organization holds half of the room`() async throws {
+    @Test func `one organization holds at most half of the memory`() async throws {
         let head = "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n"
         let server = try await ScriptedServer.start { _, _ in [.send(head), .wait(.seconds(60))] }
         try await withUpstream(Self.configuration(bytes: 1_000)) { upstream in

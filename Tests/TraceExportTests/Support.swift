@@ -43,7 +43,7 @@ final class ScriptedReceiver: Sendable {
 
     private let state = Mutex(State())
 
-    /// The numbers of spans of all requests.
+    /// The number of spans in each request, in order.
     var batches: [Int] { state.withLock { $0.batches } }
 
     func answer(_ answer: ExportAnswer) { state.withLock { $0.answer = answer } }

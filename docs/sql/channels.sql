@@ -233,7 +233,7 @@ CROSS JOIN LATERAL (
     FROM entity_types v WHERE v.organization_id = $1
 ) t
 LEFT JOIN LATERAL (
-    -- the positions at which sources that may have more stop
+    -- the lowest position up to which a list that may have more rows was read
     SELECT min(c.position) AS bound
     FROM (
         SELECT (
@@ -261,7 +261,7 @@ LEFT JOIN LATERAL (
     FROM (
         SELECT v.*, count(*) FILTER (WHERE v.bytes_to > $12) OVER (ORDER BY v.position, v.is_ended, v.channel ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS past
         FROM (
-            -- a position has one row with a document, its first: others at a cut are not needed
+            -- only a position's first row has a document, so a page may be cut after it
             SELECT r.*, sum(coalesce(CASE WHEN pg_column_compression(r.document) IS NULL THEN pg_column_size(r.document) ELSE octet_length(r.document::text) END, 0)) OVER w AS bytes_to
             FROM (
                 SELECT d.position, d.place, d.channel, d.joined_at, d.is_ended, e.id IS NOT NULL AS is_stored,
@@ -359,7 +359,7 @@ CROSS JOIN LATERAL (
     FROM entity_types v WHERE v.organization_id = $1
 ) t
 LEFT JOIN LATERAL (
-    -- the positions at which sources that may have more stop
+    -- the lowest position up to which a list that may have more rows was read
     SELECT min(c.position) AS bound
     FROM (
         SELECT (
@@ -385,7 +385,7 @@ LEFT JOIN LATERAL (
     FROM (
         SELECT v.*, count(*) FILTER (WHERE v.bytes_to > $12) OVER (ORDER BY v.position, v.is_ended, v.channel ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS past
         FROM (
-            -- a position has one row with a document, its first: others at a cut are not needed
+            -- only a position's first row has a document, so a page may be cut after it
             SELECT r.*, sum(coalesce(CASE WHEN pg_column_compression(r.document) IS NULL THEN pg_column_size(r.document) ELSE octet_length(r.document::text) END, 0)) OVER w AS bytes_to
             FROM (
                 SELECT d.position, d.place, d.channel, d.joined_at, d.is_ended, e.id IS NOT NULL AS is_stored,

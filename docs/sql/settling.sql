@@ -282,7 +282,7 @@ SELECT m.organization_id, m.user_id, m.id, m.device_id, m.sequence_number, m.pos
     CASE WHEN k.status = 'blocked' THEN ($13::uuid[])[k.blockers_from] END,
     coalesce(k.error, m.error),
     coalesce(k.last_error, m.last_error), coalesce(k.last_error_code, m.last_error_code),
-    -- what a gateway judged by itself had no answer
+    -- an outcome that the gateway decided without an answer has status 0
     CASE WHEN k.error_code IS NULL THEN m.stuck_at ELSE $4::timestamptz END, coalesce(k.error_code, m.error_code),
     CASE WHEN k.error_code IS NULL THEN m.error_status ELSE 0 END
 FROM unnest($5::uuid[], $6::text[], $7::json[], $8::text[], $9::int2[], $10::text[], $11::int4[], $12::int4[]) AS k (id, status, error, last_error, last_error_code, error_code, blockers_from, blockers_to)

@@ -4,8 +4,8 @@ import Glibc
 import JSONText
 import SyncHTTP
 
-/// Reports the health of the gateway with the same settings by its exit code. It is intended for container images,
-/// which have no curl.
+/// Checks the health of the gateway that runs with the same settings, and reports it by the exit code. It is intended
+/// for container images, which have no curl.
 struct HealthCheckCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "healthcheck",

@@ -5,11 +5,11 @@ import Postgres
 import SyncModel
 import SyncStore
 
-/// Measures the resources that a stage uses: CPU of this machine, WAL, and the waits of the gateway's database
-/// sessions.
+/// Measures the resources that a stage uses: CPU of this machine, the waits of the gateway's database sessions, and
+/// WAL.
 ///
-/// A value that cannot be measured is nil, for example on other systems, without the required rights, or if the
-/// database is on another machine.
+/// A value is nil if it cannot be measured: on other systems, without the privileges, or if the database is on another
+/// machine.
 struct BenchMeter: Sendable {
     /// A connection that the load does not use.
     let connection: Connection
@@ -177,7 +177,7 @@ struct BenchMeter: Sendable {
     )
 }
 
-/// The activity of a database session with an open transaction in one sample.
+/// The activity of a session with an open transaction at a moment.
 enum BenchWait: String, Sendable, CaseIterable {
     /// Uses a core, or waits for a free core.
     case running

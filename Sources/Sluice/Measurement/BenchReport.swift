@@ -46,7 +46,7 @@ struct BenchMachine: Sendable {
     var limit: Double?
 }
 
-/// The resources that a stage used per second, and the waits of its database sessions.
+/// The resources that a stage used per second, and the reasons why its database sessions waited.
 struct BenchUse: Sendable {
     /// Cores that this process used.
     var own = 0.0

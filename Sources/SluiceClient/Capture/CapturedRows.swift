@@ -95,7 +95,7 @@ struct CapturedRows: Sendable {
                 case nil: break
                 case .created(let values):
                     guard try unknown.enqueue(values, of: noted.entity) == 0 else { break }
-                    // an earlier entity with this key was given up or deleted
+                    // an earlier entity with this key was given up or deleted, so this row is a new entity
                     try enqueue(Write(.create, row: values, of: type), db, now)
                 case .changed(let values, _): try enqueue(Write(.update, row: values, of: type), db, now)
                 case .deleted: try enqueue(Write(deletionOf: noted.key, of: type), db, now)

@@ -13,7 +13,7 @@ final class Identities {
     private let isReading: Bool
     private var known: [EntityName: IDMapping] = [:]
     private var keys: [ServerName: String] = [:]
-    /// Whether the gateway's numbers of rows may differ from the rows' keys; nil until this is read.
+    /// Whether the gateway's numbers for rows may differ from the rows' keys; nil until this is read.
     private var areOtherNumbers: Bool?
 
     private struct ServerName: Hashable {
@@ -87,8 +87,8 @@ final class Identities {
 
     /// Translates a document of the gateway to the phone's keys.
     ///
-    /// An entity that the document names for the first time gets a key. A number that the device has not received is
-    /// left out.
+    /// An entity that the document names for the first time gets a key. In a document with the server's ids, the id of
+    /// an entity of a device type becomes null if the phone has no mapping for it.
     func toLocal(_ document: JSON, _ entity: EntitySync, numbersAre numbers: Numbers = .device) throws -> JSON {
         try entity.replacingIDs(in: document) { type, id in
             let target = try map.entity(type)

@@ -33,7 +33,8 @@ enum Outbox {
     /// All mutations above its watermark are sent again (`docs/clients.md`, sequence_gap), except mutations that were
     /// given up or never accepted.
     static func reopen(above watermark: Int64, _ db: Database, now: Date) throws {
-        // a write that a person gave up must not run; to its decision the gateway responds that it lacks the write
+        // a write that a person gave up must not run. When the decision is sent, the gateway responds that it lacks the
+        // write.
         try Intent.giveUpHidden(above: watermark, db, now: now)
         try db.execute(
             sql: """
@@ -57,8 +58,8 @@ enum Outbox {
         try db.execute(sql: "UPDATE sluice_device SET accepted_sequence = ?", arguments: [watermark])
     }
 
-    /// Makes creates that are sent again ask the built-in store for the entity's former id. Other phones use that id in
-    /// their rows and in their waiting writes.
+    /// Adds the entity's former server id to each create that is sent again, so that the built-in store assigns it
+    /// again. Other phones use that id in their rows and in their waiting writes.
     static func askForFormerIDs(_ db: Database) throws {
         try db.execute(
             sql: """

@@ -66,9 +66,9 @@ extension SyncedColumn {
         }
     }
 
-    /// Whether two numbers have the same value but different digits, such as `129.90` and 129.9.
+    /// Whether two numbers have the same value, also in different notations, such as `129.90` and `129.9`.
     ///
-    /// `Decimal` holds 38 digits; longer numbers are compared by their digits.
+    /// False for numbers of more than 38 characters, because `Decimal` holds 38 digits.
     private func isSameNumber(_ left: JSON, _ right: JSON) -> Bool {
         guard case .number(let left) = left, case .number(let right) = right,
             max(left.text.utf8.count, right.text.utf8.count) <= 38, let value = Decimal(string: left.text)

@@ -103,7 +103,7 @@ actor SyncWorker {
 
     // MARK: - Running
 
-    /// Takes turns until the task is cancelled.
+    /// Runs one turn after the other until the task is cancelled.
     func run() async {
         while !Task.isCancelled {
             let pause = await turn()
@@ -115,7 +115,7 @@ actor SyncWorker {
         }
     }
 
-    /// Takes turns until nothing is left to do, or until the deadline.
+    /// Runs turns until nothing is left to do, or until the deadline.
     func runOnce(until deadline: ContinuousClock.Instant) async {
         endBackOff()
         while !Task.isCancelled {
@@ -187,7 +187,7 @@ actor SyncWorker {
 
     /// Runs one turn: a push, a pull and their related requests.
     ///
-    /// - Returns: the time without work, unless the bell rings.
+    /// - Returns: the time to wait before the next turn, unless the bell rings earlier.
     func turn() async -> Duration {
         do { try await enter() } catch { return .zero }
         defer { leave() }
@@ -457,7 +457,7 @@ extension SyncWorker.Stop {
 }
 
 extension Duration {
-    /// The duration, at most a hundred years: clocks end the process if a sum exceeds their range.
+    /// The duration, limited to zero to a hundred years, because adding a longer one to a clock's instant traps.
     var clamped: Duration { max(.zero, min(self, .seconds(100 * 365 * 86_400))) }
 
     var seconds: Double { Double(components.seconds) + Double(components.attoseconds) * 1e-18 }

@@ -26,7 +26,7 @@ package struct OperatorAudit: Sendable {
     /// - Parameters:
     ///   - action: the `operationId` of the act.
     ///   - names: the names of the path's parameters, in order.
-    ///   - target: reads the target from the request's query.
+    ///   - target: the target that the request's query specifies, if any.
     package func recording(
         _ action: String,
         _ names: [String],
@@ -131,7 +131,8 @@ package final class AuditRecorder: Sendable {
         }
     }
 
-    /// Records the reason. If it is too long for the act's own reason, it is recorded among the results.
+    /// Records the reason. If it has more than ``AuditReason/maximumBytes`` bytes, it is recorded as a detail of the
+    /// outcome instead of as the act's reason.
     package func record(reason: String) {
         guard reason.utf8.count <= AuditReason.maximumBytes else { return record("reason", reason) }
         outcome.withLock { $0.reason = reason }

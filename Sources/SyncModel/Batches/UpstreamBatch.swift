@@ -62,8 +62,8 @@ extension BatchRequest {
     /// Groups mutations that are sent at the same time into requests.
     ///
     /// A mutation of the built-in store is alone in its group. Each attempt of a mutation halves the maximum size of
-    /// the batches that contain it, and so does each answer that needs an operator. So a part that makes whole batches
-    /// fail is soon sent alone.
+    /// the batches that contain it, and so does each answer that suggests a misconfiguration and is not counted as an
+    /// attempt (`hold`). So a part that makes whole batches fail is soon sent alone.
     public static func groups(_ dispatches: [Dispatch], by batch: UpstreamBatch) -> [[Dispatch]] {
         var groups: [[Dispatch]] = []
         var (open, limit, size) = ([Dispatch](), 0, 0)
@@ -87,8 +87,8 @@ extension BatchRequest {
 
     /// The key of the whole request, which differs from the keys of its parts.
     ///
-    /// An upstream repeats its answer to a key. If a batch with a part's key were refused, the part would get that
-    /// answer later.
+    /// An upstream repeats its answer to a key. If the batch had the key of a part and were refused, that part would
+    /// get the same refusal when it is sent alone.
     private var idempotencyKey: UUID {
         var hash = SHA256()
         for part in parts { withUnsafeBytes(of: part.idempotencyKey.uuid) { hash.update(bufferPointer: $0) } }

@@ -102,8 +102,8 @@ public struct TokenChannels: Sendable, Hashable {
         case changed
     }
 
-    /// Of two tokens of the same second the one with the greater digest is the newer one, on all gateways and in any
-    /// order of requests.
+    /// If two tokens were issued in the same second, the token with the greater digest counts as newer, on all gateways
+    /// and in any order of requests.
     ///
     /// - Parameters:
     ///   - issuedAt: when the newest known token was created.

@@ -22,7 +22,8 @@ public struct PullRequest: Sendable {
     /// Whether a pull restricted to channels includes the entities without channels, and the entities in the user's own
     /// channel.
     public private(set) var includesOthers = false
-    /// The cursor `next` of the newest page that the device has, of any filter; nil if that is ``since``.
+    /// The cursor `next` of the newest page that the device has, including pages with other filters; nil if this cursor
+    /// is ``since``.
     ///
     /// The pages of all filters assign numbers from the same counters. So a device with several cursors confirms the
     /// newest page, which can be another page than the one from whose cursor it pulls.
@@ -65,7 +66,7 @@ public struct PullRequest: Sendable {
             }
         }
         if channels != nil, !hasReceived {
-            let detail = "received is required with channels: next of the newest page that the device has, or null"
+            let detail = "received is required with channels: the cursor next of the device's newest page, or null"
             throw Self.problem("received", Rule.required, detail)
         }
     }
@@ -172,7 +173,8 @@ public struct Relation: Sendable, Hashable {
 extension EntityType {
     /// Reads the stored form: `{"folderId":"folder"}`, which was validated when it was written.
     ///
-    /// - Parameter rules: the rules of relations that do not have the default, `{"folderId":"cascade"}`.
+    /// - Parameter rules: the rules of relations whose rule is not the default (`restrict`), such as
+    ///   `{"folderId":"cascade"}`.
     public static func relations(stored json: JSONValue, rules: JSONValue? = nil) -> [Relation] {
         (json.members?.map { $0 } ?? []).compactMap { name, value in
             let member = name.string

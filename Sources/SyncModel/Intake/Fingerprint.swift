@@ -6,8 +6,8 @@ import JSONText
 /// A mutation's content in a form that allows two attempts of the mutation to be compared (product rule 5).
 ///
 /// It consists of a hash of the canonical form without UUIDs, these UUIDs in order, and the places of ids. If a client
-/// replaces client ids by server ids that are UUIDs, two attempts differ only in pairs of UUIDs. With the places,
-/// ``ContentComparison`` also finds client ids that were replaced by integers or other strings.
+/// replaces client ids by server ids that are UUIDs, two attempts differ only in the UUIDs at some places. With the
+/// places, ``ContentComparison`` also finds client ids that were replaced by integers or other strings.
 public struct Fingerprint: Sendable, Hashable {
     /// The version of the canonical form (one byte), then its SHA-256.
     public let digest: [UInt8]

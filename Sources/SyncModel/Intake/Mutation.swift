@@ -20,8 +20,8 @@ public final class Mutation: EntityWrite, Sendable {
     public let operation: Operation
     /// The entity (specifications 000 and 001 (docs/spec), `entity_type`).
     ///
-    /// The client id, the device's own id (specification 002 (docs/spec)) or the permanent id from the server
-    /// identifies it.
+    /// The client id or the server id identifies it. A client id is a UUID, or a number that the device assigned
+    /// (specification 002 (docs/spec)).
     public let entity: EntityName
     /// The endpoint to which the mutation is replayed; required only for forwarded types.
     public let endpoint: Endpoint?
@@ -137,7 +137,7 @@ struct MutationContent {
     var sequenceNumber: Int64?
     var operation: Operation?
     var entityType: String?
-    /// The device's own id: a UUID or a number.
+    /// The client id (`local_id`): a UUID, or a number that the device assigned.
     var localID: JSONValue?
     var serverID: ServerID?
     var endpoint: Endpoint?

@@ -98,7 +98,7 @@ package struct BodyMember<Body, View>: Sendable {
         return member
     }
 
-    /// Treats null as absent, in an object in which null is otherwise a value.
+    /// Treats null as absent for this member, in an object in which null is a value for other members.
     package var nullable: Self {
         var member = self
         member.ignoresNull = true

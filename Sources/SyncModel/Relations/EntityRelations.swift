@@ -19,7 +19,8 @@ public struct EntityRelations: Sendable {
     /// The maximum number of entities that one push, or one turn of a lane, deletes or changes because they refer to
     /// deleted entities.
     public static let limit = 1_000
-    /// The maximum number of ids in the relations of one document that are checked and found.
+    /// The maximum number of ids in one document's relations. References after these are not checked, and a deletion of
+    /// their target does not find them.
     static let referenceLimit = LocalReference.limit
 
     private var relations: [ByteExactString: [Relation]] = [:]

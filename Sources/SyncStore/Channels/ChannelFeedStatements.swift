@@ -119,7 +119,7 @@ enum ChannelFeedStatements {
             FROM entity_types v WHERE v.organization_id = :organization
         ) t
         LEFT JOIN LATERAL (
-            -- the positions at which sources that may have more stop
+            -- the lowest position up to which a list that may have more rows was read
             SELECT min(c.position) AS bound
             FROM (
                 \(bounds)
@@ -136,7 +136,7 @@ enum ChannelFeedStatements {
             FROM (
                 SELECT v.*, \(past) AS past
                 FROM (
-                    -- a position has one row with a document, its first: others at a cut are not needed
+                    -- only a position's first row has a document, so a page may be cut after it
                     SELECT r.*, sum(\(RowBytes.of("r.document"))) OVER w AS bytes_to
                     FROM (
                         \(entities)

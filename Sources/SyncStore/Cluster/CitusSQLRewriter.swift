@@ -13,8 +13,9 @@ import Synchronization
 ///    `AND x.organization_id = ANY (distinct_organizations($1::uuid[]))`. Each organization is listed once, because an
 ///    index look-up goes through the whole list for each row. If the organization is one parameter, the rule adds `AND
 ///    x.organization_id = $1` for joined tables, too.
-/// 2. Inserted rows come from a join of `organizations` with the input, by which Citus finds their server. All
-///    organizations exist, because a group holds them or their lanes (``GroupStatements/makeLanes``).
+/// 2. Inserted rows come from a join of `organizations` with the input, by which Citus finds their server. The join
+///    loses no row: the organizations exist, because a group has locked their rows or their lanes
+///    (``GroupStatements/makeLanes``).
 /// 3. Generic plans are not forced, because a plan for all organizations cannot name the server.
 /// 4. A single row is inserted by `VALUES` (``ofOneRow``). Such a statement needs no other table, so the server that
 ///    receives it keeps its plan. That saves half of the cost of the rules above.
@@ -152,7 +153,8 @@ struct CitusSQLRewriter {
 }
 
 extension CitusSQLRewriter {
-    /// The statements that query all servers or an unknown server, with their purposes by name.
+    /// The statements that query all servers, or a server that is not known in advance: their purposes, by statement
+    /// name.
     ///
     /// While a server hangs, these statements are not sent, because each would hold a connection until its time-out.
     static let ofAllServers: [String: String] = [
@@ -163,7 +165,7 @@ extension CitusSQLRewriter {
         "lanes_census_organizations": "counts lanes of all organizations, four times a minute",
         "retention_debts": "finds rows to delete, in all organizations, by pages",
         "organization_keys_masters": "counts data keys of all organizations, once a minute",
-        "organization_keys_fit": "compares an organization's first data key with the others' keys",
+        "organization_keys_fit": "checks, before a first data key, whether a master key wraps any existing key",
         "organization_keys_page": "rewraps the keys of all organizations, by pages, at an operator's request",
         "user_keys_page": "rewraps the keys of all organizations, by pages, at an operator's request",
         "erase_due": "finds interrupted erasures of any organization",
@@ -186,7 +188,7 @@ extension CitusSQLRewriter {
         "restore_user_keys": "repairs all organizations after a restore",
         "restore_erasures": "repairs all organizations after a restore",
         "audit_page_of_all": "an operator reads the audit log of all organizations, by pages",
-        "audit_old": "finds acts to delete, of all organizations and of none, by pages",
+        "audit_old": "finds acts to delete, including acts that concern no organization, by pages",
         "now_troubled": "counts failed and conflicting mutations for the console, up to a bound",
         "now_lanes": "counts lanes for the console, up to a bound",
         "now_oldest": "finds the lane that has waited longest, for the console",

@@ -58,7 +58,8 @@ package enum EntityRows {
     /// Loads the rows of ``EntityStatements/lockBounded`` and its siblings, which omit documents beyond a number of
     /// bytes.
     ///
-    /// - Parameter hasTargets: whether the rows show which entities are read only because others refer to them.
+    /// - Parameter hasTargets: whether the rows mark the entities that are read for no other reason than a reference to
+    ///   them.
     static func loadBounded(
         _ rows: Rows,
         hasTargets: Bool = false,

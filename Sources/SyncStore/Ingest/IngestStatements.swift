@@ -119,8 +119,8 @@ enum IngestStatements {
 
     /// Reads the place of the last parked event about each entity.
     ///
-    /// It runs before the entities are locked. So each parked event is either in this result, or has already changed
-    /// the entity.
+    /// It runs before the entities are locked. So each earlier event is either still parked, at or before this place,
+    /// or has already changed the entity.
     static let lastPlaces = Statement(
         "ingest_last_places",
         keys.inputs,
@@ -136,7 +136,8 @@ enum IngestStatements {
         """
     )
 
-    /// Locks entities, with their marks and the sizes of their documents.
+    /// Locks and reads entities, including the version and time from their source (the mark), and the sizes of their
+    /// documents.
     ///
     /// A document is left out if the documents before it reach the limit of bytes, in the order in which they are
     /// needed.
@@ -383,8 +384,8 @@ enum IngestStatements {
 
     /// Postpones later events about the same entity as an event that stays parked.
     ///
-    /// Each event is postponed once, to its own time limit. Before that, it is evaluated only as a result of the
-    /// earlier event.
+    /// Each event is postponed once, to its own time limit. Until then, it is evaluated only when the earlier event has
+    /// been decided.
     static let deferFollowers = Statement(
         "ingest_defer_followers",
         QueuePlaceRow.columns.inputs,

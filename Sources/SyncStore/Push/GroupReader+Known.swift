@@ -2,14 +2,14 @@ import FoundationEssentials
 import Postgres
 import SyncModel
 
-/// Looks up the names in a group's pushes that may already be known: mutations, refusals, and ids.
+/// Looks up the keys and ids in a group's pushes that may already be known: of mutations, rejections and entities.
 extension GroupReader {
     mutating func addLookUps() {
         let created = group.indices.map { group[$0].localIDs.named.isEmpty ? [] : leftOut(of: $0).created }
         steps += lookups(wanted) { !created[$0].contains($1) }
     }
 
-    /// Returns the names of a push that are not looked up at first.
+    /// Returns the keys and ids of a push that are not looked up at first.
     private func leftOut(of push: Int) -> PushLookUps {
         PushLookUps.deferred(of: group[push].push, above: watermarks?[push], excluding: wanted[push])
     }
@@ -53,10 +53,11 @@ extension GroupReader {
 
     private var laneSeals: [LaneSeal] { group.map { [seals] in seals.lane($0.lane) } }
 
-    /// Looks up the keys of entries, and the client ids of mappings in their responses.
+    /// For pushes that contain only repeats: looks up the entries' keys, and the mappings that the responses will
+    /// contain.
     mutating func addRepeated() {
         let (keys, clients) = (rows(wanted, \.keys), rows(wanted, \.clients))
-        // a push without names has no rows, and a cluster cannot choose a server for a statement without rows
+        // a push without keys has no rows, and a cluster cannot choose a server for a statement without rows
         if !keys.isEmpty { steps.append(mutations(keys, laneSeals)) }
         guard !clients.isEmpty else { return }
         steps.append((PushIDRow.clients.query(GroupStatements.mappings, clients), Self.readMappings))
@@ -66,7 +67,7 @@ extension GroupReader {
 
     /// Returns the queries of a further round trip, for pushes with an entry that would be refused.
     ///
-    /// They look up the names that were assumed to be new.
+    /// They look up the keys and ids that were assumed to be new.
     func completion(of pushes: Set<Int>) -> [Query] { deferred(of: pushes).map(\.query) }
 
     /// Adds the results of ``completion(of:)`` to the snapshot.

@@ -37,12 +37,12 @@ struct GroupReader {
     var steps: [Step] = []
 
     /// - Parameters:
-    ///   - hints: the cached watermarks of devices, so that fewer names are looked up; nil to look up all names. A
+    ///   - hints: the cached watermarks of devices, so that fewer keys and ids are looked up; nil to look up all. A
     ///     device without a watermark counts as new: its lane is created if missing, and its keys are not looked up.
-    ///     Omitted names are looked up before anything is refused (``completion(of:)``).
+    ///     Omitted keys and ids are looked up before anything is refused (``completion(of:)``).
     ///   - deviceLimit: the maximum number of a user's devices, at which counting stops.
     ///   - documentBytes: the maximum bytes of documents to read; other documents are left out.
-    ///   - namedBytes: the same of the entities that mutations name; nil for `documentBytes`.
+    ///   - namedBytes: the maximum bytes of documents of entities that mutations name; nil for `documentBytes`.
     init(
         _ group: [PushInput],
         hints: WatermarkHints?,

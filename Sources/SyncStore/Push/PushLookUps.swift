@@ -2,17 +2,17 @@ import FoundationEssentials
 import Postgres
 import SyncModel
 
-/// The names in one push that are looked up.
+/// The keys and ids in one push that are looked up.
 struct PushLookUps {
-    /// Keys of mutations and of refusals.
+    /// Keys of mutations and of rejections.
     private(set) var keys: Set<UUID> = []
     /// Ids of mutations.
     private(set) var ids: Set<UUID> = []
     /// Client ids of the user.
     private(set) var clients: Set<UUID> = []
-    /// The UUIDs of local ids that the push creates.
+    /// The UUIDs that represent device numbers, of the entities that the push creates.
     ///
-    /// Other local ids are always looked up.
+    /// Other device numbers are always looked up.
     private(set) var created: Set<UUID> = []
 
     /// Returns the look-ups made at first.
@@ -23,7 +23,7 @@ struct PushLookUps {
         for entry in push.entries {
             let isNew = isNew(entry, above: watermark)
             if let key = entry.idempotencyKey, !isNew { wanted.keys.insert(key) }
-            // below the watermark the key alone decides
+            // with a watermark, ids are looked up only before an entry is refused (`deferred`)
             if let id = entry.id, watermark == nil { wanted.ids.insert(id) }
             guard let mutation = entry.said else { continue }
             wanted.ids.formUnion(mutation.dependencyIDs)
@@ -86,7 +86,7 @@ struct EntityLookUps {
             : PushEntityRow.open.query(GroupStatements.open, rows)
     }
 
-    /// Whether the rows show which entities are read only because others refer to them.
+    /// Whether the result marks the entities that are read for no other reason than a reference to them.
     var hasTargets: Bool { !targets.isEmpty }
 
     /// Reads the entities, with or without locks.

@@ -3,8 +3,9 @@ import SyncModel
 /// SQL for the sizes of JSON values before they are read.
 ///
 /// PostgreSQL decompresses a `json` value to measure its text, and a kilobyte can be a megabyte of text. So a statement
-/// stops measuring compressed values at the row with which the values fill the answer. The rows before that row are
-/// part of the answer. So a small request cannot make PostgreSQL decompress more than it returns.
+/// measures compressed values only up to the row at which their sum reaches the limit of the answer. All rows before it
+/// are in the answer. So apart from small values, PostgreSQL decompresses at most one row more than the statement
+/// returns.
 ///
 /// The sizes are not stored with the values. Every writer would have to keep them correct, including a gateway of an
 /// earlier version during an upgrade, and older rows would lack them.
@@ -31,9 +32,9 @@ package enum RowBytes {
 
     /// Returns SQL that counts rows after the end of a page. A page must require that the count is less than 1.
     ///
-    /// PostgreSQL stops at the first row that is counted (a run condition of the plan), and reads no row after it. For
-    /// this, the sums of bytes must be a window in the order `order`, whose `sum` has the measuring expression as its
-    /// argument. If the expression was in a subquery, it could be evaluated for all rows before a sort.
+    /// PostgreSQL stops at the first row that is counted (a run condition of the plan), and reads no row after it. This
+    /// requires that a window function over the same `order` sums the bytes, and that the measuring expression is the
+    /// argument of this `sum`. If the expression was in a subquery, it could be evaluated for all rows before a sort.
     ///
     /// - Parameter includesExceeding: whether the page includes the first row for which `isExceeded` holds.
     package static func stop(when isExceeded: String, by order: String, includesExceeding: Bool) -> String {
@@ -60,8 +61,8 @@ package enum RowBytes {
     /// Returns SQL for the bytes of the texts of all columns of `rows` together, in a row with the alias `row`.
     ///
     /// After the last measured row, a row with a compressed value that is stored in more than ``WorkBounds/small``
-    /// bytes is not measured. The result is then the stored size. So values of up to ``WorkBounds/small`` bytes are
-    /// always recognized as such, and all other values exceed the limit in any case.
+    /// bytes is not measured. The result is then the stored size. So a row that is not measured never counts as small.
+    /// It exceeds the limit in any case.
     ///
     /// PostgreSQL runs the subquery once, only if there is such a value, and up to the last measured row.
     static func of(_ rows: Rows, in row: String) -> String {

@@ -112,7 +112,7 @@ extension SettleStatements {
             CASE WHEN k.status = 'blocked' THEN (:blockers::uuid[])[k.blockers_from] END,
             coalesce(k.error, m.error),
             coalesce(k.last_error, m.last_error), coalesce(k.last_error_code, m.last_error_code),
-            -- what a gateway judged by itself had no answer
+            -- an outcome that the gateway decided without an answer has status 0
             CASE WHEN k.error_code IS NULL THEN m.stuck_at ELSE :now::timestamptz END, coalesce(k.error_code, m.error_code),
             CASE WHEN k.error_code IS NULL THEN m.error_status ELSE 0 END
         FROM \(ReleaseRow.columns.unnested(as: "k"))

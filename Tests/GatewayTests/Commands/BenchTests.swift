@@ -129,7 +129,7 @@ import Testing
                 """
             )
         }
-        // one organization has a user, and another has an external id, by which tokens select it
+        // a user of one organization; and for another organization, a name by which tokens select it
         try await execute(
             """
             INSERT INTO lanes (organization_id, user_id) VALUES ('\(others[3])', gen_random_uuid());

@@ -169,7 +169,7 @@ import Testing
     }
 
     /// Only an operator may send earlier than the upstream allows (product rule 11).
-    @Test func `an operator's retry ends a back-off, and a user's does not`() async throws {
+    @Test func `a retry by an operator ends a back-off, and a retry by a user does not`() async throws {
         let fixture = try await Self.httpbin()
         let draft = Self.contact(fixture.ada, at: "/status/503")
         #expect(try await fixture.ada.push([draft]).status == 202)

@@ -6,8 +6,8 @@ import SyncModel
 import TestSupport
 import Testing
 
-/// Gateways without ownership and tenants' analysts on a real cluster, whose coordinator `SLUICE_TEST_CITUS_URI` names.
-/// On a cluster, analysts are bound by a role membership, which all servers have.
+/// Tests tenants' analysts, and gateways that do not own the tables, on a real cluster. `SLUICE_TEST_CITUS_URI` names
+/// its coordinator. On a cluster, analysts are bound by a role membership, which all servers have.
 @Suite(.enabled(if: TestCluster.citusURI != nil), .timeLimit(.minutes(10))) struct ClusterRolesTests {
     private static let secured = ["organizations", "users", "feeds", "mutations", "entities"]
 
@@ -79,7 +79,7 @@ import Testing
             #expect(error?.sqlState == "42501")
             await connection.closeAndWait()
         }
-        // on a server where the role still has the privilege, it is not bound to an organization
+        // even with the privilege to read, a role that is bound to no organization reads nothing
         try await owner.execute(script: "GRANT sluice_reader TO \(first.role)")
         try await expect([], of: first.role, in: database)
         try await expect([second.id], of: second.role, in: database)

@@ -80,7 +80,7 @@ import Testing
         let draft = fixture.ada.create()
         let body = fixture.ada.envelope([draft])
         let connection = try RawConnection(port: fixture.gateway.port)
-        // the response follows that of the preceding request
+        // the client closes its sending side directly after the push
         await connection.send(fixture.ada.pushHead("Content-Length: \(body.utf8.count)\r\n") + body)
         connection.finishSending()
         _ = await connection.rest()

@@ -46,7 +46,7 @@ import Testing
         phone.client.suspend()
     }
 
-    @Test func `a failing push does not slow down pulls, nor is it repeated with each of them`() async throws {
+    @Test func `a failing push neither slows down pulls nor is repeated with each pull`() async throws {
         let gateway = MockGateway()
         gateway.fail(.status(502), on: .push)
         let phone = try MockPhone(gateway) { $0.pullInterval = .milliseconds(200) }

@@ -184,7 +184,7 @@ import Testing
         #expect(found == [["after", "after"], ["first", "first"], ["lost", "lost"]])
     }
 
-    @Test func `two phones from one backup never give two rows the same device id`() async throws {
+    @Test func `two phones from one backup never give two rows the same number`() async throws {
         let gateway = try await TestGateway.start()
         let organization = try await gateway.makeOrganization()
         try await gateway.register("folder", #"{"id_space":"device"}"#, in: organization)

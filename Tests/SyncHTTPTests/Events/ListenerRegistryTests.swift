@@ -8,7 +8,7 @@ struct ListenerRegistryTests {
     private final class Listener {}
 
     @Test
-    func `one organization may use all the room until another organization arrives`() {
+    func `one organization may have all listeners until another organization arrives`() {
         let (first, second) = (UUID(), UUID())
         let listeners = (0..<10).map { _ in Listener() }
         var registry = ListenerRegistry()

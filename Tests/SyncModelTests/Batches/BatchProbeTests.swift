@@ -39,7 +39,7 @@ import Testing
         #expect(Self.finding(200, nil).isSupported == false)
     }
 
-    @Test func `an answer that is not about batches leaves it open whether they are supported`() {
+    @Test func `an answer that is not about batches does not show whether batches are supported`() {
         for status in [302, 401, 429, 500, 503] { #expect(Self.finding(status, "").isSupported == nil, "\(status)") }
         #expect(Self.probe.finding(of: .none("connection refused")).isSupported == nil)
     }

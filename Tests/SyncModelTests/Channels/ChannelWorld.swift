@@ -11,7 +11,7 @@ struct ChannelWorld {
         var version = 1
         var isDeleted = false
         var position: Int64
-        /// Nil for an entity that is seen without channels.
+        /// Nil for an entity whose visibility does not depend on channels.
         var channels: Set<ChannelID>?
         /// For an entity without channels: its only reader, or nil if all users may read it.
         var owner: Int?
@@ -120,7 +120,7 @@ struct ChannelWorld {
         guard written.insert(id).inserted else { return }
         end += 1
         let old = entities[id]
-        // an entity that is seen without channels keeps its owner
+        // an entity whose visibility does not depend on channels keeps its owner
         let owner = old.map { $0.channels == nil ? $0.owner : owner } ?? owner
         if channels != nil || old?.channels != nil {
             let before = old.map { $0.channels ?? [$0.owner.map { Self.own[$0] } ?? .everyone] } ?? []
@@ -153,7 +153,7 @@ struct ChannelWorld {
         to channels: Set<ChannelID>
     ) {
         for channel in before.subtracting(channels) {
-            // an entity that was seen without channels has no stay
+            // an entity whose visibility did not depend on channels has no stay
             let stay = old.flatMap { open[channel]?.removeValue(forKey: $0.position) }
             ended[channel, default: []].append(EndedStay(joinedAt: stay?.joinedAt ?? 0, leftAt: end, entity: id))
         }
@@ -210,7 +210,8 @@ struct ChannelWorld {
             for channel in entity.channels ?? [] { open[channel]?[entity.position] = nil }
         }
         for channel in ended.keys { ended[channel]?.removeAll { $0.leftAt <= position } }
-        // if a channel was granted again, its earlier grants are needed, because devices did not receive their ends
+        // if a channel was granted again, its earlier grants are kept: devices may not have received the ends of those
+        // grants
         for user in grants.indices {
             let needed = Set(grants[user].filter { $0.row.until.map { $0 > position } ?? true }.map(\.row.channel))
             grants[user].removeAll { !needed.contains($0.row.channel) }
@@ -291,7 +292,8 @@ struct ChannelWorld {
 
     private typealias Row = (position: Int64, entity: Int, stay: ChannelPull.Stay?)
 
-    /// The rows of all lists up to `bound`, the lowest position at which a list that may have more rows ends.
+    /// Returns the rows of all lists up to `bound`. A list that may have more rows was read up to some position;
+    /// `bound` is the lowest of these positions.
     private func rows(of pull: ChannelPull, for user: Int, room: Int) -> ([Row], bound: Int64) {
         var found: [Row] = []
         var bound = Int64.max

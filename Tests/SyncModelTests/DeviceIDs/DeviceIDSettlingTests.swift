@@ -82,7 +82,7 @@ import Testing
 
     private let nine = ServerID(text: "9", isInteger: true)
 
-    @Test func `looks up the numbers of the payload and the mutation's own`() throws {
+    @Test func `looks up the numbers in the payload, and the number of the mutation's entity`() throws {
         let edit = try retry(#"{"payload":{"folderId":24,"related":[1,47,"x",null],"n":5}}"#).edit
         let content = SettledContent(subject(.failed), edit)
         #expect(

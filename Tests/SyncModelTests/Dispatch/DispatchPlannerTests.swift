@@ -116,7 +116,7 @@ import Testing
     }
 
     @Test(arguments: ["..", ".", "../../admin", "a/../b", "..\\x", "%2e%2e", "%252e.", "..;x", "..?x", "a%2f..%2fb"])
-    func `refuses an ID that leads to another path`(_ text: String) throws {
+    func `refuses an ID that would change the structure of the path`(_ text: String) throws {
         var sample = Sample.of(.update)
         sample.serverID = ServerID(text: text, isInteger: false)
         let outcome = try #require(reason(sample.decision()))

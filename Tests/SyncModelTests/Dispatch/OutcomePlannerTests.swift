@@ -151,7 +151,7 @@ import Testing
         #expect(sample.outcome(401)?.hold?.count == .max)
     }
 
-    @Test func `an error that other mutations do not get is the mutation's own`() throws {
+    @Test func `an error that other mutations do not get is attributed to the mutation`() throws {
         let held = Sample(attempts: 1, hold: AuthBackoff(count: 2, since: Sample.now))
         for wasUnknown in [false, true] {
             var sample = held

@@ -59,7 +59,7 @@ import Testing
         #expect(String(decoding: story.request.body ?? [], as: UTF8.self).contains(Self.company.lowercased))
     }
 
-    @Test func `the references of a final mutation are found in its content again`() throws {
+    @Test func `a final mutation's references, which are no longer stored, are found in its content`() throws {
         var sample = Self.update()
         sample.references = []
         let mutation = sample.mutation.recalling(sample.mappings)

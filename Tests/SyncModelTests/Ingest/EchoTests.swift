@@ -97,7 +97,7 @@ import Testing
             [request]
         )
         let verdicts = planner.judge(
-            // made before the phone's edit, reported after it
+            // made before the device's edit of the member phone, reported after it
             Samples.event("a", version: 4, #"{"name":"Kari Nordmann"}"#),
             Samples.event("b", version: 5, #"{"name":"Kari Nordmann","phone":"1"}"#, key: request.key),
             in: &state
@@ -193,7 +193,7 @@ import Testing
         #expect(planner.judge(Samples.event("a", version: 1), in: &later)[0].result == .applied)
     }
 
-    @Test func `a create in flight is matched by its key, and only such events of known entities wait`() {
+    @Test func `an event with the key of a create in flight waits; other events about known entities do not`() {
         let key = UUID()
         var state = Samples.state(Samples.stored(), [Samples.request(key, of: nil, answered: nil, left: nil)])
         var other = state
@@ -208,7 +208,7 @@ import Testing
         )
         var state = Samples.state(Samples.stored(), [Samples.request(answered: nil, left: nil)])
         #expect(planner.plan(released: [late], &state).verdicts.map(\.result) == [.applied])
-        // an event does not wait for a request that can no longer be in flight either
+        // an event does not wait for a request that was sent too long ago to be in flight
         var lost = Samples.state(
             Samples.stored(),
             [Samples.request(sent: -SentRecord.flightSeconds, answered: nil, left: nil)]

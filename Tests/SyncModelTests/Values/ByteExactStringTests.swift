@@ -17,7 +17,7 @@ import Testing
         #expect((left < right) != (right < left))
     }
 
-    @Test func `equals the same bytes however the string stores them`() {
+    @Test func `texts with the same bytes are equal, however the strings store them`() {
         let text = String(repeating: "caf\u{e9} ", count: 20)
         for count in 0...text.utf8.count {
             guard let prefix = String(text.utf8.prefix(count)) else { continue }

@@ -76,7 +76,7 @@ import Testing
         #expect(try await held() == (["own"], 30))
     }
 
-    @Test func `one of two tokens of the same second decides, in any order and at all gateways`() async throws {
+    @Test func `of two tokens from the same second, all gateways select the same token, in any order`() async throws {
         let replica = try await Gateway(replicaOf: gateway)
         let tokens = [["a"], ["b", "c"]]
         let digests = tokens.map { TokenChannels($0, .write, issuedAt: 10).digest }

@@ -173,7 +173,7 @@ import Testing
         #expect(try await phone.pull().first?["document"]?["n"]?.int64 == 1)
     }
 
-    @Test func `refuses more IDs than may be looked up`() async throws {
+    @Test func `refuses more IDs than the look-up limit`() async throws {
         let phone = try await phones()[0]
         try await phone.push([phone.numbered("create", 1)])
         func list(_ count: Int) -> String { Array(repeating: "1", count: count).joined(separator: ",") }

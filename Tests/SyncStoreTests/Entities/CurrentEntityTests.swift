@@ -8,9 +8,9 @@ import Testing
 
 @testable import SyncStore
 
-/// Settling against the client returns the current entity, because the feed does not deliver it again.
+/// A discard or `server_wins` returns the current entity, because the feed does not deliver it again.
 @Suite struct CurrentEntityTests {
-    /// A document in the built-in store, which Bob changed to version 2 and which Ada's phone has at version 1.
+    /// A built-in document that Ada created and Bob then changed: version 2, of which Ada's phone has version 1.
     private static func fixture() async throws -> (ada: Phone, bob: Phone, id: String) {
         let ada = try await Phone.new()
         let bob = Phone(ada.gateway, ada.organization)
@@ -69,8 +69,8 @@ import Testing
         #expect(result["error"]?["current"]?["deleted"]?.bool == true)
     }
 
-    /// Each discarded mutation of an entity shows the entity when the mutation is read, for any number of discarded
-    /// mutations.
+    /// The current entity is added to a discarded mutation when that mutation is read, and is not stored with each
+    /// mutation.
     @Test func `discarding many mutations of a large document copies the document once`() async throws {
         let ada = try await Phone.new(#"{"on_conflict":"continue"}"#)
         let bob = Phone(ada.gateway, ada.organization)
@@ -174,7 +174,7 @@ import Testing
             let bob = Phone(ada.gateway, ada.organization)
             try await Self.put(ada, by: bob, version: 4, #"{"id":7,"n":4,"o":4}"#)
             let reported = #"{"id":7,"version":null,"feed_version":\#(seen),"etag":"e9","deleted":false,"document":"#
-            // nor are values that a later write overwrote sent again with the client's changes
+            // `client_wins` does not send overwritten values again either
             let carl = Phone(ada.gateway, ada.organization)
             let winning = try await pending(carl, current: reported + #"{"id":7,"n":9}}"#)
             _ = try await carl.resolve(winning.id, "client_wins")

@@ -125,12 +125,18 @@ private struct Naps: GroupTransaction {
             while committer.queue.count < 2 { await Task.yield() }
             let running = Task { await committer.run() }
             await group.waitForAll()
-            #expect(work.tries.all.count { $0 == [culprit] } == 1, "another job of its group waits")
+            #expect(
+                work.tries.all.count { $0 == [culprit] } == 1,
+                "while another job of the group waits, a locked job is tried alone only once"
+            )
             #expect(await submit(culprit, isLocked: true, to: committer) == .overloaded)
             committer.queue.close()
             await running.value
         }
-        #expect(work.tries.all.count { $0 == [culprit] } == 1 + Committer<Naps>.attempts, "no job waits")
+        #expect(
+            work.tries.all.count { $0 == [culprit] } == 1 + Committer<Naps>.attempts,
+            "if no other job waits, a locked job is retried"
+        )
     }
 
     @Test func `a job that waited too long for a lock fails as overloaded, not as an outage`() async throws {
@@ -159,7 +165,8 @@ private struct Naps: GroupTransaction {
         #expect((problem.code == .storeUnavailable) == isOutage)
     }
 
-    /// A missing table or right, damaged data, or used-up transaction ids do not depend on the request.
+    /// These errors do not depend on the request: a missing table, a missing privilege, damaged data, exhausted
+    /// transaction ids.
     @Test(arguments: ["42P01", "42501", "XX001", "54000"])
     func `reports a database that rejects every statement as unavailable`(_ sqlState: String) {
         let error = PostgresError(.server(sqlState: sqlState), "")

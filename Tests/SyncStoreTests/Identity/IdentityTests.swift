@@ -209,7 +209,7 @@ import Testing
         await #expect(throws: PostgresError.self) { try await name("acme", south, gateway) }
     }
 
-    @Test func `a look-up of a name is cached for five seconds, even without a result`() async throws {
+    @Test func `a look-up of a name is cached for five seconds, even if it finds nothing`() async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization()
         let acme = ExternalID(issuer: Self.issuer, id: "acme")

@@ -42,7 +42,7 @@ import Testing
         #expect(answer.results.map(\.status) == ["succeeded", "succeeded"])
         let later = try await fixture.alice.push([fixture.update(fixture.alice, #"{"c":1}"#, base: 1)])
         #expect(later.results[0].status == "succeeded")
-        // a run of writes can begin after another user's write that the device had received
+        // a writer's series of writes may begin after another user's write that the device had seen
         let bob = try await fixture.bob.push([
             fixture.update(fixture.bob, #"{"d":1}"#, base: 4), fixture.update(fixture.bob, #"{"e":1}"#, base: 4),
         ])
@@ -62,7 +62,7 @@ import Testing
             #expect(error?["current"]?["version"]?.int64 == 1)
         }
         let fixture = try await Fixture()
-        // this also applies to the writer's own run of writes
+        // this also holds if the entity's last writes are the writer's own
         let own = try await fixture.alice.push([fixture.update(fixture.alice, #"{"x":1}"#, base: 7, "server_wins")])
         #expect(own.results[0].status == "discarded" && own.results[0]["version"]?.int64 == 1)
         let won = try await fixture.alice.push([fixture.update(fixture.alice, #"{"x":1}"#, base: 7, "client_wins")])
@@ -183,7 +183,7 @@ import Testing
         let loser = fixture.update(fixture.alice, #"{"x":1}"#, base: 1, "server_wins")
         let after = fixture.update(fixture.alice, #"{"y":1}"#, base: 2)
         let answer = try await fixture.alice.push([loser, after])
-        // adopting the current entity satisfies dependents, so dependent mutations run
+        // the device gets the current entity, so the discarded mutation counts as satisfied and its dependents run
         #expect(answer.results.map(\.status) == ["discarded", "succeeded"])
         #expect(answer.results[0]["resolution"]?.string == "server_wins")
         #expect(answer.results[0].code == "conflict")
@@ -262,7 +262,7 @@ import Testing
         for strategy in ["manual", "client_wins"] {
             var entry = bob.entry("create", "country", server: "47", payload: #"{"name":"Sweden"}"#)
             entry.extra["conflict_resolution"] = #""\#(strategy)""#
-            // each refused create blocks the next create of the same entity
+            // a conflicting create blocks the same user's next create of the entity, so each create has a new user
             let phone = Phone(bob.gateway, bob.organization)
             entry.number = phone.nextNumber()
             #expect(try await phone.push([entry]).results[0].status == "conflict")

@@ -7,7 +7,7 @@ import Testing
 @testable import SyncStore
 
 @Suite struct OrderTests {
-    @Test func `each of two devices of a user counts from one`() async throws {
+    @Test func `each of two devices of a user numbers its mutations from one`() async throws {
         let phone = try await Phone.new()
         let tablet = Phone(phone.gateway, phone.organization, user: phone.user)
         let local = UUID()

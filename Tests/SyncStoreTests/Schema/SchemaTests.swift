@@ -54,7 +54,7 @@ import Testing
     /// The statements of a group name rows by whole keys. So on a filled schema, each plan is a chain of look-ups by
     /// index, and partitions without the rows are never read.
     @Test(.onOneServer("plans of one server"))
-    func `the statements of pushes look up rows by index and prune partitions`() async throws {
+    func `the hot statements look up rows by index and prune partitions`() async throws {
         let gateway = try await Gateway()
         let phone = Phone(gateway, try await gateway.organization())
         for _ in 0..<4 { try await phone.push((0..<100).map { _ in phone.create() }) }
@@ -163,7 +163,7 @@ import Testing
 
     /// The numbers of a page are looked up in one partition by index alone, independent of other devices' numbers.
     @Test(.onOneServer("plans of one server"))
-    func `the pulls look up numbers by index and prune partitions`() async throws {
+    func `pulls look up numbers by index and prune partitions`() async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization()
         let (user, device) = (UUID(), UUID())
@@ -199,7 +199,7 @@ import Testing
     /// The primary key begins with the same columns as the index by server ids, and the planner would consider it as
     /// good without statistics.
     @Test(.onOneServer("plans of one server"))
-    func `the pulls look up numbers by server ids in tables without statistics`() async throws {
+    func `pulls look up numbers by server ids in tables without statistics`() async throws {
         let gateway = try await Gateway()
         let organization = try await gateway.organization()
         let (user, device) = (UUID(), UUID())

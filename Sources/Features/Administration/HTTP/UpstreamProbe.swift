@@ -20,7 +20,7 @@ struct UpstreamProbe: Sendable {
     let answer: FetchAnswer
     /// The rule that would determine the outcome if a mutation got this answer.
     let rule: OutcomeRule?
-    /// The finding about the answer to a batch; nil for a request that is not a batch.
+    /// The finding about the answer to a batch; nil if the request is not a batch.
     let batch: BatchProbe.Finding?
     let milliseconds: Int64
 

@@ -4,14 +4,14 @@ import SyncModel
 
 /// Routes of entity types that are derived from an OpenAPI document of the upstream.
 ///
-/// A collection is a path that takes `POST`, or that has a path with one more parameter: `/contacts` and
+/// A collection is a path that accepts `POST`, or that another path extends by one parameter: `/contacts` and
 /// `/contacts/{id}`. It becomes an entity type with the name of the collection in the singular.
 struct OpenAPIRoutes: Sendable {
     /// The routes of one entity type.
     struct Proposal: Sendable {
         let type: String
         let routes: EntityRoutes
-        /// Remarks about the routes, which a person should check.
+        /// Notes on details that a person should check.
         let remarks: [String]
     }
 
@@ -35,7 +35,7 @@ struct OpenAPIRoutes: Sendable {
         let root = try Self.root(of: text)
         guard let version = root.value(at: "/openapi")?.string, version.hasPrefix("3.") else {
             let found = root.value(at: "/swagger") ?? root.value(at: "/openapi") ?? root
-            throw refusal("an OpenAPI document of version 3 has a member openapi that begins with 3", at: found)
+            throw refusal("openapi must name a version of OpenAPI 3, such as 3.1.0", at: found)
         }
         guard let paths = root.value(at: "/paths")?.members else {
             throw refusal("paths must be an object", at: root.value(at: "/paths") ?? root)
@@ -85,7 +85,8 @@ struct OpenAPIRoutes: Sendable {
         }
     }
 
-    /// Whether a line outside of a JSON object begins with the member that each OpenAPI document has.
+    /// Whether the text does not begin as a JSON object, and one of its first lines begins with `openapi:` or
+    /// `swagger:`.
     private static func isYAML(_ text: [UInt8]) -> Bool {
         text.first != UInt8(ascii: "{")
             && text.prefix(65_536).split(whereSeparator: { $0 == 10 || $0 == 13 }).contains { line in

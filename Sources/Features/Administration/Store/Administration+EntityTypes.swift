@@ -308,7 +308,7 @@ extension EntityTypeUpdate {
         throw Problem(.validationFailed, pointer: pointer, rule: problem.rule, problem.detail)
     }
 
-    /// Returns the reason why this update cannot change a type in use; nil if it can.
+    /// The reason why a type in use cannot be changed; nil if it can be changed.
     fileprivate func refusal(of type: EntityType) throws -> Problem? {
         if let idSpace, idSpace != type.idSpace {
             let detail = "'\(type.name)' has mutations or entities, so its id space is fixed; use another type"

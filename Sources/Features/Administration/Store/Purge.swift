@@ -75,7 +75,7 @@ extension Administration {
         "UPDATE organizations SET status = 'purging' WHERE id = :organization"
     )
 
-    /// The statements that delete in small batches, in the order of the tables.
+    /// The statements that work in small batches, in the order of `tables`.
     static func purgeStatements(_ tables: [StoredTable]) -> [Statement] {
         tables.compactMap { table in
             switch table.purge {

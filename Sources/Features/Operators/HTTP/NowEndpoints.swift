@@ -55,7 +55,7 @@ struct NowEndpoints: Sendable {
     }
 }
 
-/// The current state of all gateways for operators. Rates, history and circuits are those of this gateway.
+/// The current state of all gateways for operators. Rates, history and circuits are of this gateway only.
 struct NowView: AnswerBody {
     /// The maximum number of circuits that are shown.
     static let maximumCircuits = 100

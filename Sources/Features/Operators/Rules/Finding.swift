@@ -162,7 +162,7 @@ package struct UserSnapshot: Sendable {
 }
 
 extension UserSnapshot.EntityQuestion {
-    /// Explains why the user sees the entity or does not see it.
+    /// The reason why the user sees the entity or does not see it.
     var finding: Finding {
         let name = "\(key.type) \(key.id)"
         guard let type, let state else {

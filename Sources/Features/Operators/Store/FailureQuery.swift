@@ -51,8 +51,9 @@ package struct FailureQuery: Sendable {
     private let path: Path
 
     /// - Parameters:
-    ///   - ids: the only mutations, which must also match the rest of the filter; requires an organization.
-    ///   - organization: the only organization; nil for all, for which the filter must not name a user.
+    ///   - ids: restricts the search to these mutations, which must also match the filter; requires an organization.
+    ///   - organization: restricts the search to this organization. Nil searches all; the filter must then not name a
+    ///     user.
     init(_ filter: FailureFilter, ids: [UUID]? = nil, of organization: UUID?) {
         (self.filter, self.ids, self.organization) = (filter, ids, organization)
         path =
@@ -70,9 +71,9 @@ package struct FailureQuery: Sendable {
     }
 
     /// Returns a query for the next mutations, newest first. If more may follow, a second query returns the last
-    /// mutation that the first query reads.
+    /// mutation that was read.
     ///
-    /// One query reads a user's whole lane, up to ``laneScan`` mutations, so nothing follows it.
+    /// The open mutations of one user are read at once, up to ``laneScan``, so no page follows.
     func newest(behind place: FailurePosition, limit: Int) -> [Query] {
         let parameters =
             if let organization {
@@ -83,8 +84,8 @@ package struct FailureQuery: Sendable {
         return queries(.newest, parameters, scan: path == .user ? Self.laneScan : Self.listScan, limit)
     }
 
-    /// Returns a query for the positions of the next mutations that got stuck up to a moment. A second query returns
-    /// the last position that the first query reads; it returns no row if nothing more can follow.
+    /// Returns a query for the positions of the next mutations that got stuck at or before a moment. A second query
+    /// returns the last mutation that was read, if more may follow.
     func oldest(behind place: Place?, until moment: Timestamp, limit: Int) -> [Query] {
         let parameters = Parameters(
             of: organization ?? .least,
@@ -97,8 +98,8 @@ package struct FailureQuery: Sendable {
         return queries.count > 1 ? queries : queries + [Query(FailureStatements.noEdge)]
     }
 
-    /// Counts the mutations that got stuck up to a moment, and their users. Stops at ``BoundedCount/limit``, and
-    /// returns whether there are more.
+    /// Counts the mutations that got stuck at or before a moment, and the users of these mutations. It counts at most
+    /// ``BoundedCount/limit`` mutations, and returns whether there are more.
     func count(until moment: Timestamp) -> Query {
         var parameters = Parameters(of: organization ?? .least, moment)
         addKey(to: &parameters)

@@ -213,18 +213,18 @@ package struct MutationHistory: Sendable {
     /// The request to the upstream; nil for a mutation that is not replayed, or that cannot be sent in its present
     /// state.
     package var sent: ReplayPreview?
-    /// The latest attempts, in chronological order.
+    /// The last attempts, in chronological order.
     package var attempts: [Attempt] = []
     package var waitsFor: [RelatedMutation] = []
-    /// The first of the mutations that wait for this mutation.
+    /// The first mutations that wait for this mutation.
     package var waiters: [RelatedMutation] = []
     package var waiterCount = BoundedCount(found: 0)
     package var haltedBy: UUID?
     /// The number of open mutations before this mutation in the lane.
     package var ahead = BoundedCount(found: 0)
-    /// The reason why the lane's head does not run.
+    /// The reason why the lane's first mutation does not run.
     package var blocker: LaneBlocker?
     package var entity: Entity?
-    /// The other mutations of the entity, latest first.
+    /// The entity's mutations, newest first.
     package var history: [EntityMutation] = []
 }

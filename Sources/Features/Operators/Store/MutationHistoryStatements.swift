@@ -2,14 +2,14 @@ import Postgres
 import SyncModel
 import SyncStore
 
-/// The statements that read a mutation's history. Each concerns one lane and a mutation (`id`), and reads a bounded
-/// number of rows.
+/// The statements that read the history of one mutation (`id`) from its user's lane. Each reads a bounded number of
+/// rows.
 enum MutationHistoryStatements {
-    /// The maximum number of later open mutations among which the waiting ones are searched.
+    /// The number of later open mutations among which the dependents of the mutation are searched.
     static let waiterScan: Int64 = 5_000
-    /// The maximum number of the user's last mutations among which those of the same entity are searched.
+    /// The number of the user's last mutations among which mutations of the same entity are searched.
     static let historyScan: Int64 = 2_000
-    /// The maximum number of entries that each list shows.
+    /// The maximum number of dependencies, and of dependents, that are shown.
     static let shown = 50
     static let entityMutations = 20
 
@@ -139,7 +139,7 @@ enum MutationHistoryStatements {
         """
     )
 
-    /// The server ids of client ids (`client_ids`).
+    /// The permanent ids to which client ids (`client_ids`) are mapped.
     static let resolved = Statement(
         "story_resolved",
         ["organization", "user", "client_ids"],

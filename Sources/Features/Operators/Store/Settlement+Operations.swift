@@ -9,7 +9,7 @@ extension Settlement {
     ///   - screen: selects the mutations of the lane that the operation found.
     ///   - note: a query that records the number of settled mutations, in the transaction that settles them, so that
     ///     the count is exact even if the gateway is lost.
-    /// - Throws: the problem because of which at present none of the mutations can be settled.
+    /// - Throws: a problem because of which no mutation can be settled at present, such as an unavailable database.
     package func operate(
         _ kind: OperationKind,
         on screen: OperationDisplay,
@@ -77,7 +77,8 @@ extension Settlement {
         return tally
     }
 
-    /// Returns the lane's dependencies, which are read once for all attempts of a transaction.
+    /// Returns the lane's dependencies. They are read for the first mutation that needs them, and reused for the other
+    /// mutations of the transaction.
     private func dependencies(
         knowing known: DependencyGraph?,
         _ lane: LaneState,

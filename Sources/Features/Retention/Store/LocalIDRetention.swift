@@ -3,11 +3,12 @@ import Postgres
 import SyncModel
 import SyncStore
 
-/// Deletes local ids, for retention of an organization's entities.
+/// Deletes the local ids of entities that retention deletes.
 ///
-/// A record of a user may still need a local id for comparison, so it becomes a mapping (``LocalID/retiredID(on:)``).
+/// A stored mutation may need a local id for the comparison of a repeat, so the local id becomes a mapping
+/// (``LocalID/retiredID(on:)``).
 struct LocalIDRetention {
-    /// A local id that a mutation has contained, of a user who has open mutations.
+    /// A local id that an open mutation of its user may contain.
     struct Named {
         let user: UUID
         let clientID: UUID
@@ -142,8 +143,8 @@ struct LocalIDRetention {
 
     /// Copies local ids to mappings that only comparisons find (``LocalID/retiredID(on:)``), for users with mutations.
     ///
-    /// The copy records a use, because a mutation may have named the entity until now. Lists and events never show
-    /// these mappings, because they begin at change position 0.
+    /// The copy records a use, because a mutation may have named the entity until now. These mappings have change
+    /// position -1. Lists and events begin at position 0, so they never show them.
     ///
     /// - Parameters:
     ///   - inputs: the parameters, including `now`.

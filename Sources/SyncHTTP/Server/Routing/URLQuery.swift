@@ -74,7 +74,7 @@ package struct URLQuery: Sendable {
         }
     }
 
-    /// One of the words of a vocabulary.
+    /// Returns a parameter that must be one of some fixed words; nil if it is absent.
     package func choice<Word: RawRepresentable<String> & CaseIterable>(_ name: String) throws(Problem) -> Word? {
         guard let text = try text(name) else { return nil }
         guard let word = Word(rawValue: text) else {

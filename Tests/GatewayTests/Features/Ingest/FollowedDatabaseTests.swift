@@ -123,7 +123,7 @@ import Testing
         try await server.run("INSERT INTO contact VALUES (gen_random_uuid(), 'Ola')")
         try gateway.restart()
         try await gateway.waitUntilReady()
-        // the dead gateway's lease must expire first, unless an operator starts a run
+        // an operator's run ends the dead gateway's lease; otherwise the source continues only when the lease expires
         #expect(try await place.operate(.POST, "/sources/crm/run").status == 202)
         try await waitUntil("the phone has it", every: .milliseconds(50)) { try await place.names == ["Kari", "Ola"] }
         // the secret is changed while the gateway runs

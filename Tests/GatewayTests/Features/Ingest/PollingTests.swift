@@ -97,7 +97,7 @@ import Testing
 
     // MARK: - Edits
 
-    @Test func `phones receive colleagues' edits at an API without webhooks, but not their own edits`()
+    @Test func `from an API without webhooks, phones receive colleagues' edits, but not their own`()
         async throws
     {
         let fixture = try await TwoTenantFixture(forwards: true, polls: true)
@@ -249,7 +249,7 @@ import Testing
         }
         try await setUpstream(fixture, fixture.ada, api.baseURL)
         let mapping = #""mapping": {"rules": [\#(Self.rule)]}"#
-        // an endless list, which is read in turns
+        // an endless list; after a limited number of pages, the other sources have their turn
         try await poll(
             fixture,
             fixture.ada,

@@ -32,7 +32,7 @@ import Testing
         return try await send(.POST, url, headers: headers.map { ($0.name, $0.value) }, body: Array(body.utf8)).status
     }
 
-    @Test func `shows messages, whether their signatures are valid, and the reason if they are not`() async throws {
+    @Test func `shows messages, whether their signatures are valid, and the reason if not`() async throws {
         let (program, url) = try await listen(["--secret", Self.secret.text])
         #expect(try await post(url + "hook", #"{"type":"webhook.test"}"#) == 204)
         #expect(program.output.contains("POST /hook\n"))

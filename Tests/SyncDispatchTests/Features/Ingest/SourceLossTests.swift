@@ -584,7 +584,7 @@ import Testing
         await running.stop()
     }
 
-    @Test func `reports DDL that changes rows, and partitions that come and go, without a stop`() async throws {
+    @Test func `reports DDL that changes rows, and added or removed partitions, and does not stop`() async throws {
         let gateway = try await Gateway()
         let database = try await FollowedDatabase(Self.partitioned)
         let follower = try await Follower(gateway, database)

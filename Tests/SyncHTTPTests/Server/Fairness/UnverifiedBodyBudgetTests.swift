@@ -93,7 +93,7 @@ import Testing
         }
     }
 
-    @Test func `if the source that needs room would have the largest part, the oldest bodies of all are evicted`() {
+    @Test func `if a source would become the largest, the oldest bodies of any source are evicted`() {
         var room = UnverifiedBodyBudget(Self.limits())
         var small: [Int] = []
         for number in 0..<50 {

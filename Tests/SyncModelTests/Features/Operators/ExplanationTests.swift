@@ -160,7 +160,7 @@ import Testing
     }
 
     @Test(arguments: MutationStatus.allCases.filter { $0 != .rejected })
-    func `the requested mutation comes first of its severity`(status: MutationStatus) {
+    func `the finding about the requested mutation comes before others of the same severity`(status: MutationStatus) {
         let code: Finding.Code =
             switch status {
             case .succeeded: .mutationSucceeded

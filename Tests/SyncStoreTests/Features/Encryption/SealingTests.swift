@@ -362,7 +362,8 @@ import Testing
             let reasons = await blind.store.readiness()
             #expect(reasons.count == 1 && reasons[0].contains("first:") && reasons[0].contains("not configured"))
             #expect(try await gateway.database.mentions(of: "-") == before)
-            // the gateway does not create keys that other gateways could not open, for this or for new organizations
+            // a gateway without the master key also creates no keys that other gateways could not open, for this
+            // organization or for new ones
             await #expect(throws: Problem.self) { try await blind.store.keyRotation.renew(phone.organization.id) }
             #expect(try await gateway.store.keyRotation.keys(of: phone.organization.id)?.map(\.number) == [1])
             let new = UUID()

@@ -440,7 +440,7 @@ import Testing
             #expect(try await gateway.mentions(of: text, in: organization.id) == [:])
         }
         #expect(try await titles(other).count == 2)
-        // no new key is created for that user either
+        // no new key is created for the erased user
         let lane = LaneKey(organization: organization.id, user: one.user)
         let seal = try await gateway.store.catalog.seal(of: organization.id)
         try await gateway.store.catalog.userKeys.prepare([lane]) { _ in seal }

@@ -146,7 +146,8 @@ import Testing
         }
     }
 
-    /// A gateway of the previous version does not write the marks.
+    /// A gateway of an earlier version does not clear `stuck_at`, `error_code` and `error_status` when it settles a
+    /// mutation.
     @Test func `omits mutations that an older gateway settled`() async throws {
         let (one, _, _) = try await Self.tenants()
         let entries = try await one.pushStuck(3)

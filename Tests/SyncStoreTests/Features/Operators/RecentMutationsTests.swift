@@ -9,7 +9,7 @@ import Testing
 @testable import OperatorsFeature
 @testable import SyncStore
 
-/// Mutations in every status, over all users of an organization or of one.
+/// Lists mutations in every status, of one user or of all users of an organization.
 @Suite struct RecentMutationsTests {
     /// All mutations that match a filter, page by page.
     private func list(

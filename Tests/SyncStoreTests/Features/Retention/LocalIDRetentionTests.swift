@@ -164,7 +164,7 @@ import Testing
         /// The deleted entity's type.
         var type: String { self == .list ? "task" : "folder" }
 
-        /// Returns the entry as a worker sends it after it replaced one id by the other.
+        /// The entry as sent by a worker that replaced one id by the other.
         func rewrite(_ entry: Entry, _ phone: Phone, _ number: Int64, _ id: String) -> Entry {
             let other = self.entry(phone, number, id)
             var rewritten = entry
@@ -250,8 +250,8 @@ import Testing
         }
     }
 
-    /// A key is recognized from every device of the user, for any number of the entity.
-    @Test func `another device of the user repeats a mutation after retention`() async throws {
+    /// The key is known to every device of the user, under any number.
+    @Test func `a user's second device repeats a mutation of the first device after retention`() async throws {
         let devices = try await devices("folder")
         let gateway = devices.ada.gateway
         gateway.clock.advance(seconds: 20 * Gateway.day)

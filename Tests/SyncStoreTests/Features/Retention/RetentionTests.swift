@@ -231,7 +231,7 @@ import Testing
         gateway.clock.advance(seconds: 29 * Gateway.day)
         #expect(try await gateway.retain()?.report[.mappings] == 0)
         #expect(try await phone.mapping(client).hasPrefix("resolved"))
-        // the time of the last use is recorded to the day
+        // only the day of the last use is recorded
         gateway.clock.advance(seconds: 2 * Gateway.day + 1)
         #expect(try await gateway.retain()?.report[.mappings] == 1)
         #expect(try await phone.mapping(client) == "-")

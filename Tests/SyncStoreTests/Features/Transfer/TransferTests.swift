@@ -34,7 +34,8 @@ import Testing
         let again = try await gateway.exported(third.id) { $0.hasTombstones = true }
         #expect(try Set(Self.states(again)) == all)
 
-        // no line is applied again, because its id is known or its version is not newer
+        // no line changes an entity twice: from the same source its id is known; from another source its state is the
+        // stored one
         let end = try await gateway.feedEnd(third.id)
         let repeated = try await gateway.imported(file, into: third.id).report
         #expect(repeated.duplicates == repeated.lines && repeated.applied == 0)
@@ -60,7 +61,8 @@ import Testing
         let one = Phone(gateway, try await gateway.organizationWithDiaries())
         try await one.push([one.diary(#"{"secret":1}"#)])
         let file = try await gateway.exported(one.organization.id)
-        // if the type is not private, or would be created by the import, no entity becomes visible to all users
+        // if the type does not exist yet or is not private there, private lines are refused, so nothing becomes visible
+        // to all users
         let open = try await gateway.organization()
         let (report, refusals) = try await gateway.imported(file, into: open.id)
         #expect(report.refused == 1 && refusals[0].problem.errors.map(\.pointer) == ["/private"])

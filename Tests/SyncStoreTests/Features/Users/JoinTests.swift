@@ -611,7 +611,7 @@ import Testing
 }
 
 extension Phone {
-    /// Joins the phone's user into the user of another phone, and waits for the end of the join as an operator would.
+    /// Joins the phone's user into the user of another phone. Calls the join a second time if it is not complete.
     func join(into other: Phone) async throws {
         for _ in 0..<2 {
             let join = try await gateway.store.joining.join(user, into: other.user, in: organization.id)

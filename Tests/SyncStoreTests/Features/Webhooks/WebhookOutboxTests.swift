@@ -78,7 +78,7 @@ import Testing
         #expect(reported[0].count == 2 && Set(reported).count == 1)
     }
 
-    /// A success does not read the tables of webhooks, which the test locks.
+    /// The hot path pays nothing: successes do not read the tables, which are locked here.
     @Test func `a success does not look up endpoints`() async throws {
         let gateway = try await Gateway()
         let phone = Phone(gateway, try await gateway.organization())

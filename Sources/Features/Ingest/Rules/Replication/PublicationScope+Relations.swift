@@ -43,8 +43,9 @@ extension PublicationScope {
 
         /// Whether ALTER TABLE may have written all rows again.
         ///
-        /// VACUUM FULL, CLUSTER, TRUNCATE and SET TABLESPACE keep the table of large values, and ALTER TABLE replaces
-        /// it. Without a table of large values, these commands cannot be distinguished.
+        /// VACUUM FULL, CLUSTER, TRUNCATE and ALTER TABLE … SET TABLESPACE keep the table of large values (TOAST). An
+        /// ALTER TABLE that writes all rows again replaces it. Without a table of large values, these commands cannot
+        /// be distinguished.
         fileprivate func isRewritten(since before: Relation) -> Bool {
             file != before.file && (toast != before.toast || toast == 0)
         }
@@ -117,7 +118,8 @@ extension PublicationScope.Table {
 
     /// Whether a column was added or altered.
     ///
-    /// A rewrite of the table also writes the default to older rows, and changes the column's row in the catalog.
+    /// A column that no longer fills older rows does not count. A rewrite of the table, such as by VACUUM FULL, wrote
+    /// the default to these rows, and so changed the column's row in the catalog.
     private func isRedefined(since before: PublicationScope.Table) -> Bool {
         let known = Dictionary(before.definitions.map { ($0.number, $0) }) { first, _ in first }
         return definitions.contains { definition in

@@ -112,7 +112,7 @@ import Testing
         }
     }
 
-    @Test func `another key is another entity`() throws {
+    @Test func `a row with another key is another entity`() throws {
         var reader = try Self.reader(Self.plain)
         try reader.relation(5, Self.name, Self.columns(Self.contact, keys: ["id"]))
         reader.begin(at: Timestamp(microseconds: 9))

@@ -38,7 +38,7 @@ import Testing
         scope(change).loss(since: scope())
     }
 
-    @Test func `an unchanged scope, and one that grew, lose nothing`() {
+    @Test func `neither an unchanged scope nor a scope that grew loses changes`() {
         #expect(Self.loss { _ in } == nil)
         #expect(Self.loss { $0.columns = [1, 2, 3] } == nil)
         #expect(Self.loss { ($0.columns, $0.members) = (nil, ["table 3"]) } == nil)
