@@ -30,7 +30,7 @@ struct RequestHeaders {
             addUnlessPresent(name.string, value)
         }
         for (name, value) in request.carriedHeaders { addUnlessPresent(name.string, value) }
-        if request.body != nil { addUnlessPresent("Content-Type", "application/json") }
+        if request.bodyBytes != nil { addUnlessPresent("Content-Type", "application/json") }
         addUnlessPresent("Accept", "application/json")
         // without this header a server may compress its answer, and the gateway does not decompress (RFC 9110, 12.5.3)
         fields.add(name: "Accept-Encoding", value: "identity")

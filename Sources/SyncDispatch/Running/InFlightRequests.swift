@@ -2,14 +2,22 @@ import FoundationEssentials
 import SyncModel
 import Synchronization
 
-/// The requests in progress.
+/// The requests in progress, and the memory for them.
 ///
 /// Each request is sent in a separate task, so that it can be cancelled while its lane's runner still writes the
 /// outcome.
 final class InFlightRequests: Sendable {
+    /// The size in bytes up to which a request never waits for memory, so that large requests do not delay small ones.
+    static let small = 16_384
+    /// The maximum time that a request waits for memory. It is far below the time of a lane's lease.
+    private static let patience: Duration = .seconds(10)
+
     private struct State {
         var tasks: [UUID: Task<UpstreamAnswer, Never>] = [:]
         var counts: [UUID: Int] = [:]
+        var memory: FairSemaphore
+        /// The requests that wait for memory; each is resumed with whether it got the memory.
+        var waiters: [FairSemaphore.Ticket: CheckedContinuation<Bool, Never>] = [:]
         var isGivenUp = false
 
         mutating func end(_ id: UUID, of organization: UUID) {
@@ -20,10 +28,14 @@ final class InFlightRequests: Sendable {
     }
 
     private let upstream: any Upstream
-    private let state = Mutex(State())
+    /// The number of bytes that all requests hold together.
+    private let capacity: Int
+    private let state: Mutex<State>
 
-    init(_ upstream: any Upstream) {
+    init(_ upstream: any Upstream, bytes: Int = 67_108_864) {
         self.upstream = upstream
+        capacity = bytes
+        state = Mutex(State(memory: FairSemaphore(whole: bytes, timeout: Self.patience)))
     }
 
     /// Whether requests are cancelled.
@@ -31,6 +43,12 @@ final class InFlightRequests: Sendable {
 
     /// The number of requests, by organization.
     var counts: [UUID: Int] { state.withLock { $0.counts } }
+
+    /// The number of requests that wait for memory.
+    var waiting: Int { state.withLock { $0.waiters.count } }
+
+    /// The number of reserved bytes.
+    var heldBytes: Int { state.withLock { $0.memory.shares.taken } }
 
     func send(_ request: UpstreamRequest, to settings: UpstreamSettings) async -> UpstreamAnswer {
         let id = UUID()
@@ -47,10 +65,74 @@ final class InFlightRequests: Sendable {
 
     /// Cancels the requests in progress, and every later request.
     func giveUp() {
-        let tasks = state.withLock { state in
+        let (tasks, waiters) = state.withLock { state in
             state.isGivenUp = true
-            return Array(state.tasks.values)
+            for ticket in state.waiters.keys { state.memory.leave(ticket) }
+            defer { state.waiters = [:] }
+            return (Array(state.tasks.values), Array(state.waiters.values))
         }
         for task in tasks { task.cancel() }
+        for waiter in waiters { waiter.resume(returning: false) }
+    }
+}
+
+// MARK: - Memory
+
+extension InFlightRequests {
+    /// Reserves the memory of a lane's request, before its body is rendered. Organizations take turns.
+    ///
+    /// - Returns: nil if the memory did not become free in time, or if requests are cancelled.
+    func reserve(_ bytes: Int, for lane: LaneKey) async -> MemoryReservation? {
+        let bytes = min(bytes, capacity)
+        let isReserved = state.withLock { state in
+            guard bytes <= Self.small else { return state.memory.tryAcquire(bytes, for: lane) }
+            state.memory.take(bytes, for: lane)
+            return true
+        }
+        if !isReserved, await !waitForMemory(bytes, lane) { return nil }
+        return MemoryReservation { [self] in
+            state.withLock { $0.memory.release(bytes, of: lane) }
+            admitWaiters()
+        }
+    }
+
+    private func waitForMemory(_ bytes: Int, _ lane: LaneKey) async -> Bool {
+        await withCheckedContinuation { continuation in
+            let ticket = state.withLock { state -> FairSemaphore.Ticket? in
+                guard !state.isGivenUp else { return nil }
+                let ticket = state.memory.wait(for: bytes, by: lane, now: .now)
+                state.waiters[ticket] = continuation
+                return ticket
+            }
+            guard let ticket else { return continuation.resume(returning: false) }
+            admitWaiters()
+            Task {
+                try? await Task.sleep(for: Self.patience)
+                stopWaiting(ticket)
+            }
+        }
+    }
+
+    private func stopWaiting(_ ticket: FairSemaphore.Ticket) {
+        let waiter = state.withLock { state in
+            let waiter = state.waiters.removeValue(forKey: ticket)
+            if waiter != nil { state.memory.leave(ticket) }
+            return waiter
+        }
+        guard let waiter else { return }
+        waiter.resume(returning: false)
+        admitWaiters()
+    }
+
+    private func admitWaiters() {
+        let decided = state.withLock { state -> [(waiter: CheckedContinuation<Bool, Never>, isAdmitted: Bool)] in
+            guard state.memory.waiting > 0 else { return [] }
+            let decision = state.memory.settle(now: .now)
+            return (decision.admitted.map { ($0, true) } + decision.refused.map { ($0, false) })
+                .compactMap { ticket, isAdmitted in
+                    state.waiters.removeValue(forKey: ticket).map { (waiter: $0, isAdmitted: isAdmitted) }
+                }
+        }
+        for (waiter, isAdmitted) in decided { waiter.resume(returning: isAdmitted) }
     }
 }

@@ -37,14 +37,13 @@ extension LaneRunner {
             for dispatch in dispatches { finish([await run(dispatch)]) }
             return
         }
-        // all mutations of the batch have the same lease
-        guard canBeSent(first) else { return finishUnsent(dispatches, finish) }
         let requests = dispatches.compactMap { dispatch in
             if case .upstream(let request, _) = dispatch.destination { request } else { nil }
         }
         let whole = BatchRequest(requests)
-        let (sentAt, started) = (configuration.now(), ContinuousClock.now)
-        let answer = await send(whole.request(to: batch, like: like), to: settings, of: first.lane)
+        let sent = await send(whole.request(to: batch, like: like), of: whole.bytes, to: settings, for: first)
+        guard let sent else { return finishUnsent(dispatches, finish) }
+        let answer = sent.answer
         switch BatchAnswer(answer, to: whole, now: configuration.now()) {
         case .parts(let answers):
             var (steps, successes, settled) = ([LaneStep](), 0, 0)
@@ -60,10 +59,10 @@ extension LaneRunner {
             }
             for (index, dispatch) in dispatches.enumerated().dropFirst(settled) {
                 let request = requests[index]
-                var outcome = await outcome(of: answers[index], to: dispatch, request, sentAt: sentAt, started)
+                var outcome = await outcome(of: answers[index], to: dispatch, request, sentAt: sent.at, sent.started)
                 if case .response(let response) = answer { outcome.room = response.room }
                 let isShared = index > settled && !answer.isBatch
-                record(outcome, of: dispatch, took: ContinuousClock.now - started, isShared: isShared)
+                record(outcome, of: dispatch, took: ContinuousClock.now - sent.started, isShared: isShared)
                 if outcome.status == .succeeded { successes += 1 }
                 steps.append(.settle(dispatch, outcome))
             }

@@ -173,16 +173,16 @@ struct LaneRunner: Sendable {
             if dispatch.organization.upstream == nil { clock.recordNoHost(of: dispatch.lane.organization) }
             return .apply(dispatch)
         }
-        guard canBeSent(dispatch) else { return .settle(dispatch, Outcome(ofUnsent: dispatch)) }
-        let (sentAt, started) = (configuration.now(), ContinuousClock.now)
-        let answer = await send(request, to: settings, of: dispatch.lane)
-        let outcome = await outcome(of: answer, to: dispatch, request, sentAt: sentAt, started)
-        record(outcome, of: dispatch, took: ContinuousClock.now - started)
+        guard let sent = await send(request, of: request.bodyBytes ?? 0, to: settings, for: dispatch) else {
+            return .settle(dispatch, Outcome(ofUnsent: dispatch))
+        }
+        let outcome = await outcome(of: sent.answer, to: dispatch, request, sentAt: sent.at, sent.started)
+        record(outcome, of: dispatch, took: ContinuousClock.now - sent.started)
         return .settle(dispatch, outcome)
     }
 
     /// Whether the lease leaves enough time for the request.
-    func canBeSent(_ dispatch: Dispatch) -> Bool {
+    private func canBeSent(_ dispatch: Dispatch) -> Bool {
         if dispatch.canBeSent(at: configuration.now()) { return true }
         // the next write shows whether another worker has the lane
         circuits.release(dispatch.lane.organization)
@@ -193,14 +193,41 @@ struct LaneRunner: Sendable {
         return false
     }
 
-    func send(_ request: UpstreamRequest, to settings: UpstreamSettings, of lane: LaneKey) async -> UpstreamAnswer {
-        let started = ContinuousClock.now
-        // the payload is in memory twice, in the mutation and in the request
-        let bytes = 2 * (request.body?.count ?? 0)
-        let ticket = clock.begin(lane, of: lane.organization, bytes: bytes, at: started)
-        let answer = await inFlight.send(request, to: settings)
-        clock.end(ticket, took: ContinuousClock.now - started)
-        return answer
+    /// An answer, and the time at which its request was sent.
+    struct SentRequest {
+        let answer: UpstreamAnswer
+        let at: Timestamp
+        let started: ContinuousClock.Instant
+    }
+
+    /// Sends a request once there is memory for its body. While it waits, its lane occupies no place.
+    ///
+    /// - Parameters:
+    ///   - request: is evaluated after the memory was reserved.
+    ///   - bytes: the bytes of the body.
+    ///   - dispatch: a mutation of the request. All of its mutations have the same lease.
+    /// - Returns: nil if the request cannot be sent now.
+    func send(
+        _ request: @autoclosure () -> UpstreamRequest,
+        of bytes: Int,
+        to settings: UpstreamSettings,
+        for dispatch: Dispatch
+    ) async -> SentRequest? {
+        let lane = dispatch.lane
+        let ticket = clock.begin(lane, of: lane.organization)
+        var elapsed: Duration?
+        defer { clock.end(ticket, took: elapsed) }
+        // the body is in memory twice: in the request, and in the buffer of the connection
+        guard let memory = await inFlight.reserve(2 * bytes, for: lane) else {
+            circuits.release(lane.organization)
+            return nil
+        }
+        defer { withExtendedLifetime(memory) {} }
+        guard canBeSent(dispatch) else { return nil }
+        let (sentAt, started) = (configuration.now(), ContinuousClock.now)
+        let answer = await inFlight.send(request(), to: settings)
+        elapsed = ContinuousClock.now - started
+        return SentRequest(answer: answer, at: sentAt, started: started)
     }
 
     /// Returns the outcome of a mutation from the answer to its request, which was sent at `sentAt`.

@@ -11,7 +11,7 @@ package final class HostClock<Holder: Hashable & Sendable>: Sendable {
     /// A change for ``HostPlaces``. Events are reported in the order in which they happened.
     package enum Event: Sendable {
         /// The holder's first request has become unanswered.
-        case awaits(Holder, bytes: Int)
+        case awaits(Holder)
         /// No request of the holder is unanswered any more.
         case answered(Holder)
         case pace(UUID, HostPace)
@@ -23,7 +23,6 @@ package final class HostClock<Holder: Hashable & Sendable>: Sendable {
     private struct Request {
         package let holder: Holder
         package let organization: UUID
-        package let bytes: Int
         package let sentAt: ContinuousClock.Instant
         package var isReported = false
     }
@@ -58,12 +57,10 @@ package final class HostClock<Holder: Hashable & Sendable>: Sendable {
     }
 
     /// Records that a request is about to be sent.
-    package func begin(_ holder: Holder, of organization: UUID, bytes: Int, at now: ContinuousClock.Instant = .now)
-        -> Ticket
-    {
+    package func begin(_ holder: Holder, of organization: UUID, at now: ContinuousClock.Instant = .now) -> Ticket {
         state.withLock { state in
             state.lastTicket += 1
-            var request = Request(holder: holder, organization: organization, bytes: bytes, sentAt: now)
+            var request = Request(holder: holder, organization: organization, sentAt: now)
             if pace(organization, state) != .fast {
                 request.isReported = true
                 reportUnanswered(request, &state)
@@ -74,18 +71,12 @@ package final class HostClock<Holder: Hashable & Sendable>: Sendable {
     }
 
     /// Records the end of a request with any outcome.
-    package func end(_ ticket: Ticket, took elapsed: Duration) {
+    ///
+    /// - Parameter elapsed: the response time; nil if the request was not sent.
+    package func end(_ ticket: Ticket, took elapsed: Duration?) {
         state.withLock { state in
             guard let request = state.requests.removeValue(forKey: ticket) else { return }
-            let before = pace(request.organization, state)
-            if state.averages.count >= Self.capacity, state.averages[request.organization] == nil {
-                state.averages = [:]
-            }
-            let seconds = min(Self.longest, elapsed / .seconds(1))
-            let average = state.averages[request.organization]
-            state.averages[request.organization] = average.map { $0 + (seconds - $0) * Self.weight } ?? seconds
-            let after = pace(request.organization, state)
-            if after != before { report(.pace(request.organization, after)) }
+            if let elapsed { measure(elapsed, of: request.organization, &state) }
             guard request.isReported else { return }
             let remaining = (state.reported[request.holder] ?? 1) - 1
             state.reported[request.holder] = remaining > 0 ? remaining : nil
@@ -122,10 +113,19 @@ package final class HostClock<Holder: Hashable & Sendable>: Sendable {
         }
     }
 
+    private func measure(_ elapsed: Duration, of organization: UUID, _ state: inout State) {
+        let before = pace(organization, state)
+        if state.averages.count >= Self.capacity, state.averages[organization] == nil { state.averages = [:] }
+        let seconds = min(Self.longest, elapsed / .seconds(1))
+        state.averages[organization] = state.averages[organization].map { $0 + (seconds - $0) * Self.weight } ?? seconds
+        let after = pace(organization, state)
+        if after != before { report(.pace(organization, after)) }
+    }
+
     private func reportUnanswered(_ request: Request, _ state: inout State) {
         let count = state.reported[request.holder, default: 0] + 1
         state.reported[request.holder] = count
-        if count == 1 { report(.awaits(request.holder, bytes: request.bytes)) }
+        if count == 1 { report(.awaits(request.holder)) }
     }
 
     private func pace(_ organization: UUID, _ state: State) -> HostPace {
@@ -179,7 +179,7 @@ package final class RunningHosts<Holder: WorkItem & Hashable>: WorkPlaces {
     /// Measures a request to the holder's host.
     package func measuring<Answer: Sendable>(_ holder: Holder, _ request: () async -> Answer) async -> Answer {
         let began = ContinuousClock.now
-        let ticket = clock.begin(holder, of: holder.organization, bytes: 0, at: began)
+        let ticket = clock.begin(holder, of: holder.organization, at: began)
         defer { clock.end(ticket, took: .now - began) }
         return await request()
     }

@@ -14,13 +14,12 @@ package enum HostPace: Sendable, Hashable {
 /// unanswered for a while, the holder *awaits an answer*: it releases its place, and counts only towards the larger
 /// limit of requests. So no host determines how long a place is occupied.
 ///
-/// Four rules keep capacity free for other organizations (product rule 16):
+/// Three rules keep capacity free for other organizations (product rule 16):
 /// - An organization that already has holders gets another one only if, after that, it has at most as many holders as
 ///   are still free.
 /// - Organizations with slow hosts have at most three quarters of the requests. Together with the first requests to
 ///   unmeasured hosts, they have at most seven eighths. The rest is reserved for fast hosts.
 /// - Organizations with slow hosts take at most half of the places.
-/// - The bytes of requests that await an answer are limited by the same fractions.
 ///
 /// An organization that awaits an answer counts as slow, regardless of earlier measurements. The caller measures the
 /// times.
@@ -30,13 +29,10 @@ package struct HostPlaces<Holder: Hashable & Sendable>: Sendable {
         let places: Int
         /// The maximum number of all holders: those that work, and those that await an answer.
         let requests: Int
-        /// The maximum number of bytes of requests that await an answer.
-        let bytes: Int
 
-        init(places: Int, requests: Int? = nil, bytes: Int = 67_108_864) {
+        init(places: Int, requests: Int? = nil) {
             self.places = max(1, places)
             self.requests = max(1, requests ?? Self.requests(places: places))
-            self.bytes = max(1, bytes)
         }
 
         /// The default maximum number of requests.
@@ -45,14 +41,12 @@ package struct HostPlaces<Holder: Hashable & Sendable>: Sendable {
         var maxConcurrentSlow: Int { max(1, places / 2) }
         var requestsOfSlow: Int { max(1, requests / 4 * 3) }
         var requestsOfSlowAndUnmeasured: Int { max(1, requests / 8 * 7) }
-        var bytesOfSlow: Int { max(1, bytes / 4 * 3) }
     }
 
     /// The usage by all holders of a class or of an organization.
     private struct Usage {
         var working = 0
         var awaiting = 0
-        var bytes = 0
 
         var held: Int { working + awaiting }
     }
@@ -67,7 +61,6 @@ package struct HostPlaces<Holder: Hashable & Sendable>: Sendable {
     private struct Hold {
         let organization: UUID
         var isAwaiting = false
-        var bytes = 0
     }
 
     /// The maximum number of organizations whose measurement is kept while they have no holder.
@@ -109,7 +102,6 @@ package struct HostPlaces<Holder: Hashable & Sendable>: Sendable {
         if isSlow {
             return slow.working < limits.maxConcurrentSlow && working < limits.places
                 && slow.held < limits.requestsOfSlow
-                && slow.bytes < limits.bytesOfSlow
         }
         // slow holders work again once their answers have arrived, but must not use the half that is reserved for
         // others
@@ -126,10 +118,10 @@ package struct HostPlaces<Holder: Hashable & Sendable>: Sendable {
         if pace == .unmeasured {
             // an organization that already has holders may later be measured as slow, with all of them
             let most = own.held > 0 ? limits.requestsOfSlow : limits.requestsOfSlowAndUnmeasured
-            guard slow.held + unmeasured.held < most, slow.bytes < limits.bytes else { return false }
+            guard slow.held + unmeasured.held < most else { return false }
         }
         guard own.held > 0 else { return true }
-        return own.held + 1 <= limits.requests - count - 1 && own.bytes <= limits.bytes - slow.bytes
+        return own.held + 1 <= limits.requests - count - 1
     }
 
     // MARK: - Changes
@@ -142,27 +134,24 @@ package struct HostPlaces<Holder: Hashable & Sendable>: Sendable {
     }
 
     /// Releases the place of a holder whose request has been unanswered for a while, until it is answered.
-    mutating func startAwaiting(_ holder: Holder, bytes: Int) {
+    mutating func startAwaiting(_ holder: Holder) {
         guard var hold = holds[holder], !hold.isAwaiting else { return }
-        (hold.isAwaiting, hold.bytes) = (true, bytes)
+        hold.isAwaiting = true
         holds[holder] = hold
         change(hold.organization) { organization in
             organization.usage.working -= 1
             organization.usage.awaiting += 1
-            organization.usage.bytes += bytes
         }
     }
 
     /// Gives a holder its place again after its request was answered.
     mutating func resume(_ holder: Holder) {
         guard var hold = holds[holder], hold.isAwaiting else { return }
-        let bytes = hold.bytes
-        (hold.isAwaiting, hold.bytes) = (false, 0)
+        hold.isAwaiting = false
         holds[holder] = hold
         change(hold.organization) { organization in
             organization.usage.working += 1
             organization.usage.awaiting -= 1
-            organization.usage.bytes -= bytes
         }
     }
 
@@ -184,7 +173,7 @@ package struct HostPlaces<Holder: Hashable & Sendable>: Sendable {
     /// Applies an event of the clock.
     package mutating func apply(_ event: HostClock<Holder>.Event) {
         switch event {
-        case .awaits(let holder, let bytes): startAwaiting(holder, bytes: bytes)
+        case .awaits(let holder): startAwaiting(holder)
         case .answered(let holder): resume(holder)
         case .pace(let organization, let pace): setPace(organization, pace)
         }
@@ -233,7 +222,6 @@ package struct HostPlaces<Holder: Hashable & Sendable>: Sendable {
         func add(_ usage: inout Usage) {
             usage.working += sign * organization.usage.working
             usage.awaiting += sign * organization.usage.awaiting
-            usage.bytes += sign * organization.usage.bytes
         }
         switch organization.pace {
         case .fast: add(&fast)

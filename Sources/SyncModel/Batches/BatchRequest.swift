@@ -14,9 +14,12 @@ public struct BatchRequest: Sendable {
         self.parts = parts
     }
 
+    /// The approximate number of bytes of the body.
+    public var bytes: Int { parts.reduce(0) { $0 + $1.bytesInBatch } }
+
     /// The body of the request.
     public var body: [UInt8] {
-        JSONWriter.object(capacity: parts.reduce(64) { $0 + 256 + ($1.body?.count ?? 0) }) { writer in
+        JSONWriter.object(capacity: parts.reduce(64) { $0 + 256 + ($1.bodyBytes ?? 0) }) { writer in
             writer.name("requests")
             writer.beginArray()
             for (index, part) in parts.enumerated() {
@@ -27,7 +30,7 @@ public struct BatchRequest: Sendable {
                     writer.name("headers")
                     writer.object { writer in
                         for header in part.userHeaders { writer.member(named: header.name, header.value) }
-                        if part.body != nil { writer.member("content-type", "application/json") }
+                        if part.bodyBytes != nil { writer.member("content-type", "application/json") }
                     }
                     if let body = part.body { writer.member("body", raw: body) }
                 }
@@ -41,7 +44,7 @@ public struct BatchRequest: Sendable {
 
 extension UpstreamRequest {
     /// The approximate number of bytes of the request as a part of a batch.
-    var bytesInBatch: Int { (body?.count ?? 0) + path.utf8.count + 512 }
+    var bytesInBatch: Int { (bodyBytes ?? 0) + path.utf8.count + 512 }
 }
 
 extension JSONWriter {

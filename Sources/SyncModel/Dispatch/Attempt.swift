@@ -70,7 +70,7 @@ struct Attempt {
     private func succeeded(_ response: UpstreamResponse) -> Outcome {
         var outcome = Outcome(.succeeded, .succeeded, of: dispatch)
         outcome.responseStatus = Int16(response.status)
-        outcome.responseBody = response.json
+        outcome.responseBody = response.storedBody
         let shown = entity(in: response)
         if mutation.operation == .create {
             // the id is known if the create overrides an entity, or if the client chose the id
@@ -159,7 +159,7 @@ struct Attempt {
     func refusal(_ status: MutationStatus, _ kind: Outcome.Kind, _ response: UpstreamResponse) -> Outcome {
         var outcome = Outcome(status, kind, of: dispatch)
         outcome.responseStatus = Int16(response.status)
-        outcome.responseBody = response.json
+        outcome.responseBody = response.storedBody
         outcome.lastError = words(response)
         outcome.lastErrorCode = Int16(response.status)
         return outcome

@@ -206,8 +206,8 @@ struct ODataKey {
             guard form == "guid", let text = quoted(value[open...]), let uuid = UUID(parsing: text) else { return nil }
             return ServerID(uuid)
         }
-        guard !value.contains(where: { $0 == UInt8(ascii: ",") || $0 == UInt8(ascii: "=") }) else { return nil }
         var bare = String(decoding: value, as: UTF8.self)
+        guard bare != "null", !bare.utf8.contains(where: ",=()".utf8.contains) else { return nil }
         // the form of earlier OData versions: 77L
         if bare.hasSuffix("L") || bare.hasSuffix("l"), ServerID.isInteger(String(bare.dropLast())) { bare.removeLast() }
         return ServerID(pathText: bare)

@@ -6,16 +6,16 @@ import JSONText
 struct DispatchDecision {
     let mutation: QueuedMutation
     let surroundings: DispatchPlanner.LaneContext
-    let lease: LaneLease
+    let planner: DispatchPlanner
     /// The entity's permanent id.
     ///
     /// Nil for a create to whose entity the upstream assigns the id, and if the id is not known.
     let own: ServerID?
 
-    init(_ mutation: QueuedMutation, _ surroundings: DispatchPlanner.LaneContext, _ lease: LaneLease) {
+    init(_ mutation: QueuedMutation, _ surroundings: DispatchPlanner.LaneContext, by planner: DispatchPlanner) {
         self.mutation = mutation
         self.surroundings = surroundings
-        self.lease = lease
+        self.planner = planner
         own = surroundings.serverID(of: mutation)
     }
 
@@ -151,9 +151,13 @@ extension DispatchDecision {
         let payload = content.flatMap { try? JSONTree(parsing: $0, limits: .widest).root }
         // never the client's own id, which may be another entity's id at the upstream
         let path = try route.path.path(id: own, payload: payload)
-        let body = route.body.map { $0.body(id: own, payload: payload) } ?? content
-        var request = request(route.method, path, body, upstream)
-        request.content = content
+        let routed = route.body.map { RoutedBody($0, id: own, payload: content, root: payload) }
+        if let bytes = routed?.bytes, bytes > planner.routedBodyLimit {
+            let detail = "the body of its route would have more than \(planner.routedBodyLimit) bytes"
+            throw Problem(.validationFailed, detail)
+        }
+        var request = request(route.method, path, routed == nil ? content : nil, upstream)
+        (request.content, request.routedBody) = (content, routed)
         request.namesEntity = own != nil && route.namesEntity
         return request
     }
@@ -173,7 +177,7 @@ extension DispatchDecision {
             headers: headers,
             body: body,
             idempotencyKey: DispatchPlanner.idempotencyKey(of: mutation, in: surroundings.lane),
-            timeout: .seconds(lease.timeout(of: upstream))
+            timeout: .seconds(planner.lease.timeout(of: upstream))
         )
         request.isUnconditional = mutation.override != nil
         if mutation.override == nil { request.ifMatch = ifMatch(headers, sendsWeak: upstream.sendsWeakETags) }

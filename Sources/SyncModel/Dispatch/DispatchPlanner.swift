@@ -21,9 +21,12 @@ public struct DispatchPlanner: Sendable {
 
     /// The lease of lanes. Requests time out well before it expires.
     let lease: LaneLease
+    /// The maximum number of bytes of a body that a route's template makes.
+    let routedBodyLimit: Int
 
-    public init(leaseSeconds: Double) {
+    public init(leaseSeconds: Double, routedBodyLimit: Int = WorkBounds.routedBody) {
         lease = LaneLease(seconds: leaseSeconds)
+        self.routedBodyLimit = routedBodyLimit
     }
 
     /// - Parameter heldUntil: the end of the circuit breaker's pause; nil if the upstream's circuit is closed.
@@ -33,7 +36,7 @@ public struct DispatchPlanner: Sendable {
         now: Timestamp,
         heldUntil: Timestamp?
     ) -> Decision {
-        let turn = DispatchDecision(mutation, surroundings, lease)
+        let turn = DispatchDecision(mutation, surroundings, by: self)
         do throws(Problem) {
             return try turn.decision(now: now, heldUntil: heldUntil)
         } catch {

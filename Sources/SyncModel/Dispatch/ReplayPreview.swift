@@ -23,12 +23,13 @@ public struct ReplayPreview: Sendable {
 
     /// Nil if there is no request.
     ///
-    /// In that case the mutation is not replayed to an upstream, or cannot be sent in its present state.
+    /// In that case the mutation is not replayed to an upstream, cannot be sent in its present state, or has a body that
+    /// is too large for an answer.
     ///
     /// - Parameter surroundings: the decision's inputs, whose `mappings` must contain each client id in the content
     ///   that has a permanent id.
     public init?(of mutation: QueuedMutation, _ surroundings: DispatchPlanner.LaneContext, now: Timestamp) {
-        let planner = DispatchPlanner(leaseSeconds: 3_600)
+        let planner = DispatchPlanner(leaseSeconds: 3_600, routedBodyLimit: WorkBounds.answer)
         var (queued, surroundings) = (mutation, surroundings)
         queued.nextRetryAt = nil
         surroundings.organization.upstream?.pause = nil

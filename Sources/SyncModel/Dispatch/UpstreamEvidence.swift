@@ -129,7 +129,7 @@ struct UpstreamEntity {
 
     private static func id(at pointer: String, in root: JSONValue) -> ServerID? {
         // neither duplicate members nor an invalid string can be the id
-        isDefective(pointer, in: root) ? nil : root.value(at: pointer).flatMap(ServerID.init(json:))
+        defect(at: pointer, in: root) != nil ? nil : root.value(at: pointer).flatMap(ServerID.init(json:))
     }
 
     /// The pointer to a document's id; nil for a document without an id.
@@ -144,8 +144,9 @@ struct UpstreamEntity {
         return Array(shown.raw)
     }
 
-    private static func isDefective(_ pointer: String, in root: JSONValue) -> Bool {
-        root.defects.contains { (pointer + "/").hasPrefix($0.pointer + "/") }
+    /// The defect of a value, or of an object that contains the value.
+    private static func defect(at pointer: String, in root: JSONValue) -> JSONDefect? {
+        root.defects.first { (pointer + "/").hasPrefix($0.pointer + "/") }
     }
 
     /// The reason why a body shows no entity. The text continues a sentence that begins with "the body".
@@ -157,7 +158,12 @@ struct UpstreamEntity {
             let kind = root.kind == .array ? "is an array that" : "is JSON that"
             return "\(kind) has no value at \(idPointer)"
         }
-        if isDefective(idPointer, in: root) { return "has a duplicate member or an invalid text at \(idPointer)" }
+        switch defect(at: idPointer, in: root)?.kind {
+        case .duplicateMember: return "has a duplicate member at \(idPointer)"
+        case .nulCharacter, .loneSurrogate: return "has an invalid text at \(idPointer)"
+        case .numberOutOfRange: return "has a number with too many digits at \(idPointer)"
+        case nil: break
+        }
         switch value.kind {
         case .null: return "has null at \(idPointer)"
         case .bool: return "has a boolean at \(idPointer)"

@@ -32,6 +32,8 @@ public enum WorkBounds {
     ///
     /// The preview holds them in memory while it plans.
     public static let preview = 8_388_608
+    /// The maximum number of bytes of a body that a route's template makes of a payload.
+    public static let routedBody = 8_388_608
     /// The maximum number of bytes of contents that one transaction of a bulk call reads.
     public static let bulkContents = 8_388_608
     /// The maximum number of bytes of documents that one transaction copies into the errors of discarded mutations.

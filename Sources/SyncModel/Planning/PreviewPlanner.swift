@@ -17,7 +17,8 @@ public struct PreviewPlanner {
     /// A planner with an arbitrary lease.
     ///
     /// The lease only bounds the time of a request, which a preview does not show.
-    let turns = DispatchPlanner(leaseSeconds: 120)
+    /// A single body has no limit here, because all requests of a preview together have one.
+    let turns = DispatchPlanner(leaseSeconds: 120, routedBodyLimit: .max)
 
     /// Plans a push without executing it.
     ///
@@ -59,7 +60,7 @@ public struct PreviewPlanner {
     /// - Throws: `payload_too_large` if the requests and conflicts have more bytes than the answer to a preview may
     ///   contain.
     private func preview() throws(PushRefusal) -> PushPreview {
-        var turns: [UUID: PreviewStep] = [:]
+        var turns: [UUID: (request: PreviewedRequest?, conflict: [UInt8]?)] = [:]
         var room = WorkBounds.preview
         var conflicting: Set<EntityKey> = []
         let indices = Dictionary(
@@ -74,13 +75,15 @@ public struct PreviewPlanner {
             {
                 turn.conflict = CurrentOutline.cut(conflict, place: nil)
             }
-            room -= (turn.conflict?.count ?? 0) + (turn.request?.body?.count ?? 0)
+            room -= (turn.conflict?.count ?? 0) + (turn.request?.bodyBytes ?? 0)
             guard room >= 0 else {
                 let detail =
                     "the requests of this push have more than \(WorkBounds.preview) bytes; preview fewer mutations"
                 throw .problem(Problem(.payloadTooLarge, detail))
             }
-            turns[new.mutation.id] = turn
+            // the body is rendered only now, within the bound
+            let request = turn.request.map { PreviewedRequest($0, unresolved: turn.unresolved) }
+            turns[new.mutation.id] = (request, turn.conflict)
         }
         return PushPreview(
             acceptedSequence: plan.acceptedSequence,
@@ -131,7 +134,9 @@ public struct PreviewPlanner {
 extension PreviewPlanner {
     /// The result that a mutation's turn would have now.
     struct PreviewStep {
-        var request: PreviewedRequest?
+        var request: UpstreamRequest?
+        /// The request's client ids and device ids whose server ids are not known yet.
+        var unresolved: [ServerID] = []
         /// The conflict that the turn would detect before anything is sent.
         ///
         /// A problem object as JSON.
@@ -190,10 +195,7 @@ extension PreviewPlanner {
         let named = mutation.namedIDs + related.map(\.clientID)
         var seen: Set<UUID> = []
         let unresolved = named.filter { unknown.contains($0) && seen.insert($0).inserted }
-        turn.request = PreviewedRequest(
-            request,
-            unresolved: unresolved.map(snapshot.localIDs.standIn)
-        )
+        (turn.request, turn.unresolved) = (request, unresolved.map(snapshot.localIDs.standIn))
         return turn
     }
 

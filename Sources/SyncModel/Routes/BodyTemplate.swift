@@ -33,9 +33,34 @@ public struct BodyTemplate: Sendable, Hashable {
 
     /// The body of one mutation's request; nil for a request without a body.
     func body(id: ServerID?, payload: JSONValue?) -> [UInt8]? {
-        guard let root = try? JSONTree(parsing: json).root else { return nil }
-        var writer = JSONWriter(capacity: json.count + (payload?.rawCount ?? 0))
+        guard let bytes = bytes(id: id, payload: payload), let root = try? JSONTree(parsing: json).root else {
+            return nil
+        }
+        var writer = JSONWriter(capacity: bytes)
         return Self.write(root, id, payload, to: &writer) ? writer.bytes : nil
+    }
+
+    /// An upper bound of the body's bytes, computed without rendering the body; nil for a request without a body.
+    ///
+    /// The bound exceeds the exact number by less than ``maximumBytes``, because it counts placeholders, too.
+    func bytes(id: ServerID?, payload: JSONValue?) -> Int? {
+        guard let root = try? JSONTree(parsing: json).root, Self.isPresent(root, id, payload) else { return nil }
+        return json.count + Self.insertedBytes(root, id, payload)
+    }
+
+    /// The bytes of the values that replace the placeholders.
+    private static func insertedBytes(_ value: JSONValue, _ id: ServerID?, _ payload: JSONValue?) -> Int {
+        switch placeholder(value) {
+        case .payload: return payload?.rawCount ?? 0
+        case .id:
+            var writer = JSONWriter()
+            writer.value(id)
+            return writer.bytes.count
+        case .member(let pointer): return payload?.value(at: pointer)?.rawCount ?? 0
+        case nil:
+            if let members = value.members { return members.reduce(0) { $0 + insertedBytes($1.value, id, payload) } }
+            return value.elements?.reduce(0) { $0 + insertedBytes($1, id, payload) } ?? 0
+        }
     }
 
     private static func placeholder(_ value: JSONValue) -> Placeholder? {
@@ -111,5 +136,27 @@ public struct BodyTemplate: Sendable, Hashable {
             }
         }
         return true
+    }
+}
+
+/// The body that a route's template makes of a mutation.
+///
+/// It is rendered only when it is needed. It may contain the payload many times, so its memory must be reserved first.
+public struct RoutedBody: Sendable, Hashable {
+    private let template: BodyTemplate
+    private let id: ServerID?
+    private let payload: [UInt8]?
+    /// An upper bound of the number of bytes; nil for a request without a body.
+    let bytes: Int?
+
+    /// - Parameter root: the root of `payload`.
+    init(_ template: BodyTemplate, id: ServerID?, payload: [UInt8]?, root: JSONValue?) {
+        (self.template, self.id, self.payload) = (template, id, payload)
+        bytes = template.bytes(id: id, payload: root)
+    }
+
+    func rendered() -> [UInt8]? {
+        let root = payload.flatMap { try? JSONTree(parsing: $0, limits: .widest).root }
+        return template.body(id: id, payload: root)
     }
 }

@@ -21,8 +21,9 @@ public struct UpstreamRequest: Sendable, Hashable {
     ///
     /// Set if the request is to override a conflict.
     public var isUnconditional = false
-    /// The body, JSON; nil without a body.
-    public var body: [UInt8]?
+    private let givenBody: [UInt8]?
+    /// The body that a route's template makes, in place of the given body.
+    var routedBody: RoutedBody?
     /// The entity's document or patch, JSON; nil if the body is this document or patch.
     public var content: [UInt8]?
     /// Whether the operator's route puts the entity's id into the request.
@@ -52,10 +53,18 @@ public struct UpstreamRequest: Sendable, Hashable {
         self.method = method
         self.path = path
         self.headers = headers
-        self.body = body
+        givenBody = body
         self.idempotencyKey = idempotencyKey
         self.timeout = timeout
     }
+}
+
+extension UpstreamRequest {
+    /// The body, JSON; nil without a body. A body that a template makes is rendered at each access.
+    public var body: [UInt8]? { routedBody.map { $0.rendered() } ?? givenBody }
+
+    /// The number of bytes of the body, or an upper bound of it; nil without a body.
+    public var bodyBytes: Int? { routedBody.map(\.bytes) ?? givenBody?.count }
 }
 
 /// The rules that decide which headers are sent with a request, in addition to the operator's headers.
@@ -80,7 +89,7 @@ extension UpstreamRequest {
     /// False if the gateway's header of the same name is sent instead.
     public func carries(_ name: String, _ value: String) -> Bool {
         let lowercased = name.lowercased()
-        return !Self.never.contains(lowercased) && (body != nil || lowercased != "content-type")
+        return !Self.never.contains(lowercased) && (bodyBytes != nil || lowercased != "content-type")
             && UpstreamSettings.headerProblem(name: name, value: value, isCredential: false) == nil
     }
 

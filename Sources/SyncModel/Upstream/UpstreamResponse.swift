@@ -56,6 +56,11 @@ public struct UpstreamResponse: Sendable {
     }
 }
 
+extension UpstreamResponse {
+    /// The body that an outcome stores. It is null in place of JSON that cannot be stored.
+    var storedBody: [UInt8]? { json ?? (unkeptJSON == nil ? nil : Array("null".utf8)) }
+}
+
 /// Answers whose cause may be the operator's configuration or the mutation (product rule 11).
 extension UpstreamAnswer {
     public var mayNeedOperator: Bool {

@@ -336,6 +336,32 @@ import Testing
         for entry in entries { try await harness.mutation(entry.id, is: .succeeded) }
     }
 
+    @Test func `requests in flight wait for memory if a route multiplies their payloads`() async throws {
+        let traffic = Traffic<UUID>()
+        let upstream = FakeUpstream { request, _ in
+            traffic.enter(request.user)
+            for _ in 0..<100 { await Task.yield() }
+            traffic.leave(request.user)
+            return nil
+        }
+        let harness = try await DispatcherHarness(settings: Self.settings, upstream: upstream)
+        let items = Array(repeating: #"{"$":"/n"}"#, count: 500).joined(separator: ",")
+        try await harness.execute(
+            """
+            INSERT INTO entity_types (organization_id, name, id_space, visibility, default_priority, is_forwarded, routes)
+            VALUES ('\(harness.organization.id)', 'contact', 'mapped', 'user', 0, true,
+                '{"create": {"path": "/contacts", "body": [\(items)]}}')
+            """
+        )
+        harness.gateway.store.catalog.invalidate(harness.organization.id)
+        // a body of almost 8 MiB counts twice, so a second one of the user exceeds the user's share of 64 MiB
+        let payload = #"{"n":"\#(String(repeating: "n", count: 16_000))"}"#
+        let creates = (0..<3).map { _ in harness.phone.entry("create", "contact", local: UUID(), payload: payload) }
+        try await harness.phone.push(creates)
+        for create in creates { try await harness.mutation(create.id, is: .succeeded) }
+        #expect(traffic.most[harness.phone.user] == 1 && harness.upstream.requests.count == 3)
+    }
+
     @Test func `a mutation without an endpoint is sent by the route of its type`() async throws {
         let harness = try await DispatcherHarness()
         try await harness.execute(

@@ -10,16 +10,16 @@ import Testing
 
     private static func lane(_ organization: UUID) -> LaneKey { LaneKey(organization: organization, user: UUID()) }
 
-    private static func places(_ places: Int, requests: Int, bytes: Int = 1_000_000) -> Places {
-        Places(Places.Limits(places: places, requests: requests, bytes: bytes))
+    private static func places(_ places: Int, requests: Int) -> Places {
+        Places(Places.Limits(places: places, requests: requests))
     }
 
     /// Takes as many places for an organization as it may hold. Its host never answers.
-    private static func hang(_ organization: UUID, _ places: inout Places, bytes: Int = 0) {
+    private static func hang(_ organization: UUID, _ places: inout Places) {
         while places.mayTake(organization) {
             let lane = lane(organization)
             places.take(lane, of: organization)
-            places.startAwaiting(lane, bytes: bytes)
+            places.startAwaiting(lane)
         }
     }
 
@@ -29,7 +29,7 @@ import Testing
         let lane = Self.lane(organization)
         places.take(lane, of: organization)
         #expect(!places.mayTake(other) && places.working == 1)
-        places.startAwaiting(lane, bytes: 7)
+        places.startAwaiting(lane)
         #expect(places.mayTake(other) && places.working == 0 && places.awaiting == 1)
         #expect(places.pace(of: organization) == .slow)
         places.resume(lane)
@@ -48,7 +48,7 @@ import Testing
             for organization in organizations where places.mayTake(organization) {
                 let lane = Self.lane(organization)
                 places.take(lane, of: organization)
-                places.startAwaiting(lane, bytes: 0)
+                places.startAwaiting(lane)
                 isChanged = true
             }
         }
@@ -105,18 +105,6 @@ import Testing
         #expect(!places.mayTake(UUID()))
     }
 
-    @Test func `waiting requests hold a bounded number of bytes`() {
-        var places = Self.places(8, requests: 1_000, bytes: 100_000)
-        let organization = UUID()
-        Self.hang(organization, &places, bytes: 10_000)
-        #expect(places.held(by: organization) == 6, "half of the bytes, and the request that reached the limit")
-        for _ in 0..<100 { Self.hang(UUID(), &places, bytes: 10_000) }
-        #expect(places.count <= 11)
-        let fast = UUID()
-        places.setPace(fast, .fast)
-        #expect(places.mayTake(fast))
-    }
-
     /// After any operations, the sums equal those of the individual holders, and the limits hold.
     @Test func `sums and limits hold after random operations`() {
         let seed = Seed()
@@ -124,12 +112,12 @@ import Testing
         for _ in 0..<40 {
             let limits = Places.Limits(
                 places: Int.random(in: 1...9, using: &random),
-                requests: Int.random(in: 1...40, using: &random),
-                bytes: 1_000
+                requests: Int.random(in: 1...40, using: &random)
             )
             var places = Places(limits)
             let organizations = (0..<Int.random(in: 1...8, using: &random)).map { _ in UUID() }
-            var held: [LaneKey: (isAwaiting: Bool, bytes: Int)] = [:]
+            // whether each holder awaits an answer.
+            var held: [LaneKey: Bool] = [:]
             for _ in 0..<400 {
                 let organization = organizations.randomElement(using: &random) ?? organizations[0]
                 let lane = held.keys.sorted().randomElement(using: &random)
@@ -138,17 +126,16 @@ import Testing
                     guard places.mayTake(organization) else { continue }
                     let lane = Self.lane(organization)
                     places.take(lane, of: organization)
-                    held[lane] = (false, 0)
+                    held[lane] = false
                     #expect(held.count <= limits.requests, "\(seed)")
                 case 4:
-                    guard let lane, held[lane]?.isAwaiting == false else { continue }
-                    let bytes = Int.random(in: 0...100, using: &random)
-                    places.startAwaiting(lane, bytes: bytes)
-                    held[lane] = (true, bytes)
+                    guard let lane, held[lane] == false else { continue }
+                    places.startAwaiting(lane)
+                    held[lane] = true
                 case 5:
                     guard let lane else { continue }
                     places.resume(lane)
-                    held[lane] = (false, 0)
+                    held[lane] = false
                 case 6:
                     guard let lane else { continue }
                     places.release(lane)
@@ -158,12 +145,12 @@ import Testing
                     places.setPace(organization, pace)
                 }
                 #expect(places.count == held.count, "\(seed)")
-                #expect(places.awaiting == held.values.count { $0.isAwaiting }, "\(seed)")
-                #expect(places.working == held.values.count { !$0.isAwaiting }, "\(seed)")
+                #expect(places.awaiting == held.values.count { $0 }, "\(seed)")
+                #expect(places.working == held.values.count { !$0 }, "\(seed)")
                 for organization in organizations {
                     let own = held.filter { $0.key.organization == organization }
                     #expect(places.held(by: organization) == own.count, "\(seed)")
-                    if own.values.contains(where: \.isAwaiting) {
+                    if own.values.contains(true) {
                         #expect(places.pace(of: organization) == .slow, "\(seed)")
                     }
                 }
@@ -193,7 +180,7 @@ import Testing
         let clock = HostClock<LaneKey>(threshold: .milliseconds(250)) { event in
             events.change { events in
                 switch event {
-                case .awaits(_, let bytes): events.append("awaits \(bytes)")
+                case .awaits: events.append("awaits")
                 case .answered: events.append("answered")
                 case .pace(_, let pace): events.append("\(pace)")
                 }
@@ -205,29 +192,29 @@ import Testing
     @Test func `a host is fast after one quick answer`() {
         let (clock, events) = clock()
         let lane = LaneKey(organization: UUID(), user: UUID())
-        let first = clock.begin(lane, of: lane.organization, bytes: 3, at: start)
-        #expect(events.value == ["awaits 3"], "an unmeasured host has no waiting period")
+        let first = clock.begin(lane, of: lane.organization, at: start)
+        #expect(events.value == ["awaits"], "an unmeasured host has no waiting period")
         clock.end(first, took: .milliseconds(20))
-        #expect(events.value == ["awaits 3", "fast", "answered"])
+        #expect(events.value == ["awaits", "fast", "answered"])
         events.value = []
-        let second = clock.begin(lane, of: lane.organization, bytes: 4, at: start)
+        let second = clock.begin(lane, of: lane.organization, at: start)
         clock.poll(at: start + .milliseconds(249))
         #expect(events.value.isEmpty)
         clock.poll(at: start + .milliseconds(250))
         clock.poll(at: start + .milliseconds(900))
-        #expect(events.value == ["awaits 4"])
+        #expect(events.value == ["awaits"])
         clock.end(second, took: .seconds(30))
-        #expect(events.value == ["awaits 4", "slow", "answered"])
+        #expect(events.value == ["awaits", "slow", "answered"])
     }
 
     @Test func `a host that recovers is fast again after a few answers`() {
         let (clock, events) = clock()
         let lane = LaneKey(organization: UUID(), user: UUID())
-        clock.end(clock.begin(lane, of: lane.organization, bytes: 0), took: .seconds(90))
+        clock.end(clock.begin(lane, of: lane.organization), took: .seconds(90))
         events.value = []
         var count = 0
         while !events.value.contains("fast"), count < 50 {
-            clock.end(clock.begin(lane, of: lane.organization, bytes: 0), took: .milliseconds(5))
+            clock.end(clock.begin(lane, of: lane.organization), took: .milliseconds(5))
             count += 1
         }
         #expect((2...8).contains(count))
@@ -236,8 +223,8 @@ import Testing
     @Test func `a holder with several requests waits until all are answered`() {
         let (clock, events) = clock()
         let lane = LaneKey(organization: UUID(), user: UUID())
-        let tickets = (0..<3).map { _ in clock.begin(lane, of: lane.organization, bytes: 1) }
-        #expect(events.value == ["awaits 1"])
+        let tickets = (0..<3).map { _ in clock.begin(lane, of: lane.organization) }
+        #expect(events.value == ["awaits"])
         for ticket in tickets.dropLast() { clock.end(ticket, took: .seconds(1)) }
         #expect(!events.value.contains("answered"))
         clock.end(tickets[2], took: .seconds(1))
@@ -266,7 +253,7 @@ import Testing
             while let lane = scheduler.next() {
                 started += 1
                 scheduler.setCap(lane.organization, cap)
-                scheduler.apply(.awaits(lane, bytes: 200))
+                scheduler.apply(.awaits(lane))
             }
         }
 
@@ -354,7 +341,7 @@ import Testing
                         running.append(lane)
                     }
                 case 2:
-                    if let lane = running.randomElement(using: &random) { scheduler.apply(.awaits(lane, bytes: 9)) }
+                    if let lane = running.randomElement(using: &random) { scheduler.apply(.awaits(lane)) }
                 case 3:
                     if let lane = running.randomElement(using: &random) { scheduler.apply(.answered(lane)) }
                 case 4:

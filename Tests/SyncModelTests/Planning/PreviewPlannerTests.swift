@@ -25,6 +25,8 @@ private struct Draft {
     /// Types that are forwarded; all others are in the built-in store.
     var forwarded: Set<String> = ["contact", "company"]
     var visibility: Visibility = .user
+    /// The routes of all types, JSON.
+    var routes: String?
     /// Every generated id.
     let made = Made()
 
@@ -80,7 +82,7 @@ private struct Draft {
     }
 
     private func type(_ name: String) -> EntityType {
-        EntityType(
+        var type = EntityType(
             name: name,
             idSpace: .mapped,
             visibility: forwarded.contains(name) ? visibility : .organization,
@@ -88,6 +90,8 @@ private struct Draft {
             isForwarded: forwarded.contains(name),
             isInUse: true
         )
+        type.routes = routes.flatMap { try? JSONTree(parsing: Array($0.utf8)).root }.map(EntityRoutes.init(stored:))
+        return type
     }
 
     func text(isStrict: Bool = false) throws -> String {
@@ -366,6 +370,18 @@ extension UUID {
         #expect(results.map { $0["replayed"]?.bool } == [false, false, false, false, false, true])
         draft.upstream = nil
         #expect(try draft.requests() == Array(repeating: "-", count: 6), "no destination")
+    }
+
+    @Test func `a request that a route makes too large is refused before it is rendered`() throws {
+        let items = Array(repeating: #"{"$":"/n"}"#, count: 500).joined(separator: ",")
+        var draft = Draft()
+        draft.routes = #"{"create":{"path":"/x","body":[\#(items)]}}"#
+        let payload = #"{"n":"\#(String(repeating: "n", count: 17_000))"}"#
+        draft.add("create", "contact", ["local_id": UUID().quoted, "payload": payload])
+        #expect { try draft.text() } throws: { error in
+            guard case .problem(let problem) = error as? PushRefusal else { return false }
+            return problem.code == .payloadTooLarge
+        }
     }
 
     @Test func `the shown key is the key that will be sent`() throws {

@@ -89,6 +89,42 @@ import Testing
         #expect(Self.line(sample) == #"POST /lists/a%2Fb/items {"list":"a/b"}"#)
     }
 
+    /// A body that contains a text of the payload 500 times.
+    private static func multiplied(textBytes: Int) -> Sample {
+        let items = Array(repeating: #"{"$":"/n"}"#, count: 500).joined(separator: ",")
+        var sample = Self.sample(.create, #"{"create":{"path":"/x","body":{"items":[\#(items)]}}}"#)
+        sample.payload = #"{"n":"\#(String(repeating: "n", count: textBytes))"}"#
+        return sample
+    }
+
+    @Test func `a body that a template multiplies fails the mutation if it is too large`() throws {
+        #expect(try #require(Self.multiplied(textBytes: 16_000).request).bodyBytes ?? 0 > 8_000_000)
+        guard case .fail(let outcome) = Self.multiplied(textBytes: 17_000).decision() else { throw Missing() }
+        #expect(outcome.status == .failed && outcome.code == "validation_failed" && outcome.attemptCount == 0)
+        #expect(outcome.detail?.contains("more than 8388608 bytes") == true)
+    }
+
+    @Test(arguments: [
+        (#"{"a":[{"$":"/n"},{"$":"/none"}],"b":{"$":"/none"}}"#, true), (#"{"$":"payload"}"#, true),
+        (#"[{"$":"id"},{"$":"id"},{"$":"payload"},{"$":"/n"}]"#, true), (#""text""#, true),
+        (#"{"$":"/none"}"#, false),
+    ]) func `the bytes of a body are known before it is rendered`(_ body: String, _ exists: Bool) throws {
+        var sample = Self.sample(.update, #"{"update":{"path":"/x","body":\#(body)}}"#)
+        sample.payload = #"{"n":"\#(String(repeating: "n", count: 90_000))"}"#
+        let request = try #require(sample.request)
+        #expect((request.body != nil) == exists && (request.bodyBytes != nil) == exists)
+        let (bytes, bound) = (request.body?.count ?? 0, request.bodyBytes ?? 0)
+        #expect(bytes <= bound && bound - bytes < BodyTemplate.maximumBytes)
+    }
+
+    @Test func `a preview of the sent request contains no body that is too large for an answer`() {
+        for (textBytes, isShown) in [(1_000, true), (16_000, false)] {
+            let sample = Self.multiplied(textBytes: textBytes)
+            let preview = ReplayPreview(of: sample.mutation, sample.surroundings, now: Sample.now)
+            #expect((preview != nil) == isShown)
+        }
+    }
+
     @Test func `a value that would lead the path elsewhere fails the mutation, and nothing is sent`() {
         var sample = Self.sample(.create, #"{"create":{"path":"/lists/{/list}/items"}}"#)
         for value in ["..", "%2e%2e", ".;x", ""] {

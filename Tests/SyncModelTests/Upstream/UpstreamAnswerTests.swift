@@ -132,6 +132,7 @@ import Testing
 
     @Test(arguments: [
         "Contacts(a=1,b=2)", "Contacts()", "Contacts('')", "Contacts('a'b')", "Jobs(77)", "Contacts(77)/Jobs",
+        "Contacts(77)(78)", "Contacts((77))", "Contacts(null)", "Contacts(id=null)",
     ])
     func `other forms of OData name no entity`(_ segment: String) throws {
         #expect(try outcome(location: "/v1/" + segment, endpoint: "/Contacts").serverID == nil)
@@ -185,10 +186,21 @@ import Testing
         #expect(outcome.detail?.contains("refused") == false, "\(outcome.detail ?? "-")")
     }
 
-    @Test func `the error names a duplicate id`() throws {
-        let response = UpstreamResponse(status: 201, unkeptJSON: Array(#"{"id":7,"id":8}"#.utf8))
+    @Test(arguments: [#""\ud800""#, #""\u0000""#, "1e999999999"])
+    func `the stored body is null in place of a body that cannot be stored`(_ value: String) throws {
+        let response = UpstreamResponse(status: 201, unkeptJSON: Array(#"{"id":7,"other":\#(value)}"#.utf8))
         let outcome = try #require(Sample().outcome(.response(response)))
-        #expect(outcome.detail?.contains("has a duplicate member or an invalid text at /id") == true)
+        #expect(outcome.status == .succeeded && outcome.serverID?.text == "7")
+        #expect(outcome.responseBody == Array("null".utf8))
+    }
+
+    @Test(arguments: [
+        (#"{"id":7,"id":8}"#, "a duplicate member"), (#"{"id":"\ud800"}"#, "an invalid text"),
+        (#"{"id":"\u0000"}"#, "an invalid text"), (#"{"id":1e999999999}"#, "a number with too many digits"),
+    ]) func `the error names the defect of an id that cannot be stored`(_ json: String, _ cause: String) throws {
+        let response = UpstreamResponse(status: 201, unkeptJSON: Array(json.utf8))
+        let outcome = try #require(Sample().outcome(.response(response)))
+        #expect(outcome.detail?.contains("the body has \(cause) at /id") == true, "\(outcome.detail ?? "-")")
     }
 
     @Test(

@@ -1,0 +1,52 @@
+import Foundation
+import SyncModel
+import Testing
+
+@testable import SyncDispatch
+
+/// The memory for the bodies of requests (product rule 16).
+@Suite(.timeLimit(.minutes(1))) struct RequestMemoryTests {
+    private let requests = InFlightRequests(FakeUpstream(), bytes: 100_000)
+
+    private static func lane(of organization: UUID = UUID()) -> LaneKey {
+        LaneKey(organization: organization, user: UUID())
+    }
+
+    /// Starts to reserve memory, and returns once the request waits. The value is whether it got the memory.
+    private func wait(for bytes: Int, _ lane: LaneKey) async -> Task<Bool, Never> {
+        let before = requests.waiting
+        let task = Task { [requests] in await requests.reserve(bytes, for: lane) != nil }
+        while requests.waiting == before { await Task.yield() }
+        return task
+    }
+
+    @Test func `a large request waits for memory, and a small one does not`() async {
+        var first = await requests.reserve(60_000, for: Self.lane())
+        #expect(first != nil && requests.heldBytes == 60_000)
+        let second = await wait(for: 60_000, Self.lane())
+        let small = await requests.reserve(InFlightRequests.small, for: Self.lane())
+        #expect(small != nil && requests.heldBytes == 60_000 + InFlightRequests.small)
+        first = nil
+        #expect(await second.value)
+        #expect(requests.heldBytes == InFlightRequests.small && requests.waiting == 0)
+        withExtendedLifetime((first, small)) {}
+    }
+
+    @Test func `several requests of an organization leave half of the memory free for others`() async {
+        let organization = UUID()
+        let own = await requests.reserve(40_000, for: Self.lane(of: organization))
+        let waiting = await wait(for: 20_000, Self.lane(of: organization))
+        #expect(requests.heldBytes == 40_000)
+        let other = await requests.reserve(50_000, for: Self.lane())
+        #expect(own != nil && other != nil && requests.heldBytes == 90_000)
+        requests.giveUp()
+        #expect(await !waiting.value)
+        withExtendedLifetime((own, other)) {}
+    }
+
+    @Test func `a request that is larger than the whole memory is sent alone`() async {
+        let whole = await requests.reserve(1_000_000, for: Self.lane())
+        #expect(whole != nil && requests.heldBytes == 100_000)
+        withExtendedLifetime(whole) {}
+    }
+}
