@@ -176,7 +176,7 @@ package struct OperationRun: Sendable {
     /// Evaluates the channels of some entities of a type; nil if another gateway has claimed the operation, or if the
     /// operation has ended.
     private func evaluate(_ operation: OperationRow) async throws(Problem) -> Step? {
-        let limit = min(ChannelEvaluation.limit, max(1, Int(operation.perSecond)))
+        let most = min(ChannelEvaluation.limit, max(1, Int(operation.perSecond)))
         let isHeld = try await failure.reporting("continue an operation") {
             try await pool.run([Query(OperationStatements.held, operation.lease)])[0].count > 0
         }
@@ -185,7 +185,7 @@ package struct OperationRun: Sendable {
             of: type,
             in: operation.organization,
             after: operation.entityPlace ?? "",
-            limit: limit
+            limit: setbacks.limit(of: operation.id, atMost: most)
         )
         var tally = OperationTally()
         tally.done = Int64(step?.examined ?? 0) - Int64(step?.unreadable ?? 0)
