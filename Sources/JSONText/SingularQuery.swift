@@ -1,6 +1,6 @@
 /// A singular query of JSONPath (RFC 9535, 2.3.5.1).
 ///
-/// It contains only names and indices, so it leads to at most one value.
+/// It contains only names and indices, so it selects at most one value.
 ///
 /// Settings use queries to locate a value in JSON from another system, such as `$.sub` or
 /// `$['https://acme.example/org']`.

@@ -69,7 +69,7 @@ public struct ServerAddress: Sendable, Hashable, CustomStringConvertible {
     public let port: Int32
     /// The server's result for `Dialect.identity`.
     ///
-    /// The address may lead to a different server from this host, especially with `localhost`.
+    /// The address may reach a different server from this host, especially with `localhost`.
     public let identity: String
 
     public init(host: String, port: Int32, identity: String) {

@@ -92,7 +92,7 @@ CROSS JOIN LATERAL (
 ) p;
 
 -- ingest_lock_entities
--- Locks entities, with their marks and the sizes of their documents.
+-- Locks and reads entities, including the version and time from their source (the mark), and the sizes of their documents.
 -- $1 organization_id, $2 entity_type, $3 id, $4 place, $5 bytes, $6 measured_bytes
 WITH found AS MATERIALIZED (
     SELECT e.*, k.place

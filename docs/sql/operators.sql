@@ -911,7 +911,7 @@ ORDER BY x.position DESC
 LIMIT 20;
 
 -- story_resolved
--- The server ids of client ids (`client_ids`).
+-- The permanent ids to which client ids (`client_ids`) are mapped.
 -- $1 organization, $2 user, $3 client_ids
 SELECT y.client_id, y.entity_type, y.server_id, y.server_id_is_integer
 FROM unnest($3::uuid[]) AS r (client_id)

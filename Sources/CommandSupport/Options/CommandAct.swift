@@ -44,7 +44,7 @@ package struct CommandAct: Sendable {
     }
 }
 
-/// How far a command's act was completed, for the audit log.
+/// The degree to which a command's act was completed, for the audit log.
 package enum ActResult {
     case whole
     /// The act was completed except for this number of objects, which the command listed. The command exits with 1.

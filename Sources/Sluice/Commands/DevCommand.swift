@@ -27,11 +27,11 @@ struct DevCommand: AsyncParsableCommand {
             from the start. Settle them in the console, whose address and token are printed. This organization and the \
             API's data are created again at each start.
 
-            Settings take effect as with serve, except SLUICE_CONFIG_FILE and the settings of the database URL, of \
-            both addresses, of issuers, keys and claims of tokens, and of the operator token.
+            Settings take effect as with serve. These have no effect: SLUICE_CONFIG_FILE, the database URL, the \
+            addresses of both listeners, the operator token, and the issuers, keys and claims of tokens.
 
-            Press Ctrl-C to stop the gateway and the database. The next start uses the same data otherwise. Delete the \
-            folder to start over.
+            Press Ctrl-C to stop the gateway and the database. The next start uses the same data, except that \
+            "Demo upstream" is created again. Delete the folder to start over.
             """
                 + HelpText.exitCodes(
                     [

@@ -124,7 +124,7 @@ public struct IngestState: Sendable {
 
     /// Writes the text of documents that were changed in memory.
     ///
-    /// - Parameter key: the only entity to write; nil for all entities.
+    /// - Parameter key: writes only this entity; nil writes all entities.
     mutating func settle(_ key: EntityKey? = nil) {
         if let key {
             guard let fold = folds.removeValue(forKey: key) else { return }

@@ -200,8 +200,7 @@ public struct LaneProgress: Sendable {
     public var room = Int.max
     /// Whether the upstream's circuit lets one request through.
     public var isProbe = false
-    /// When the settings were changed with which the upstream recently refused a batch; nil if it did not refuse a
-    /// batch.
+    /// The time of the settings with which the upstream recently refused a batch; nil if it did not refuse a batch.
     ///
     /// Batches are sent again after an operator has changed the settings.
     public var batchRefusal: Timestamp?

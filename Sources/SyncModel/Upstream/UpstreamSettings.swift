@@ -95,7 +95,7 @@ public struct UpstreamPause: Sendable, Hashable {
 
     public func isOver(at now: Timestamp) -> Bool { until.map { $0 <= now } ?? false }
 
-    /// When a lane that waits because of the pause checks again whether it has ended.
+    /// The time at which a lane that waits because of the pause checks again whether the pause has ended.
     func nextCheck(from now: Timestamp) -> Timestamp {
         let next = now.adding(seconds: Self.interval)
         return until.map { min($0, next) } ?? next

@@ -12,7 +12,7 @@ struct GroupPlan {
     private(set) var entities: [UUID: EntityTable]
     /// The snapshot of each push.
     let snapshots: [PushSnapshot]
-    /// Pushes that cannot be planned before all their names were looked up.
+    /// Pushes that cannot be planned before all their keys and ids were looked up.
     ///
     /// If there are any, the plan is discarded, because later pushes of the group were planned without their effects.
     private(set) var incomplete: Set<Int> = []

@@ -4,7 +4,7 @@ import SyncModel
 
 /// A group's first round trip: its queries, and the handling of their results.
 struct GroupReader {
-    /// How rows are read.
+    /// The way in which rows are read.
     enum Access {
         /// Reads under locks, in a transaction that will write. Missing lanes are created.
         case locking

@@ -13,7 +13,7 @@ extension MutationReader {
     ///
     /// A page that is not the last can hold fewer mutations than the limit, or be empty.
     ///
-    /// - Parameter user: the only user; nil for all.
+    /// - Parameter user: restricts the list to this user; nil lists the mutations of all users.
     /// - Throws: `invalid_request` for an invalid cursor or one made with another filter.
     package func list(
         _ filter: MutationFilter,

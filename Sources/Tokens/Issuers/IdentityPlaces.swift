@@ -121,7 +121,7 @@ package struct ClaimPlace: Sendable {
 }
 
 extension ClaimPlace: Hashable, CustomStringConvertible {
-    /// Two places are equal if they lead to the same value, even if they are written differently.
+    /// Two places are equal if they select the same value, even if they are written differently.
     package static func == (left: ClaimPlace, right: ClaimPlace) -> Bool { left.query == right.query }
 
     package func hash(into hasher: inout Hasher) { hasher.combine(query) }

@@ -31,7 +31,7 @@ package final class BackoffRequests: Sendable {
 
     package var pending: [BackoffPass] { passes.withLock { Array($0.values) } }
 
-    /// Adds a pass, unless a later change of the organization's upstream already has one.
+    /// Adds a pass, unless a later change of the organization's upstream already has a pass.
     package func add(_ pass: BackoffPass) {
         passes.withLock { passes in
             if let other = passes[pass.organization], other.changedAt >= pass.changedAt { return }
@@ -50,9 +50,10 @@ package final class BackoffRequests: Sendable {
 }
 
 extension Administration {
-    /// The number of lanes that one statement reads, and of which one transaction locks those with pending mutations.
+    /// The number of lanes that one statement reads, and among which one transaction locks the lanes with pending
+    /// mutations.
     package static let lanesAtOnce = 500
-    /// The number of pending mutations that one transaction reads, and of which it makes the waiting ones due.
+    /// The number of pending mutations that one transaction reads. It makes those that wait for a retry due.
     package static let mutationsAtOnce = 4_000
     /// The seconds after a change for which gateways search for it, because its pass may be unfinished.
     private static let searchedSeconds = 600.0

@@ -60,7 +60,7 @@ struct SealRowsCommand: AsyncParsableCommand {
                 } catch {
                     if [.storeUnavailable, .overloaded].contains(error.code), !error.isLocked { throw error }
                     locked += error.isLocked ? 1 : 0
-                    // no organization's keys open: the cause is the configuration, not an organization
+                    // the keys of no organization can be opened, so the cause is the configuration
                     if locked == organizations.count { throw error }
                     Terminal.printError("\(organization.lowercased): \(error.detail)")
                     outcome.left += 1

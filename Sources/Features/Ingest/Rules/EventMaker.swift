@@ -302,7 +302,7 @@ package struct MappedEvents: Sendable {
     }
 }
 
-/// How the ids of events are made whose rule does not define an id.
+/// The way in which events get their ids if their rule does not define an id.
 package enum MappedID: Sendable, Hashable {
     /// The id of the message, with the item's place in the message if there are several items.
     case message(ByteExactString)

@@ -20,7 +20,7 @@ package struct EntityListing: Sendable {
     let failure: StoreFailure
 
     /// - Parameters:
-    ///   - type: the only type; nil for all.
+    ///   - type: restricts the list to this type; nil lists all types.
     ///   - limit: 1 to 1,000.
     ///   - cursor: `next` of the previous page.
     /// - Throws: `invalid_request` for an invalid cursor, or one made with another filter.

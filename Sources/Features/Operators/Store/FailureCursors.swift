@@ -134,8 +134,8 @@ package struct FailureList: Sendable {
     let failure: StoreFailure
 
     /// - Parameters:
-    ///   - organization: the only organization to list; nil for all organizations, for which the filter must not name a
-    ///     user.
+    ///   - organization: restricts the list to this organization. Nil lists all organizations; the filter must then not
+    ///     name a user.
     ///   - limit: 1 to 1,000.
     ///   - cursor: `next` of the previous page.
     /// - Throws: `invalid_request` for an invalid cursor, or one made with another filter.

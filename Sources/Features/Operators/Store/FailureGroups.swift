@@ -27,7 +27,7 @@ package struct FailureGroups: Sendable {
     let failure: StoreFailure
 
     /// - Parameters:
-    ///   - organization: the only organization; nil for all.
+    ///   - organization: restricts the list to this organization; nil lists all organizations.
     ///   - limit: groups on the page, 1 to 100.
     ///   - cursor: `next` of the previous page.
     /// - Throws: `invalid_request` for an invalid cursor or one made with another filter.

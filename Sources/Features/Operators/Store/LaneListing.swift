@@ -171,7 +171,7 @@ package struct StoppedLanes: Sendable {
     let failure: StoreFailure
 
     /// - Parameters:
-    ///   - organization: the only organization; nil for all.
+    ///   - organization: restricts the list to this organization; nil lists all organizations.
     ///   - limit: 1 to 1,000.
     ///   - cursor: `next` of the previous page.
     /// - Throws: `invalid_request` for an invalid cursor, or one made with another filter.

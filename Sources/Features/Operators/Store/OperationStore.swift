@@ -170,7 +170,7 @@ package struct OperationStore: Sendable {
     /// Returns a page of operations, newest first.
     ///
     /// - Parameters:
-    ///   - organization: the only organization; nil for all.
+    ///   - organization: restricts the list to this organization; nil lists all organizations.
     ///   - limit: 1 to 1,000.
     ///   - cursor: `next` of the previous page.
     package func list(

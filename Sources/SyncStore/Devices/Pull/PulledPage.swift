@@ -66,7 +66,7 @@ struct PulledPage: Sendable {
         let known: DeviceNumbers.OfType?
         /// The highest known number on the page.
         var shown: Int64?
-        /// The relations that lead to types with local ids.
+        /// The relations that refer to types with local ids.
         var relations: [Relation]
 
         init(_ name: String, _ type: EntityType?, _ known: [ByteExactString: DeviceNumbers.OfType]) {

@@ -38,7 +38,7 @@ package struct PollPlanner: Sendable {
         case failed(PollFailure)
     }
 
-    /// How a poller proceeds after a page.
+    /// The next step of a poller after a page.
     package enum Step: Sendable, Hashable {
         /// There are more pages.
         case more(PollState)

@@ -177,7 +177,7 @@ struct TableReader: Sendable {
         LoggedEvent(entry, table: table.name, step: step, hasVersions: version != nil)
     }
 
-    /// Returns how a row with new values changes which row has its id.
+    /// Returns the effect of a row with new values on the assignment of its id to rows.
     private func step(_ old: [ColumnValue]?, _ row: [ColumnValue], arrives: Bool) -> RowStep? {
         guard includesOldRows else { return nil }
         if arrives { return .arrival(Self.hash(row)) }
