@@ -163,6 +163,9 @@ package final class Committer<Work: GroupTransaction>: Sendable {
             } catch CommitFailure.refused(let error) {
                 await bisect(group, error, timeoutDivisor: timeoutDivisor)
                 return nil
+            } catch CommitFailure.tooMuch {
+                await bisect(group, CommitFailure.tooMuch, timeoutDivisor: timeoutDivisor)
+                return nil
             } catch SealError.unknownKey where !context.hasNewestKeys {
                 metrics.retry(.staleKeys)
                 context.hasNewestKeys = true
@@ -281,7 +284,7 @@ package final class Committer<Work: GroupTransaction>: Sendable {
     /// Only the whole time shows whether the job takes too long. The heavy worker makes this attempt, so other
     /// committers leave the job to it.
     private func giveAllTime(to job: Work.Job, _ error: PostgresError) async {
-        if error.kind == .timedOut, !error.isRetryable {
+        if error.isTooLong, !error.isRetryable {
             if worker != queue.workers {
                 if queue.deferToHeavyWorker(job) { return }
             } else if let error = await tryAgain([job], timeoutDivisor: 1) {

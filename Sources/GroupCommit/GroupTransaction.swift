@@ -99,6 +99,8 @@ package enum CommitFailure: Error {
     case stale
     /// The database refuses a part of the group.
     case refused(PostgresError)
+    /// The jobs of the group change too much together.
+    case tooMuch
     case unavailable(PostgresError)
 }
 

@@ -116,7 +116,7 @@ package struct CommitMetrics: Sendable {
         case connection
         /// A job would change too much to share a group.
         case heavy
-        /// The database refused the group, which was then halved.
+        /// The group was halved, because the database refused it or its jobs change too much together.
         case bisected
         /// A statement of the group took too long, or waited too long for a lock.
         case tooLong = "too_long"

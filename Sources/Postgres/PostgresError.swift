@@ -66,10 +66,11 @@ public struct PostgresError: Error, Sendable, Equatable, CustomStringConvertible
         }
     }
 
-    /// Whether a statement took too long, or waited too long for a lock.
+    /// Whether a statement took too long or waited too long for a lock, or the client took too long between two
+    /// statements of a transaction (25P03).
     ///
     /// The database is available. The other statements of a group may succeed without this one.
-    public var isTooLong: Bool { kind == .timedOut || sqlState == "55P03" }
+    public var isTooLong: Bool { kind == .timedOut || sqlState == "55P03" || sqlState == "25P03" }
 
     /// Whether the database cannot be reached, or has no capacity at present. The caller should retry later.
     public var isUnavailable: Bool {
@@ -87,9 +88,9 @@ public struct PostgresError: Error, Sendable, Equatable, CustomStringConvertible
 
     /// The SQLSTATEs of an ended session.
     ///
-    /// Causes are an administrator, a crash, the deletion of the database, or the time-out of a session, of a
-    /// transaction or of an idle transaction.
-    private static let unavailableStates: Set = ["57P01", "57P02", "57P03", "57P04", "57P05", "25P03", "25P04"]
+    /// Causes are an administrator, a crash, the deletion of the database, or the time-out of a session or of a
+    /// transaction. The time-out of an idle transaction shows only that this client was slow.
+    private static let unavailableStates: Set = ["57P01", "57P02", "57P03", "57P04", "57P05", "25P04"]
 
     /// Whether the server cannot write at present, because it is a standby, or sessions are read-only by default.
     ///

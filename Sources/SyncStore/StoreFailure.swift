@@ -52,8 +52,8 @@ package struct StoreFailure: Sendable {
             logger.warning("Store is contended", metadata: metadata)
             return .overloaded("too many transactions contend for these entities")
         }
-        if error.kind == .timedOut {
-            // the database is available; a single statement had too much work
+        if error.isTooLong {
+            // the database is available; a single statement or its preparation had too much work
             logger.warning("Store timed out", metadata: metadata)
             return Self.tooLong
         }
@@ -146,7 +146,9 @@ package struct StoreFailure: Sendable {
     /// and is retried.
     package func problem(_ error: any Error, doing what: StaticString, count: Int, advice: String) -> Problem {
         let problem = problem(error, doing: what)
-        guard count > 1, (error as? PostgresError)?.kind == .timedOut else { return problem }
+        guard count > 1, let error = error as? PostgresError, error.isTooLong, !error.isRetryable else {
+            return problem
+        }
         return Problem(.payloadTooLarge, advice)
     }
 }

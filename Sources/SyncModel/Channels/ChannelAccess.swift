@@ -156,7 +156,7 @@ extension EntityState {
             if isDeleted, channels == nil { placed.channels = [] }
             // a deletion ends all of the entity's grants, even if its type's settings no longer have `grants`
             let mayGrant = isDeleted || !rules.grants.isEmpty
-            placed.grants = mayGrant ? rules.granted(document: document, id: id, owner: owner) : nil
+            placed.grants = mayGrant ? granted(by: rules, key) : nil
         } else {
             (placed.channels, placed.grants) = (nil, channels == nil ? nil : [])
         }
@@ -169,6 +169,12 @@ extension EntityState {
         var next = self
         next.membership = placed
         return next
+    }
+
+    /// The grants that the entity's document gives.
+    func granted(by rules: ChannelRules?, _ key: EntityKey) -> [GrantedChannel] {
+        let id = ServerID(text: key.id, isInteger: isIntegerID)
+        return rules?.granted(document: document, id: id, owner: owner) ?? []
     }
 
     /// The channels that the entity was in when it was read.

@@ -28,6 +28,15 @@ public enum WorkBounds {
     ///
     /// The records are errors and upstreams' bodies; small ones are not counted.
     public static let groupRecords = 16_777_216
+    /// The maximum number of grants that a group of writes, or a step of an evaluation, begins or ends.
+    ///
+    /// A small document grants up to 200 channels, and each grant is a row. For each entity, the
+    /// larger number of its grants before and after its writes counts.
+    public static let groupGrants = 2_000
+    /// The maximum number of grants that one push begins or ends.
+    ///
+    /// The database writes that many rows within half of a statement's time limit.
+    public static let pushGrants = 10_000
     /// The maximum number of bytes of documents that a preview reads and merges.
     ///
     /// The preview holds them in memory while it plans.

@@ -227,6 +227,10 @@ public enum IngestBounds {
     ///
     /// The rest of the batch waits for its organization's next turn.
     public static let part = 4_194_304
+    /// The work of a grant that an entity begins or ends.
+    ///
+    /// Thus a transaction changes about 8,000 grants at most, and 1,000 of a batch that is committed with others.
+    static let grant = 512
     /// The number of events that each transaction of a large batch reads, except the first transaction.
     public static let partEvents = 64
     /// The maximum size of the stored documents that a batch changes, in bytes.

@@ -29,7 +29,9 @@ public struct IngestState: Sendable {
     /// Entities whose documents were not read, because of the limit on reads.
     public var unread: Set<EntityKey> = []
     /// Work done so far, in bytes (``IngestBounds``).
-    public private(set) var work = 0
+    public var work: Int { bytes + entities.grantChanges * IngestBounds.grant }
+    /// The bytes of documents that events so far have used.
+    private var bytes = 0
     /// Entities whose documents were read for an event.
     private var touched: Set<EntityKey> = []
     /// Documents that several patches change. ``entities`` has an earlier text of these documents until ``settle(_:)``.
@@ -74,7 +76,7 @@ public struct IngestState: Sendable {
     }
 
     mutating func count(_ estimate: Int, for event: IngestEvent) {
-        work += estimate
+        bytes += estimate
         touched.insert(event.key)
     }
 
@@ -92,7 +94,10 @@ public struct IngestState: Sendable {
     /// Records a patch of an entity.
     ///
     /// - Returns: whether the entity was patched before, so that it is cheaper to apply this patch in memory.
-    mutating func patches(_ key: EntityKey) -> Bool { !patched.insert(key).inserted }
+    ///   An entity that grants channels is always written, so that its grants are counted.
+    mutating func patches(_ key: EntityKey) -> Bool {
+        !patched.insert(key).inserted && !entities.makesGrants(key.type)
+    }
 
     /// Changes an entity's document in memory.
     mutating func fold(

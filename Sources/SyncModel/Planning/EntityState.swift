@@ -169,6 +169,10 @@ public struct EntityTable: Sendable {
     private let rules: [ByteExactString: ChannelRules]
     /// The channels that the users of the group hold, after the plans so far.
     public var access = ChannelAccess()
+    /// The number of grants that the writes may begin or end (``WorkBounds/groupGrants``).
+    public private(set) var grantChanges = 0
+    /// The grants of each written entity, before its first write and after its last.
+    private var grantCounts: [EntityKey: (before: Int, after: Int)] = [:]
 
     public init(_ rules: [ByteExactString: ChannelRules] = [:]) { self.rules = rules }
 
@@ -201,7 +205,10 @@ public struct EntityTable: Sendable {
         let referring = withReferences(state, of: key)
         guard !rules.isEmpty || state.channels != nil else { return set(key, referring, lastWrite: writeCount) }
         let placed = referring.placed(by: rules[key.type], key)
-        if let grants = placed.grants { access.replace(grants, of: key) }
+        if let grants = placed.grants {
+            countGrants(grants.count, of: key)
+            access.replace(grants, of: key)
+        }
         set(key, placed, lastWrite: writeCount)
     }
 
@@ -214,6 +221,17 @@ public struct EntityTable: Sendable {
         if let rules = rules[key.type] { state = state.placed(by: rules, key) }
         slots[place].state = state
     }
+
+    /// Counts the larger number of an entity's grants before and after its writes.
+    private mutating func countGrants(_ after: Int, of key: EntityKey) {
+        let known = grantCounts[key]
+        let before = known?.before ?? self[key]?.granted(by: rules[key.type], key).count ?? 0
+        grantCounts[key] = (before, after)
+        grantChanges += max(before, after) - (known.map { max($0.before, $0.after) } ?? 0)
+    }
+
+    /// Whether entities of a type grant channels.
+    func makesGrants(_ type: String) -> Bool { rules[type].map { !$0.grants.isEmpty } ?? false }
 
     private mutating func set(_ key: EntityKey, _ state: EntityState, lastWrite: Int?) {
         let slot = Slot(key: key, state: state, lastWrite: lastWrite)

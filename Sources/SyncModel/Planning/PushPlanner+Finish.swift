@@ -152,6 +152,14 @@ extension PushPlanner {
     }
 }
 
+extension Problem {
+    /// The problem of a push that grants too many channels.
+    static var tooManyGrants: Problem {
+        let detail = "the entities of this push begin or end more than \(WorkBounds.pushGrants) grants of channels"
+        return Problem(.payloadTooLarge, detail + "; send its mutations in several pushes")
+    }
+}
+
 extension ValidatedMutation {
     /// The server id of an entity that existed before the push.
     fileprivate var serverID: ServerID? {

@@ -19,8 +19,8 @@ public struct PushPlanner {
     private var shown: Set<EntityKey> = []
 
     /// - Parameter entities: the organization's entities after the previous pushes. The plan changes them.
-    /// - Throws: ``PushRefusal``; if it throws, `entities` is unchanged. A problem has the state of the user's quota,
-    ///   for the `RateLimit` header.
+    /// - Throws: ``PushRefusal``; if it throws a problem, `entities` is unchanged. A problem has the state of the user's
+    ///   quota, for the `RateLimit` header.
     public static func plan(
         _ push: PushRequest,
         snapshot: PushSnapshot,
@@ -76,10 +76,19 @@ public struct PushPlanner {
         }
         try checkPatchSize(validator.accepted, entities, context, by: Writer(user: context.user, device: push.deviceID))
         var planner = PushPlanner(push, snapshot, context, entities)
+        // further grants cannot be written in one transaction, so the push is not planned to its end
+        let grants = entities.grantChanges + (context.isBatched ? WorkBounds.groupGrants : WorkBounds.pushGrants)
+        // if the push requires its own batch, the entities of its group are discarded
+        let unchanged = context.isBatched ? nil : entities
         // only one variable may hold the table at a time, because a table in two variables is copied at its next write
         entities = entities.emptied
         planner.entities.reserve(validator.accepted.count)
-        for accepted in validator.accepted { planner.run(accepted) }
+        for accepted in validator.accepted {
+            planner.run(accepted)
+            guard planner.entities.grantChanges > grants else { continue }
+            entities = unchanged ?? planner.entities
+            throw context.isBatched ? .requiresOwnBatch : .problem(.tooManyGrants)
+        }
         entities = planner.entities
         var plan = planner.finish(validator)
         plan.allowance = validator.newCount > 0 ? allowance?.bucket : nil

@@ -30,7 +30,7 @@ package struct ChannelEvaluation: Sendable {
         package var withoutChannels = 0
     }
 
-    /// The maximum number of entities of a step.
+    /// The maximum number of entities of a step. A step also ends once it changes ``WorkBounds/groupGrants`` grants.
     package static let limit = 200
     /// The maximum number of entities that a preview examines.
     private static let previewed = 1_000
@@ -87,11 +87,12 @@ package struct ChannelEvaluation: Sendable {
             let results = try await connection.runByIndex([entities, granted])
             try EntityRows.loadBounded(results[0], into: &tables, seals)
             let grants = try Self.grants(results[1])
-            let examined = Self.read(keys[...], tables)
-            let isEnd = keys.count < limit && examined.count == keys.count
-            var step = Step(examined: examined.count, next: isEnd ? nil : examined.last?.key.id)
+            var step = Step()
             var writes: [(key: EntityKey, state: EntityState)] = []
-            for (_, key) in examined {
+            var grantChanges = 0
+            for (_, key) in Self.read(keys[...], tables) where grantChanges < WorkBounds.groupGrants {
+                step.examined += 1
+                step.next = key.id
                 guard let state = tables[organization]?[key], !state.isDeleted else { continue }
                 guard !state.isUnreadable else {
                     step.unreadable += 1
@@ -100,9 +101,12 @@ package struct ChannelEvaluation: Sendable {
                 var placed = state.placed(by: type.channelRules, key)
                 let present = grants[ByteExactString(GrantSource.entity(key).text)] ?? []
                 // an empty list ends the grants that the entity no longer makes
-                placed.grants = Set(placed.grants ?? []) == present ? nil : placed.grants ?? []
+                let granted = Set(placed.grants ?? [])
+                placed.grants = granted == present ? nil : placed.grants ?? []
+                if granted != present { grantChanges += granted.union(present).count }
                 if placed.channels != state.stored?.channels || placed.grants != nil { writes.append((key, placed)) }
             }
+            if keys.count < limit, step.examined == keys.count { step.next = nil }
             step.written = writes.count
             if !writes.isEmpty {
                 let changes: [EntityRows.Writes] = [(organization, writes)]

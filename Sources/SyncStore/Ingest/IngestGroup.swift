@@ -295,14 +295,18 @@ struct IngestGroup {
                 plans.append(nil)
                 continue
             }
-            let before = states[job.organization]?.work ?? 0
+            let (before, granted) = (states[job.organization]?.work ?? 0, grantChanges)
             let (plan, isWhole) = plan(job, IngestPlanner(entry.context(of: organization, at: now, erased: erased)))
             plans.append(plan)
             let work = (states[job.organization]?.work ?? 0) - before
-            if !takesHeavy, !isWhole || work > IngestBounds.light { heavy.insert(job.lane) }
+            let isCrowded = grantChanges > max(granted, WorkBounds.groupGrants)
+            if !takesHeavy, !isWhole || work > IngestBounds.light || isCrowded { heavy.insert(job.lane) }
             if isWhole, takesHeavy, work <= IngestBounds.light { light.insert(job.lane) }
         }
     }
+
+    /// The number of grants that the plans so far begin or end.
+    private var grantChanges: Int { states.values.reduce(0) { $0 + $1.entities.grantChanges } }
 
     private var budget: Int { takesHeavy ? IngestBounds.part : IngestBounds.light }
 

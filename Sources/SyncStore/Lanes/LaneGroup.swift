@@ -180,6 +180,9 @@ struct LaneGroup {
         for case let plan? in plans { plan.settle(&entities, makeID) }
     }
 
+    /// The number of grants that the outcomes begin or end.
+    var grantChanges: Int { entities.values.reduce(0) { $0 + $1.grantChanges } }
+
     /// Writes outcomes, then reads the next heads.
     var settleQueries: LaneReads {
         get throws(SealError) {

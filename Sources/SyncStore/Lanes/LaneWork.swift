@@ -77,6 +77,7 @@ struct LaneWork: GroupTransaction {
         let lost = steps.lostQueries
         if !lost.isEmpty { try steps.readLost(await connection.run(lost)) }
         steps.settle()
+        if group.count > 1, steps.grantChanges > WorkBounds.groupGrants { throw CommitFailure.tooMuch }
         let settling = try steps.settleQueries
         if !settling.queries.isEmpty { try steps.readNext(await connection.run(settling.queries), settling) }
         if steps.isStale { throw CommitFailure.stale }

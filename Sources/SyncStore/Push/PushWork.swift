@@ -112,7 +112,7 @@ struct PushWork: GroupTransaction {
         }
     }
 
-    /// Commits pushes whose documents cannot be read together, each in its own transaction.
+    /// Commits pushes whose documents and grants do not fit into one transaction, each in its own transaction.
     private func commitOneByOne(
         _ group: [PushJob],
         on connection: Connection,

@@ -147,7 +147,7 @@ private struct Naps: GroupTransaction {
     }
 
     @Test(arguments: [
-        ("08006", true), ("08P01", true), ("57P01", true), ("57P05", true), ("25P03", true), ("53100", true),
+        ("08006", true), ("08P01", true), ("57P01", true), ("57P05", true), ("25P03", false), ("53100", true),
         ("58030", true), ("57014", false), ("55P03", false), ("23505", false), ("22001", false),
     ])
     func `classifies the server's error codes as outages or not`(_ sqlState: String, _ isOutage: Bool) {
@@ -194,6 +194,8 @@ private struct Naps: GroupTransaction {
         }
         #expect(code(.timedOut, count: 2) == .payloadTooLarge && code(.timedOut, count: 1) == .overloaded)
         #expect(code(.unresponsive, count: 2) == .storeUnavailable)
+        let idle = PostgresError.Kind.server(sqlState: "25P03")
+        #expect(code(idle, count: 2) == .payloadTooLarge && code(idle, count: 1) == .overloaded)
         #expect(code(.server(sqlState: "55P03"), count: 2) == .overloaded)
     }
 

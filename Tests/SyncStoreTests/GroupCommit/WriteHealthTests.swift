@@ -43,7 +43,7 @@ import Testing
         #expect(health.writeFailure(at: start + .seconds(5)) == nil)
     }
 
-    @Test(arguments: ["23505", "40001", "53400", "55P03", "57014", "22003"])
+    @Test(arguments: ["23505", "25P03", "40001", "53400", "55P03", "57014", "22003"])
     func `an error of one job is no evidence about the database`(sqlState: String) {
         var health = WriteHealth()
         health.failed(PostgresError(.server(sqlState: sqlState), ""), at: start)
@@ -53,7 +53,7 @@ import Testing
     }
 
     @Test(arguments: [
-        "08006", "25006", "25P03", "25P04", "53000", "53100", "53200", "53300", "57P01", "57P02", "57P03", "57P04",
+        "08006", "25006", "25P04", "53000", "53100", "53200", "53300", "57P01", "57P02", "57P03", "57P04",
         "57P05", "58000", "58030",
     ])
     func `a server that accepts no writes is unavailable`(sqlState: String) {

@@ -175,7 +175,7 @@ package struct OperationRun: Sendable {
 
     /// Evaluates the channels of some entities of a type. Nil if another gateway has the operation, or if it has ended.
     private func evaluate(_ operation: OperationRow) async throws(Problem) -> Step? {
-        let limit = min(ChannelEvaluation.limit, max(1, Int(operation.perSecond)))
+        let most = min(ChannelEvaluation.limit, max(1, Int(operation.perSecond)))
         let isHeld = try await failure.reporting("continue an operation") {
             try await pool.run([Query(OperationStatements.held, operation.lease)])[0].count > 0
         }
@@ -184,7 +184,7 @@ package struct OperationRun: Sendable {
             of: type,
             in: operation.organization,
             after: operation.entityPlace ?? "",
-            limit: limit
+            limit: setbacks.limit(of: operation.id, atMost: most)
         )
         var tally = OperationTally()
         tally.done = Int64(step?.examined ?? 0) - Int64(step?.unreadable ?? 0)

@@ -1,3 +1,4 @@
+import AdministrationFeature
 import Foundation
 import JSONText
 import Logging
@@ -188,6 +189,40 @@ import Testing
         var skipped = OperationTally()
         skipped.skip(.notFound)
         #expect((0..<6).map { _ in (setbacks.record(skipped, of: id), limit()).1 } == [1, 3, 6, 12, 25, 50])
+    }
+
+    @Test(.onOneServer("locks of one server"))
+    func `an evaluation examines fewer entities after a step that failed`() async throws {
+        let gateway = try await Gateway()
+        let organization = try await gateway.organization()
+        let update = try EntityTypeUpdate(body: Array(#"{"visibility":"channels","channels":["all"]}"#.utf8))
+        _ = try await gateway.store.administration.putEntityType("task", in: organization.id, update)
+        let source = EventSource(gateway, try await gateway.known(organization.id))
+        _ = try await source.send((0..<4).map { EventSource.event("e\($0)", "\($0)", version: 1) })
+        let evaluation = #""kind":"evaluate","per_second":4,"filter":{"entity_type":"task"}"#
+        let made = try await gateway.operation(evaluation, in: organization.id)
+        let run = gateway.store.operationRun(of: UUID())
+        let done = Mutex<[Int64]>([])
+        func work() async throws {
+            let claimed = try #require(try await run.claim())
+            await run.work(on: claimed, shouldStop: { false }) { _ in
+                let now = try? await gateway.store.operations.operation(made.id, in: organization.id)
+                done.withLock { $0.append(now?.tally.done ?? -1) }
+            }
+        }
+        let other = try await gateway.database.connect()
+        defer { other.close() }
+        try await other.execute(
+            script: "BEGIN; SELECT FROM entities WHERE organization_id = '\(organization.id.lowercased)' FOR UPDATE"
+        )
+        try await work()
+        #expect(done.withLock { $0 } == [])
+        try await other.execute(script: "ROLLBACK")
+        gateway.clock.advance(seconds: OperationRun.pause)
+        try await work()
+        #expect(done.withLock { $0 } == [2], "half of the first step, and then the rest")
+        let ended = try await gateway.store.operations.operation(made.id, in: organization.id)
+        #expect(ended?.state == .done && ended?.tally.done == 4)
     }
 
     // MARK: - Several gateways
