@@ -164,9 +164,7 @@ public final class Connection: Sendable {
             if let driver { return driver.perform(work, limits) }
             return await withCheckedContinuation { continuation in
                 let job = Job(work: work, limits: limits, continuation: continuation)
-                if !mailbox.post(job) {
-                    continuation.resume(returning: .failure(PostgresError(.connectionLost, "the connection is closed")))
-                }
+                if !mailbox.post(job) { continuation.resume(returning: .failure(mailbox.refusal)) }
             }
         } onCancel: {
             guard heedsCancellation else { return }

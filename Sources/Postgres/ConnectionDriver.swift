@@ -110,9 +110,7 @@ final class ConnectionDriver {
                 guard wait(for: POLLIN, until: nil) else { continue }
                 let isAlive = handle.receive()
                 deliverNotifications()
-                if !isAlive || handle.hasFailed {
-                    return PostgresError(.connectionLost, handle.message)
-                }
+                if !isAlive || handle.hasFailed { return handle.loss }
             }
         }
         return PostgresError(.connectionLost, "the connection is closed")

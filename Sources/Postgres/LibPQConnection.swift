@@ -19,6 +19,8 @@ final class LibPQConnection {
         /// Whether a warning that a commit was not replicated has arrived since the last call of
         /// ``LibPQConnection/takeCommitWarning()``.
         var hasCommitWarning = false
+        /// Whether the server ended the session because its transaction was idle for too long.
+        var wasIdleTooLong = false
         init(_ onNotice: (@Sendable (String) -> Void)?) { self.onNotice = onNotice }
     }
 
@@ -67,6 +69,7 @@ final class LibPQConnection {
                 guard let context, let result else { return }
                 let listener = Unmanaged<Listener>.fromOpaque(context).takeUnretainedValue()
                 if ResultHandle.isCommitWarning(result) { listener.hasCommitWarning = true }
+                if ResultHandle.isIdleTimeout(result) { listener.wasIdleTooLong = true }
                 if let onNotice = listener.onNotice, let message = PQresultErrorMessage(result) {
                     onNotice(String(cString: message))
                 }
@@ -76,6 +79,11 @@ final class LibPQConnection {
     }
 
     deinit { PQfinish(connection) }
+
+    /// The reason why the connection was lost while it had no job.
+    var loss: PostgresError {
+        PostgresError(listener.wasIdleTooLong ? .server(sqlState: "25P03") : .connectionLost, message)
+    }
 
     /// Returns the password in the URI, empty if it has no password; nil for an invalid URI.
     ///

@@ -15,6 +15,8 @@ final class Mailbox: Sendable {
         var jobs: [Job] = []
         var isClosing = false
         var hasEnded = false
+        /// The error of a session whose transaction was idle for too long.
+        var idleTimeout: PostgresError?
         var transaction = Transaction.none
         var needsReplacement = false
         var isReadOnly = false
@@ -42,6 +44,11 @@ final class Mailbox: Sendable {
         }
         if signal { wakeUp.signal() }
         return accepted
+    }
+
+    /// The error of a job that is not accepted.
+    var refusal: PostgresError {
+        state.withLock { $0.idleTimeout } ?? PostgresError(.connectionLost, "the connection is closed")
     }
 
     /// Makes the thread check whether it is closing, and whether jobs are cancelled or late.
@@ -118,6 +125,7 @@ final class Mailbox: Sendable {
     func end(_ error: PostgresError) {
         let (jobs, waiters) = state.withLock { state in
             state.hasEnded = true
+            if error.sqlState == "25P03" { state.idleTimeout = error }
             defer {
                 state.jobs = []
                 state.endWaiters = []

@@ -72,11 +72,16 @@ extension ResultHandle {
     /// If a time-out or a request to cancel ends the wait for a synchronous standby, PostgreSQL commits locally and
     /// sends a warning with SQLSTATE 01000. The text depends on the server's language, so only severity and SQLSTATE
     /// are compared. If the session is ended instead, the connection is lost before the commit is answered.
-    static func isCommitWarning(_ notice: OpaquePointer) -> Bool {
+    static func isCommitWarning(_ notice: OpaquePointer) -> Bool { has("WARNING", "01000", in: notice) }
+
+    /// Whether a notice reports that the server ended the session because its transaction was idle for too long.
+    static func isIdleTimeout(_ notice: OpaquePointer) -> Bool { has("FATAL", "25P03", in: notice) }
+
+    private static func has(_ severity: String, _ sqlState: String, in notice: OpaquePointer) -> Bool {
         func has(_ code: Unicode.Scalar, _ value: String) -> Bool {
             PQresultErrorField(notice, Int32(code.value)).map { strcmp($0, value) == 0 } ?? false
         }
-        return has("V", "WARNING") && has("C", "01000")
+        return has("V", severity) && has("C", sqlState)
     }
 
     /// Returns a field by its letter. Swift does not import libpq's macros for these letters, such as

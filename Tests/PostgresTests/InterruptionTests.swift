@@ -119,6 +119,18 @@ import Testing
         }
     }
 
+    /// Only the client was slow, so the database counts as available.
+    @Test func `a session that ended because its transaction was idle reports that it took too long`() async throws {
+        try await withConnection { connection, _ in
+            _ = try await connection.run(query("SET idle_in_transaction_session_timeout = '10ms'"))
+            _ = try await connection.run(query("BEGIN"))
+            #expect(await eventually { !connection.isUsable })
+            let later = await failure { _ = try await connection.run(query("COMMIT")) }
+            #expect(later?.sqlState == "25P03")
+            #expect(later?.isTooLong == true && later?.isUnavailable == false)
+        }
+    }
+
     @Test func `closes the connection if the server does not react to a cancellation for a second`() async throws {
         let cluster = try await TestCluster.dedicated()
         let connection = try await Connection.open(ConnectionConfiguration(uri: cluster.uri()))

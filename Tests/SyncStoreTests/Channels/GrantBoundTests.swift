@@ -1,4 +1,6 @@
+import AdministrationFeature
 import Foundation
+import JSONText
 import Postgres
 import StoreSupport
 import SyncModel

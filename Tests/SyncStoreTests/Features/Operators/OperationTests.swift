@@ -1,3 +1,4 @@
+import AdministrationFeature
 import Foundation
 import JSONText
 import Logging
