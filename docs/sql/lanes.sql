@@ -173,7 +173,7 @@ SET status = CASE WHEN w.place IS NULL THEN CASE WHEN m.status IN ('blocked', 'i
     changed_at = $7
 FROM w
 WHERE m.organization_id = w.organization_id AND m.user_id = w.user_id AND m.id = w.id
-RETURNING w.job, w.blocker, m.position, m.accepted_at, m.status, w.more;
+RETURNING w.job, m.position, m.accepted_at, m.status, w.blocker, w.more;
 
 -- lane_heads
 -- Reads the first pending mutation of each lane, with its client ids and its entity.
