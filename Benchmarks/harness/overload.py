@@ -51,20 +51,20 @@ class Overloads:
         if age >= 1:
             self._runner.generate("overload", self._gateway, Load(mutations=50, connections=32), age)
             self._cluster.vacuum(DATABASE)
-        said, _ = self._runner.generate("overload", self._gateway, CAPACITY, self._runner.seconds)
-        self.capacity = float(said["pushes_per_second"])
+        results, _ = self._runner.generate("overload", self._gateway, CAPACITY, self._runner.seconds)
+        self.capacity = float(results["pushes_per_second"])
 
     def run(self, factor: float) -> Overload:
         rate = factor * self.capacity
         load = Load(mutations=1, connections=CONNECTIONS)
-        said, _ = self._runner.generate("overload", self._gateway, load, self._runner.seconds, rate=rate)
-        seconds, missed = float(said["seconds"]), int(said["missed"])
-        refused, errors = int(said.get("status_503", 0)), int(said["errors"]) + int(said["wrong"])
-        due = max(1, int(said["pushes"]) + int(said.get("broken", 0)) + missed)
+        results, _ = self._runner.generate("overload", self._gateway, load, self._runner.seconds, rate=rate)
+        seconds, missed = float(results["seconds"]), int(results["missed"])
+        refused, errors = int(results.get("status_503", 0)), int(results["errors"]) + int(results["wrong"])
+        due = max(1, int(results["pushes"]) + int(results.get("broken", 0)) + missed)
         return Overload(
-            factor=factor, offered=due / seconds, goodput=float(said["goodput"]), p50_ms=int(said["p50_us"]) / 1_000,
-            p99_ms=int(said["p99_us"]) / 1_000, refused=refused / due, failed=(errors - refused) / due,
-            missed=missed / due, client_share=float(said["own_cpu_share"]),
+            factor=factor, offered=due / seconds, goodput=float(results["goodput"]), p50_ms=int(results["p50_us"]) / 1_000,
+            p99_ms=int(results["p99_us"]) / 1_000, refused=refused / due, failed=(errors - refused) / due,
+            missed=missed / due, client_share=float(results["own_cpu_share"]),
         )
 
 

@@ -198,9 +198,9 @@ enum OperationUsers {
             FROM operations o WHERE o.organization_id = :organization
         ), gone AS (
             UPDATE operations AS o
-            SET user_id = CASE WHEN o.user_id = :user THEN \(nobody) ELSE o.user_id END,
-                place_user = CASE WHEN o.place_user = :user THEN \(nobody) ELSE o.place_user END,
-                place_id = CASE WHEN o.place_user = :user THEN \(nobody) ELSE o.place_id END,
+            SET user_id = CASE WHEN o.user_id = :user THEN \(nilUser) ELSE o.user_id END,
+                place_user = CASE WHEN o.place_user = :user THEN \(nilUser) ELSE o.place_user END,
+                place_id = CASE WHEN o.place_user = :user THEN \(nilUser) ELSE o.place_id END,
                 ids = CASE WHEN o.ids IS NOT NULL THEN
                     ARRAY(SELECT i.id FROM unnest(o.ids) i (id) WHERE i.id <> ALL (w.ids)) END
             FROM own w
@@ -212,7 +212,7 @@ enum OperationUsers {
         """
     )
 
-    private static let nobody = "'00000000-0000-0000-0000-000000000000'::uuid"
+    private static let nilUser = "'00000000-0000-0000-0000-000000000000'::uuid"
 
     /// Replaces the user in operations by the target user.
     ///
