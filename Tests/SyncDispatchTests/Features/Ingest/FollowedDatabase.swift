@@ -155,8 +155,7 @@ final class Follower: Sendable {
     func waitFor(_ expected: [String: String]) async throws {
         var last: [String: String] = [:]
         do {
-            try await waitUntil("phones see \(expected)", every: .milliseconds(20)) {
-                passPause(of: try await row)
+            try await waitUntil("phones see \(expected)") {
                 last = try await entities
                 return last == expected
             }
@@ -164,6 +163,18 @@ final class Follower: Sendable {
             let row = try await row
             Issue.record("phones see \(last), not \(expected); \(row.lastError ?? "no error"), \(row.activity)")
             throw error
+        }
+    }
+
+    /// Waits for a condition while the source may fail because its earlier stream has not ended.
+    nonisolated(nonsending) func waitUntil(
+        _ description: String,
+        every interval: Duration = .milliseconds(20),
+        _ condition: () async throws -> Bool
+    ) async throws {
+        try await TestSupport.waitUntil(description, every: interval) {
+            passPause(of: try await row)
+            return try await condition()
         }
     }
 
@@ -223,10 +234,8 @@ final class Follower: Sendable {
     func waitForError(_ words: String) async throws {
         var last: String?
         do {
-            try await waitUntil("there is an error with '\(words)'", every: .milliseconds(20)) {
-                let row = try await row
-                passPause(of: row)
-                last = row.lastError
+            try await waitUntil("there is an error with '\(words)'") {
+                last = try await row.lastError
                 return last?.contains(words) == true
             }
         } catch {

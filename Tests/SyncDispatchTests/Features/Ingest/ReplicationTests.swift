@@ -32,7 +32,7 @@ import Testing
         let end = try #require(LogPosition(try await database.value("SELECT pg_current_wal_lsn()::text") ?? ""))
         try await waitUntil("the slot is confirmed") { try await (database.confirmed ?? .zero) >= end }
         // on a slow machine the source may be between two turns
-        try await waitUntil("the database is followed") { try await follower.row.activity == .running }
+        try await follower.waitUntil("the database is followed") { try await follower.row.activity == .running }
         #expect(try await follower.row.lastError == nil)
         await running.stop()
         #expect(try await follower.row.activity == .waiting)
@@ -47,7 +47,7 @@ import Testing
         let big = String(repeating: "b", count: 20_000)
         try await database.run(#"INSERT INTO contact VALUES (1, 'n', '{"a": 1, "b": 2}', '\#(big)')"#)
         try await database.run(#"UPDATE contact SET name = NULL, data = '{"a": 1}'"#)
-        try await waitUntil("phones have the change") {
+        try await follower.waitUntil("phones have the change") {
             let text = try await follower.entities["1"]
             return text?.contains(#""name":null"#) == true
         }
@@ -55,7 +55,7 @@ import Testing
         #expect(text.contains(big) && text.contains(#""data":{"a": 1}"#))
         // the large value is kept, too, if the row gets another id
         try await database.run("UPDATE contact SET id = 2, name = 'm'")
-        try await waitUntil("phones have the change") { try await follower.entities["1"] == "gone" }
+        try await follower.waitUntil("phones have the change") { try await follower.entities["1"] == "gone" }
         let moved = try #require(try await follower.entities["2"])
         #expect(moved == text.replacing(#""id":1"#, with: #""id":2"#).replacing(#""name":null"#, with: #""name":"m""#))
         await running.stop()
@@ -127,7 +127,7 @@ import Testing
         let follower = try await Follower(gateway, database)
         let running = follower.work()
         try await database.run("INSERT INTO contact (id, name) SELECT g, 'n' || g FROM generate_series(1, 10000) g")
-        try await waitUntil("all entities exist", every: .milliseconds(100)) {
+        try await follower.waitUntil("all entities exist", every: .milliseconds(100)) {
             try await gateway.count("entities", of: follower.key.organization) == 10_000
         }
         try await database.run("UPDATE contact SET name = 'x' WHERE id % 2 = 0; DELETE FROM contact WHERE id % 2 = 1")
@@ -149,7 +149,7 @@ import Testing
         try await database.run(
             "COPY contact (id, name) FROM PROGRAM 'seq 1 300 | sed ''s/$/,x/''' WITH (FORMAT csv)"
         )
-        try await waitUntil("all entities exist", every: .milliseconds(50)) {
+        try await follower.waitUntil("all entities exist", every: .milliseconds(50)) {
             try await gateway.count("entities", of: follower.key.organization) == 300
         }
         await running.stop()
@@ -162,7 +162,7 @@ import Testing
         let database = try await FollowedDatabase()
         let follower = try await Follower(gateway, database)
         let first = follower.work { $0.tick = .seconds(600) }
-        try await waitUntil("the source is claimed") { try await follower.row.activity == .running }
+        try await follower.waitUntil("the source is claimed") { try await follower.row.activity == .running }
         try await database.run(
             "INSERT INTO contact (id, name) VALUES (1, 'a'), (2, 'b'); UPDATE contact SET name = 'c'"
         )
@@ -196,16 +196,16 @@ import Testing
         try await follower.waitFor(["1": #"{"id":1,"name":"a",\#(Self.nulls)}"#])
         for (isImmediate, name) in [(false, "b"), (true, "c")] {
             try await database.cluster.stop(immediate: isImmediate)
-            try await waitUntil("the failure is reported") { try await follower.row.failureCount > 0 }
+            try await follower.waitUntil("the failure is reported") { try await follower.row.failureCount > 0 }
             #expect(try await follower.row.lastError != nil)
             try await database.cluster.start()
             try await database.rerun("UPDATE contact SET name = '\(name)'")
-            try await waitUntil("phones have the change", every: .milliseconds(20)) {
+            try await follower.waitUntil("phones have the change", every: .milliseconds(20)) {
                 // the pause follows the test clock
                 gateway.clock.advance(seconds: 5)
                 return try await follower.entities == ["1": #"{"id":1,"name":"\#(name)",\#(Self.nulls)}"#]
             }
-            try await waitUntil("the source has recovered") { try await follower.row.failureCount == 0 }
+            try await follower.waitUntil("the source has recovered") { try await follower.row.failureCount == 0 }
         }
         await running.stop()
     }
@@ -241,7 +241,7 @@ import Testing
             database.settings(#"{"table":"public.contact","entity_type":"contact","id":"id","columns":{"name":"n"}}"#)
         )
         // the worker notices at its next heartbeat
-        try await waitUntil("the new settings are in use", every: .milliseconds(50)) {
+        try await follower.waitUntil("the new settings are in use", every: .milliseconds(50)) {
             try await database.run("UPDATE contact SET name = 'b'")
             return try await follower.entities["1"] == #"{"n":"b"}"#
         }
@@ -399,7 +399,7 @@ import Testing
         try await again()
         try await database.run("INSERT INTO contact VALUES (1, 'a')")
         try await follower.waitFor(["1": #"{"id":1,"name":"a"}"#])
-        try await waitUntil("the source has recovered") { try await follower.row.lastError == nil }
+        try await follower.waitUntil("the source has recovered") { try await follower.row.lastError == nil }
         // a configured column disappears
         try await follower.put(
             database.settings(
@@ -453,14 +453,14 @@ import Testing
         #expect(try await follower.row.lastError?.contains("'id', 'label', 'data', 'big'") == true)
         // no change is skipped, for any number of attempts
         let failures = try await follower.row.failureCount
-        try await waitUntil("the source is retried", every: .milliseconds(20)) {
+        try await follower.waitUntil("the source is retried", every: .milliseconds(20)) {
             follower.gateway.clock.advance(seconds: 5)
             return try await follower.row.failureCount > failures
         }
         #expect(try await follower.entities == ["1": Self.document(1, "a")])
         try await follower.put(Self.settings(database, named: "name", renamed: #"{"label":"name"}"#))
         try await follower.waitFor(["1": Self.document(1, "a"), "2": Self.document(2, "b"), "3": Self.document(3, "c")])
-        try await waitUntil("the source has recovered") { try await follower.row.lastError == nil }
+        try await follower.waitUntil("the source has recovered") { try await follower.row.lastError == nil }
         // after that, the entry in the settings is not needed any more
         let end = try #require(LogPosition(try await database.value("SELECT pg_current_wal_lsn()::text") ?? ""))
         try await waitUntil("the slot is confirmed") { try await (database.confirmed ?? .zero) >= end }
@@ -476,7 +476,7 @@ import Testing
         let follower = try await Follower(gateway, database)
         try await follower.put(Self.settings(database, named: "name"))
         var running = follower.work()
-        try await waitUntil("the database is followed") { try await follower.state != nil }
+        try await follower.waitUntil("the database is followed") { try await follower.state != nil }
         await running.stop()
         try await database.run("INSERT INTO contact (id, name) VALUES (1, 'a')")
         try await database.run(Self.rename("name", "label", and: "INSERT INTO contact (id, label) VALUES (2, 'b')"))
@@ -486,7 +486,7 @@ import Testing
         try await follower.waitForError(Self.stop(at: "name"))
         try await follower.put(Self.settings(database, named: "label"))
         try await follower.waitFor(["1": Self.document(1, "a"), "2": Self.document(2, "b")])
-        try await waitUntil("the source has recovered") { try await follower.row.lastError == nil }
+        try await follower.waitUntil("the source has recovered") { try await follower.row.lastError == nil }
         await running.stop()
         // another rename, and this time the settings change before the log is read
         try await database.run("INSERT INTO contact (id, label) VALUES (3, 'c')")
@@ -527,7 +527,7 @@ import Testing
         try await follower.put(Self.settings(database, named: "label", renamed: #"{"name":"label","title":"label"}"#))
         try await database.run("ALTER TABLE contact RENAME label TO title; UPDATE contact SET title = 'd' WHERE id = 3")
         try await follower.waitFor(expected.merging(["3": Self.document(3, "d")]) { $1 })
-        try await waitUntil("the source has recovered") { try await follower.row.lastError == nil }
+        try await follower.waitUntil("the source has recovered") { try await follower.row.lastError == nil }
         // once the log is read to its end, a missing column is reported even if no change names it
         let end = try #require(LogPosition(try await database.value("SELECT pg_current_wal_lsn()::text") ?? ""))
         try await waitUntil("the slot is confirmed") { try await (database.confirmed ?? .zero) >= end }
@@ -545,7 +545,7 @@ import Testing
             settings: database.settings().replacing(#""tables""#, with: #""create_slot":true,"tables""#)
         )
         var running = follower.work()
-        try await waitUntil("the database is followed") { try await follower.state != nil }
+        try await follower.waitUntil("the database is followed") { try await follower.state != nil }
         try await database.run("INSERT INTO contact (id, name) VALUES (1, 'a')")
         try await follower.waitFor(["1": #"{"id":1,"name":"a",\#(Self.nulls)}"#])
         await running.stop()
@@ -561,7 +561,7 @@ import Testing
         #expect(try await database.confirmed == nil)
         // the operator starts from the beginning
         _ = try await gateway.store.sourceAdministration.run(follower.key, from: .anew)
-        try await waitUntil("the database is followed") { try await follower.state != nil }
+        try await follower.waitUntil("the database is followed") { try await follower.state != nil }
         try await database.run("UPDATE contact SET name = 'b'")
         try await follower.waitFor(["1": #"{"id":1,"name":"b",\#(Self.nulls)}"#])
         await running.stop()
@@ -621,10 +621,10 @@ import Testing
         let running = follower.work { $0.limits.payloadBytes = 1_000 }
         try await database.run("INSERT INTO contact (id, name) VALUES (1, repeat('x', 2000)), (2, 'b')")
         try await follower.waitFor(["2": #"{"id":2,"name":"b",\#(Self.nulls)}"#])
-        try await waitUntil("the refusal is reported") { try await follower.state?.refused == 1 }
+        try await follower.waitUntil("the refusal is reported") { try await follower.state?.refused == 1 }
         #expect(try await follower.state?.lastRefusal?.hasPrefix("public.contact") == true)
         try await database.run("TRUNCATE contact")
-        try await waitUntil("the truncation is reported") { try await follower.state?.lastTruncation != nil }
+        try await follower.waitUntil("the truncation is reported") { try await follower.state?.lastTruncation != nil }
         #expect(try await follower.state?.lastTruncation?.hasPrefix("public.contact") == true)
         // truncations are not applied
         #expect(try await follower.entities["2"] != "gone")
@@ -640,8 +640,10 @@ import Testing
         let running = follower.work()
         try await waitUntil("the lag is reported") { !running.worker.reports.isEmpty }
         #expect(running.worker.reports.allSatisfy { $0.walStatus == "reserved" })
-        try await waitUntil("the lag is in the source's row") { try await follower.state?.report != nil }
-        try await waitUntil("the source catches up") { try await (follower.state?.report?.lagBytes ?? .max) < 100_000 }
+        try await follower.waitUntil("the lag is in the source's row") { try await follower.state?.report != nil }
+        try await follower.waitUntil("the source catches up") {
+            try await (follower.state?.report?.lagBytes ?? .max) < 100_000
+        }
         await running.stop()
     }
 

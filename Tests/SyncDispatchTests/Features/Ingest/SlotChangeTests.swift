@@ -56,7 +56,7 @@ import Testing
 
     private static func runFromNull(_ follower: Follower, until slot: String) async throws {
         _ = try await follower.gateway.store.sourceAdministration.run(follower.key, from: .anew)
-        try await waitUntil("slot '\(slot)' is read") { try await follower.state?.slot == slot }
+        try await follower.waitUntil("slot '\(slot)' is read") { try await follower.state?.slot == slot }
     }
 
     @Test(arguments: ["state::jsonb", older])
@@ -74,7 +74,7 @@ import Testing
         #expect(try await follower.entities == Self.contacts(1))
         try await follower.put(database.settings())
         try await follower.waitFor(Self.contacts(1, 2, 3))
-        try await waitUntil("the source has recovered") { try await follower.row.lastError == nil }
+        try await follower.waitUntil("the source has recovered") { try await follower.row.lastError == nil }
         await running.stop()
     }
 
@@ -137,7 +137,7 @@ import Testing
         let second = "\(database.slot)_b"
         let follower = try await Follower(gateway, database)
         let running = follower.work()
-        try await waitUntil("the database is followed") { try await follower.state != nil }
+        try await follower.waitUntil("the database is followed") { try await follower.state != nil }
         try await Self.makeSlot(second, in: database)
         try await Self.insert(1, into: database)
         try await follower.waitFor(Self.contacts(1))
@@ -146,7 +146,7 @@ import Testing
         try await follower.put(Self.settings(database, slot: second))
         try await Self.insert(2, into: database)
         try await follower.waitFor(Self.contacts(1, 2))
-        try await waitUntil("the second slot is read") { try await follower.state?.slot == second }
+        try await follower.waitUntil("the second slot is read") { try await follower.state?.slot == second }
         #expect(try await follower.state?.base == base)
         // row 1 is in both slots, and was applied once
         let rows = try await gateway.read("SELECT count(*) FROM entities WHERE version = 1")

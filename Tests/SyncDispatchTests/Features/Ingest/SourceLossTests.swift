@@ -107,12 +107,12 @@ import Testing
         let failures = try await follower.row.failureCount
         _ = try await gateway.store.sourceAdministration.run(follower.key, from: .continuing)
         #expect(try await follower.row.failureCount >= failures)
-        try await waitUntil("the source fails again") { try await follower.row.failureCount > failures }
+        try await follower.waitUntil("the source fails again") { try await follower.row.failureCount > failures }
         try await connection.execute(script: "DROP TRIGGER refuse ON entities")
         connection.close()
         _ = try await gateway.store.sourceAdministration.run(follower.key, from: .continuing)
-        try await waitUntil("all rows are applied") { try await follower.entities.count == 20 }
-        try await waitUntil("the source runs") { try await follower.row.failureCount == 0 }
+        try await follower.waitUntil("all rows are applied") { try await follower.entities.count == 20 }
+        try await follower.waitUntil("the source runs") { try await follower.row.failureCount == 0 }
         #expect(try await follower.row.lastError == nil)
         await running.stop()
     }
@@ -192,7 +192,7 @@ import Testing
         let database = try await FollowedDatabase()
         let follower = try await Follower(gateway, database)
         var running = follower.work()
-        try await waitUntil("the database is followed") { try await follower.state != nil }
+        try await follower.waitUntil("the database is followed") { try await follower.state != nil }
         try await database.run("CREATE TABLE filler (t text); INSERT INTO filler SELECT repeat('x', 9000)")
         try await Self.waitUntilConfirmed(database)
         let stored = try #require(try await follower.state.flatMap { LogPosition($0.confirmed) })
@@ -214,7 +214,7 @@ import Testing
             settings: database.settings().replacing(#""tables""#, with: #""create_slot":true,"tables""#)
         )
         var running = follower.work { ($0.proof, $0.watchInterval) = (.seconds(600), .seconds(600)) }
-        try await waitUntil("the slot is created") { try await follower.state != nil }
+        try await follower.waitUntil("the slot is created") { try await follower.state != nil }
         await running.stop()
         try await Self.waitUntilFree(database)
         try await database.run("SELECT pg_drop_replication_slot('\(database.slot)')")
@@ -287,7 +287,7 @@ import Testing
         let follower = try await Follower(gateway, database)
         let running = follower.work()
         try await database.run("INSERT INTO contact SELECT g, 'x' FROM generate_series(1, 1300) g")
-        try await waitUntil("all entities exist", every: .milliseconds(100)) {
+        try await follower.waitUntil("all entities exist", every: .milliseconds(100)) {
             try await gateway.count("entities", of: follower.key.organization) == 1_300
         }
         try await database.run("UPDATE contact SET id = id + 1; DELETE FROM contact WHERE id = 700")
@@ -385,11 +385,11 @@ import Testing
         _ = try await gateway.store.sourceAdministration.run(follower.key, from: .continuing)
         try await database.run("INSERT INTO contact (id, name) VALUES (1, 'a')")
         try await follower.waitFor(["1": Self.contact(1, "a")])
-        try await waitUntil("the warning is shown") {
+        try await follower.waitUntil("the warning is shown") {
             try await follower.state?.warning?.contains("does not publish truncate") == true
         }
         try await publish("insert, update, delete, truncate")
-        try await waitUntil("the warning is gone") { try await follower.state?.warning == nil }
+        try await follower.waitUntil("the warning is gone") { try await follower.state?.warning == nil }
         try await publish("insert, update")
         try await follower.waitForError("does not publish delete")
         await running.stop()
@@ -481,7 +481,7 @@ import Testing
         var running = follower.work { if correction == "back" { $0.watchInterval = .seconds(600) } }
         try await database.run("INSERT INTO contact (id, name) VALUES (1, 'a')")
         try await follower.waitFor(["1": Self.contact(1, "a")])
-        try await waitUntil("its scope is stored") { try await follower.state?.scope != nil }
+        try await follower.waitUntil("its scope is stored") { try await follower.state?.scope != nil }
         try await database.run(change)
         if correction == "back" {
             // between two checks
@@ -501,15 +501,15 @@ import Testing
         for _ in 0..<2 {
             let failures = try await follower.row.failureCount
             _ = try await gateway.store.sourceAdministration.run(follower.key, from: .continuing)
-            try await waitUntil("the source is retried") { try await follower.row.failureCount > failures }
+            try await follower.waitUntil("the source is retried") { try await follower.row.failureCount > failures }
         }
         #expect(try await follower.row.lastError?.contains("was changed while this source followed it") == true)
         #expect(try await follower.entities == ["1": Self.contact(1, "a")])
         _ = try await gateway.store.sourceAdministration.run(follower.key, from: .anew)
-        try await waitUntil("the database is followed again") {
+        try await follower.waitUntil("the database is followed again") {
             try await follower.entities["102"] == Self.contact(102, "b")
         }
-        try await waitUntil("the source has no error") { try await follower.row.lastError == nil }
+        try await follower.waitUntil("the source has no error") { try await follower.row.lastError == nil }
         await running.stop()
     }
 
@@ -566,7 +566,7 @@ import Testing
         var running = follower.work()
         try await database.run("INSERT INTO \(change.name) VALUES (1, 'a')")
         try await follower.waitFor(["1": Self.named(1, "a")])
-        try await waitUntil("its scope is stored") { try await follower.state?.scope != nil }
+        try await follower.waitUntil("its scope is stored") { try await follower.state?.scope != nil }
         if !isRunning {
             await running.stop()
             try await Self.waitUntilFree(database)
@@ -580,7 +580,9 @@ import Testing
         await #expect(throws: SourceFailure.self) { try await inspector.inspect(found) }
         _ = try await gateway.store.sourceAdministration.run(follower.key, from: .anew)
         try await database.run("INSERT INTO \(change.name) VALUES (2, 'b')")
-        try await waitUntil("the database is followed again") { try await follower.entities["2"] == Self.named(2, "b") }
+        try await follower.waitUntil("the database is followed again") {
+            try await follower.entities["2"] == Self.named(2, "b")
+        }
         await running.stop()
     }
 
@@ -591,7 +593,7 @@ import Testing
         let running = follower.work()
         try await database.run("INSERT INTO contact VALUES (1, 'a'); INSERT INTO contact_1 VALUES (11, 'x')")
         try await follower.waitFor(["1": Self.named(1, "a")])
-        try await waitUntil("its scope is stored") { try await follower.state?.scope != nil }
+        try await follower.waitUntil("its scope is stored") { try await follower.state?.scope != nil }
         for (change, userMessage) in [
             (
                 "ALTER TABLE contact ALTER name TYPE text USING upper(name)",
@@ -607,7 +609,7 @@ import Testing
             ("DROP TABLE contact_1", "1 partition(s) of table public.contact were detached or dropped"),
         ] {
             try await database.run(change)
-            try await waitUntil("'\(userMessage)' is reported") {
+            try await follower.waitUntil("'\(userMessage)' is reported") {
                 try await follower.state?.lastRewrite?.contains(userMessage) == true
             }
         }
@@ -615,7 +617,7 @@ import Testing
         try await database.run("VACUUM FULL contact_0")
         let checked = try await follower.state?.report?.checkedAt
         gateway.clock.advance(seconds: 1)
-        try await waitUntil("the scope is checked") { try await follower.state?.report?.checkedAt != checked }
+        try await follower.waitUntil("the scope is checked") { try await follower.state?.report?.checkedAt != checked }
         #expect(try await follower.state?.lastRewrite == last)
         #expect(try await follower.row.lastError == nil)
         await running.stop()
@@ -658,7 +660,7 @@ import Testing
         try await database.run("TRUNCATE contact")
         try await database.run("INSERT INTO contact VALUES (1, 1), (2, 8)")
         try await follower.waitFor(["1": #"{"id":1,"rev":7}"#, "2": #"{"id":2,"rev":8}"#])
-        try await waitUntil("the insertion is counted") { try await follower.state?.staleInsertions == 1 }
+        try await follower.waitUntil("the insertion is counted") { try await follower.state?.staleInsertions == 1 }
         await running.stop()
     }
 
@@ -702,7 +704,7 @@ import Testing
         try await database.run("ALTER TABLE contact RENAME TO person")
         let checked = try await follower.state?.report?.checkedAt
         follower.gateway.clock.advance(seconds: 1)
-        try await waitUntil("the scope is checked") { try await follower.state?.report?.checkedAt != checked }
+        try await follower.waitUntil("the scope is checked") { try await follower.state?.report?.checkedAt != checked }
         try await database.run("INSERT INTO person VALUES (2, 'b', 'c', 'd')")
         let two = #"{"id":2,"name":"b","more":"c"}"#
         try await follower.waitFor(["1": Self.named(1, "a"), "2": two])
@@ -710,8 +712,10 @@ import Testing
             database.settings(#"{"table":"public.person","entity_type":"contact","id":"id"}"#)
         )
         try await database.run("INSERT INTO person VALUES (3, 'b', 'c', 'd')")
-        try await waitUntil("the source continues under the new name") { try await follower.entities.count == 3 }
-        try await waitUntil("the source has no error") { try await follower.row.lastError == nil }
+        try await follower.waitUntil("the source continues under the new name") {
+            try await follower.entities.count == 3
+        }
+        try await follower.waitUntil("the source has no error") { try await follower.row.lastError == nil }
         await running.stop()
     }
 
@@ -727,7 +731,7 @@ import Testing
         let running = follower.work()
         let id = "0192f0c1-5e7d-8abc-8def-0123456789ab"
         try await database.run("INSERT INTO contact VALUES ('\(id.uppercased())', 'a')")
-        try await waitUntil("the entity is there") { try await follower.entities[id] != nil }
+        try await follower.waitUntil("the entity is there") { try await follower.entities[id] != nil }
         try await database.run("UPDATE contact SET id = lower(id), name = 'b'")
         try await follower.waitFor([id: #"{"id":"\#(id)","name":"b"}"#])
         // a transaction that changes the spelling several times is applied by its final state
