@@ -49,15 +49,15 @@ FROM (
     )::bigint AS bytes_before
     FROM (
         SELECT r.*, (CASE WHEN (pg_column_compression(r.document) IS NOT NULL AND pg_column_size(r.document) > 2048)
-    AND (r.number > (
-        SELECT s.place
+    AND ((r.number) > (
+        SELECT s.number
         FROM (
-            SELECT t.number AS place, sum(coalesce(CASE WHEN pg_column_compression(t.document) IS NULL THEN pg_column_size(t.document) ELSE octet_length(t.document::text) END, 0)) OVER (
+            SELECT t.number, sum(coalesce(CASE WHEN pg_column_compression(t.document) IS NULL THEN pg_column_size(t.document) ELSE octet_length(t.document::text) END, 0)) OVER (
                 ORDER BY t.number ROWS UNBOUNDED PRECEDING) AS bytes_to
             FROM found t
         ) s
         WHERE s.bytes_to >= $5
-        ORDER BY s.place
+        ORDER BY s.number
         LIMIT 1
     ))
 THEN coalesce(pg_column_size(r.document), 0) ELSE coalesce(CASE WHEN pg_column_compression(r.document) IS NULL THEN pg_column_size(r.document) ELSE octet_length(r.document::text) END, 0) END)::bigint AS bytes
@@ -112,10 +112,10 @@ FROM (
     )::bigint AS bytes_before
     FROM (
         SELECT r.*, (CASE WHEN (pg_column_compression(r.document) IS NOT NULL AND pg_column_size(r.document) > 2048)
-    AND (r.place > (
+    AND ((r.place) > (
         SELECT s.place
         FROM (
-            SELECT t.place AS place, sum(coalesce(CASE WHEN pg_column_compression(t.document) IS NULL THEN pg_column_size(t.document) ELSE octet_length(t.document::text) END, 0)) OVER (
+            SELECT t.place, sum(coalesce(CASE WHEN pg_column_compression(t.document) IS NULL THEN pg_column_size(t.document) ELSE octet_length(t.document::text) END, 0)) OVER (
                 ORDER BY t.place ROWS UNBOUNDED PRECEDING) AS bytes_to
             FROM found t
         ) s

@@ -57,7 +57,7 @@ WHERE (SELECT x.device_id FROM devices x
 -- group_mutations_by_key
 -- $1 push, $2 organization_id, $3 user_id, $4 key, $5 bytes, $6 all_bytes
 WITH found AS MATERIALIZED (
-    SELECT k.push, y.*, row_number() OVER (ORDER BY k.push, y.position) AS place
+    SELECT k.push, y.*
     FROM unnest($1::int4[], $2::uuid[], $3::uuid[], $4::uuid[]) AS k (push, organization_id, user_id, key)
     CROSS JOIN LATERAL (
         SELECT x.id, x.accepted_at, x.idempotency_key, x.device_id, x.sequence_number, x.position, x.operation, x.entity_type, x.local_id, x.local_number, x.server_id, x.server_id_is_integer, x.status, x.revision, x.version, x.etag, x.attempt_count, x.next_retry_at, x.depends_on, x.resolution, x.response_status, x.response_body, x.error, x.fingerprint, x.fingerprint_places, x.synced_at, x.blocked_on
@@ -81,19 +81,19 @@ SELECT m.push, m.id, m.accepted_at, m.idempotency_key, m.device_id, m.sequence_n
         ELSE m.depends_on END) > 32
     AS lacks_blockers
 FROM (
-    SELECT r.*, (sum(r.bytes) OVER (PARTITION BY r.push ORDER BY r.place))::int8 AS bytes_to,
-        (sum(r.bytes) OVER (ORDER BY r.place))::int8 AS all_to
+    SELECT r.*, (sum(r.bytes) OVER (PARTITION BY r.push ORDER BY r.position))::int8 AS bytes_to,
+        (sum(r.bytes) OVER (ORDER BY r.push, r.position))::int8 AS all_to
     FROM (
         SELECT x.*, (CASE WHEN (pg_column_compression(x.response_body) IS NOT NULL AND pg_column_size(x.response_body) > 2048 OR pg_column_compression(x.error) IS NOT NULL AND pg_column_size(x.error) > 2048)
-    AND (x.place > (
-        SELECT s.place
+    AND ((x.push, x.position) > (
+        SELECT s.push, s.position
         FROM (
-            SELECT t.place AS place, sum(coalesce(CASE WHEN pg_column_compression(t.response_body) IS NULL THEN pg_column_size(t.response_body) ELSE octet_length(t.response_body::text) END, 0) + coalesce(CASE WHEN pg_column_compression(t.error) IS NULL THEN pg_column_size(t.error) ELSE octet_length(t.error::text) END, 0)) OVER (
-                ORDER BY t.place ROWS UNBOUNDED PRECEDING) AS bytes_to
+            SELECT t.push, t.position, sum(coalesce(CASE WHEN pg_column_compression(t.response_body) IS NULL THEN pg_column_size(t.response_body) ELSE octet_length(t.response_body::text) END, 0) + coalesce(CASE WHEN pg_column_compression(t.error) IS NULL THEN pg_column_size(t.error) ELSE octet_length(t.error::text) END, 0)) OVER (
+                ORDER BY t.push, t.position ROWS UNBOUNDED PRECEDING) AS bytes_to
             FROM found t
         ) s
         WHERE s.bytes_to >= $6::int8
-        ORDER BY s.place
+        ORDER BY s.push, s.position
         LIMIT 1
     ))
 THEN coalesce(pg_column_size(x.response_body), 0) + coalesce(pg_column_size(x.error), 0) ELSE coalesce(CASE WHEN pg_column_compression(x.response_body) IS NULL THEN pg_column_size(x.response_body) ELSE octet_length(x.response_body::text) END, 0) + coalesce(CASE WHEN pg_column_compression(x.error) IS NULL THEN pg_column_size(x.error) ELSE octet_length(x.error::text) END, 0) END + 39 * coalesce(cardinality(x.depends_on), 0))::int8 AS bytes
@@ -105,7 +105,7 @@ THEN coalesce(pg_column_size(x.response_body), 0) + coalesce(pg_column_size(x.er
 -- group_mutations_by_id
 -- $1 push, $2 organization_id, $3 user_id, $4 id, $5 bytes, $6 all_bytes
 WITH found AS MATERIALIZED (
-    SELECT k.push, y.*, row_number() OVER (ORDER BY k.push, y.position) AS place
+    SELECT k.push, y.*
     FROM unnest($1::int4[], $2::uuid[], $3::uuid[], $4::uuid[]) AS k (push, organization_id, user_id, id)
     CROSS JOIN LATERAL (
         SELECT x.id, x.accepted_at, x.idempotency_key, x.device_id, x.sequence_number, x.position, x.operation, x.entity_type, x.local_id, x.local_number, x.server_id, x.server_id_is_integer, x.status, x.revision, x.version, x.etag, x.attempt_count, x.next_retry_at, x.depends_on, x.resolution, x.response_status, x.response_body, x.error, x.fingerprint, x.fingerprint_places, x.synced_at, x.blocked_on
@@ -129,19 +129,19 @@ SELECT m.push, m.id, m.accepted_at, m.idempotency_key, m.device_id, m.sequence_n
         ELSE m.depends_on END) > 32
     AS lacks_blockers
 FROM (
-    SELECT r.*, (sum(r.bytes) OVER (PARTITION BY r.push ORDER BY r.place))::int8 AS bytes_to,
-        (sum(r.bytes) OVER (ORDER BY r.place))::int8 AS all_to
+    SELECT r.*, (sum(r.bytes) OVER (PARTITION BY r.push ORDER BY r.position))::int8 AS bytes_to,
+        (sum(r.bytes) OVER (ORDER BY r.push, r.position))::int8 AS all_to
     FROM (
         SELECT x.*, (CASE WHEN (pg_column_compression(x.response_body) IS NOT NULL AND pg_column_size(x.response_body) > 2048 OR pg_column_compression(x.error) IS NOT NULL AND pg_column_size(x.error) > 2048)
-    AND (x.place > (
-        SELECT s.place
+    AND ((x.push, x.position) > (
+        SELECT s.push, s.position
         FROM (
-            SELECT t.place AS place, sum(coalesce(CASE WHEN pg_column_compression(t.response_body) IS NULL THEN pg_column_size(t.response_body) ELSE octet_length(t.response_body::text) END, 0) + coalesce(CASE WHEN pg_column_compression(t.error) IS NULL THEN pg_column_size(t.error) ELSE octet_length(t.error::text) END, 0)) OVER (
-                ORDER BY t.place ROWS UNBOUNDED PRECEDING) AS bytes_to
+            SELECT t.push, t.position, sum(coalesce(CASE WHEN pg_column_compression(t.response_body) IS NULL THEN pg_column_size(t.response_body) ELSE octet_length(t.response_body::text) END, 0) + coalesce(CASE WHEN pg_column_compression(t.error) IS NULL THEN pg_column_size(t.error) ELSE octet_length(t.error::text) END, 0)) OVER (
+                ORDER BY t.push, t.position ROWS UNBOUNDED PRECEDING) AS bytes_to
             FROM found t
         ) s
         WHERE s.bytes_to >= $6::int8
-        ORDER BY s.place
+        ORDER BY s.push, s.position
         LIMIT 1
     ))
 THEN coalesce(pg_column_size(x.response_body), 0) + coalesce(pg_column_size(x.error), 0) ELSE coalesce(CASE WHEN pg_column_compression(x.response_body) IS NULL THEN pg_column_size(x.response_body) ELSE octet_length(x.response_body::text) END, 0) + coalesce(CASE WHEN pg_column_compression(x.error) IS NULL THEN pg_column_size(x.error) ELSE octet_length(x.error::text) END, 0) END + 39 * coalesce(cardinality(x.depends_on), 0))::int8 AS bytes
@@ -545,10 +545,10 @@ FROM (
     SELECT p.*, (sum(p.bytes) OVER (ROWS UNBOUNDED PRECEDING))::int8 AS bytes_to
     FROM (
         SELECT r.*, (CASE WHEN (pg_column_compression(r.document) IS NOT NULL AND pg_column_size(r.document) > 2048)
-    AND (r.place > (
+    AND ((r.place) > (
         SELECT s.place
         FROM (
-            SELECT t.place AS place, sum(coalesce(CASE WHEN pg_column_compression(t.document) IS NULL THEN pg_column_size(t.document) ELSE octet_length(t.document::text) END, 0)) OVER (
+            SELECT t.place, sum(coalesce(CASE WHEN pg_column_compression(t.document) IS NULL THEN pg_column_size(t.document) ELSE octet_length(t.document::text) END, 0)) OVER (
                 ORDER BY t.place ROWS UNBOUNDED PRECEDING) AS bytes_to
             FROM found t
         ) s
@@ -597,10 +597,10 @@ FROM (
     SELECT p.*, (sum(p.bytes) OVER (ROWS UNBOUNDED PRECEDING))::int8 AS bytes_to
     FROM (
         SELECT r.*, (CASE WHEN (pg_column_compression(r.document) IS NOT NULL AND pg_column_size(r.document) > 2048)
-    AND (r.place > (
+    AND ((r.place) > (
         SELECT s.place
         FROM (
-            SELECT t.place AS place, sum(coalesce(CASE WHEN pg_column_compression(t.document) IS NULL THEN pg_column_size(t.document) ELSE octet_length(t.document::text) END, 0)) OVER (
+            SELECT t.place, sum(coalesce(CASE WHEN pg_column_compression(t.document) IS NULL THEN pg_column_size(t.document) ELSE octet_length(t.document::text) END, 0)) OVER (
                 ORDER BY t.place ROWS UNBOUNDED PRECEDING) AS bytes_to
             FROM found t
         ) s
@@ -659,10 +659,10 @@ FROM (
     SELECT p.*, (sum(p.bytes) OVER (ROWS UNBOUNDED PRECEDING))::int8 AS bytes_to
     FROM (
         SELECT r.*, (CASE WHEN (pg_column_compression(r.document) IS NOT NULL AND pg_column_size(r.document) > 2048)
-    AND (r.place > (
+    AND ((r.place) > (
         SELECT s.place
         FROM (
-            SELECT t.place AS place, sum(coalesce(CASE WHEN pg_column_compression(t.document) IS NULL THEN pg_column_size(t.document) ELSE octet_length(t.document::text) END, 0)) OVER (
+            SELECT t.place, sum(coalesce(CASE WHEN pg_column_compression(t.document) IS NULL THEN pg_column_size(t.document) ELSE octet_length(t.document::text) END, 0)) OVER (
                 ORDER BY t.place ROWS UNBOUNDED PRECEDING) AS bytes_to
             FROM found t
         ) s
@@ -721,10 +721,10 @@ FROM (
     SELECT p.*, (sum(p.bytes) OVER (ROWS UNBOUNDED PRECEDING))::int8 AS bytes_to
     FROM (
         SELECT r.*, (CASE WHEN (pg_column_compression(r.document) IS NOT NULL AND pg_column_size(r.document) > 2048)
-    AND (r.place > (
+    AND ((r.place) > (
         SELECT s.place
         FROM (
-            SELECT t.place AS place, sum(coalesce(CASE WHEN pg_column_compression(t.document) IS NULL THEN pg_column_size(t.document) ELSE octet_length(t.document::text) END, 0)) OVER (
+            SELECT t.place, sum(coalesce(CASE WHEN pg_column_compression(t.document) IS NULL THEN pg_column_size(t.document) ELSE octet_length(t.document::text) END, 0)) OVER (
                 ORDER BY t.place ROWS UNBOUNDED PRECEDING) AS bytes_to
             FROM found t
         ) s
@@ -810,10 +810,10 @@ FROM (
     SELECT p.*, (sum(p.bytes) OVER (ROWS UNBOUNDED PRECEDING))::int8 AS bytes_to
     FROM (
         SELECT r.*, (CASE WHEN (pg_column_compression(r.document) IS NOT NULL AND pg_column_size(r.document) > 2048)
-    AND (r.place > (
+    AND ((r.place) > (
         SELECT s.place
         FROM (
-            SELECT t.place AS place, sum(coalesce(CASE WHEN pg_column_compression(t.document) IS NULL THEN pg_column_size(t.document) ELSE octet_length(t.document::text) END, 0)) OVER (
+            SELECT t.place, sum(coalesce(CASE WHEN pg_column_compression(t.document) IS NULL THEN pg_column_size(t.document) ELSE octet_length(t.document::text) END, 0)) OVER (
                 ORDER BY t.place ROWS UNBOUNDED PRECEDING) AS bytes_to
             FROM found t
         ) s
@@ -899,10 +899,10 @@ FROM (
     SELECT p.*, (sum(p.bytes) OVER (ROWS UNBOUNDED PRECEDING))::int8 AS bytes_to
     FROM (
         SELECT r.*, (CASE WHEN (pg_column_compression(r.document) IS NOT NULL AND pg_column_size(r.document) > 2048)
-    AND (r.place > (
+    AND ((r.place) > (
         SELECT s.place
         FROM (
-            SELECT t.place AS place, sum(coalesce(CASE WHEN pg_column_compression(t.document) IS NULL THEN pg_column_size(t.document) ELSE octet_length(t.document::text) END, 0)) OVER (
+            SELECT t.place, sum(coalesce(CASE WHEN pg_column_compression(t.document) IS NULL THEN pg_column_size(t.document) ELSE octet_length(t.document::text) END, 0)) OVER (
                 ORDER BY t.place ROWS UNBOUNDED PRECEDING) AS bytes_to
             FROM found t
         ) s

@@ -87,7 +87,7 @@ ORDER BY m.user_id, m.position;
 -- Reads records, with the contents of as many records as the limit `bytes` permits.
 -- $1 organization, $2 user, $3 ids, $4 bytes, $5 all_bytes
 WITH found AS MATERIALIZED (
-    SELECT x.id, x.accepted_at, x.idempotency_key, x.device_id, x.sequence_number, x.position, x.operation, x.entity_type, x.local_id, x.local_number, x.server_id, x.server_id_is_integer, x.status, x.revision, x.version, x.etag, x.attempt_count, x.next_retry_at, x.depends_on, x.resolution, x.response_status, x.response_body, x.error, x.fingerprint, x.fingerprint_places, x.synced_at, x.blocked_on, row_number() OVER (ORDER BY x.position) AS place
+    SELECT x.id, x.accepted_at, x.idempotency_key, x.device_id, x.sequence_number, x.position, x.operation, x.entity_type, x.local_id, x.local_number, x.server_id, x.server_id_is_integer, x.status, x.revision, x.version, x.etag, x.attempt_count, x.next_retry_at, x.depends_on, x.resolution, x.response_status, x.response_body, x.error, x.fingerprint, x.fingerprint_places, x.synced_at, x.blocked_on
     FROM mutations x
     WHERE x.organization_id = $1 AND x.user_id = $2 AND x.id = ANY ($3::uuid[])
 )
@@ -106,18 +106,18 @@ SELECT m.id, m.accepted_at, m.idempotency_key, m.device_id, m.sequence_number, m
         ELSE m.depends_on END) > 32
     AS lacks_blockers
 FROM (
-    SELECT r.*, (sum(r.bytes) OVER (ORDER BY r.place))::int8 AS bytes_to, 0::int8 AS all_to
+    SELECT r.*, (sum(r.bytes) OVER (ORDER BY r.position))::int8 AS bytes_to, 0::int8 AS all_to
     FROM (
         SELECT x.*, (CASE WHEN (pg_column_compression(x.response_body) IS NOT NULL AND pg_column_size(x.response_body) > 2048 OR pg_column_compression(x.error) IS NOT NULL AND pg_column_size(x.error) > 2048)
-    AND (x.place > (
-        SELECT s.place
+    AND ((x.position) > (
+        SELECT s.position
         FROM (
-            SELECT t.place AS place, sum(coalesce(CASE WHEN pg_column_compression(t.response_body) IS NULL THEN pg_column_size(t.response_body) ELSE octet_length(t.response_body::text) END, 0) + coalesce(CASE WHEN pg_column_compression(t.error) IS NULL THEN pg_column_size(t.error) ELSE octet_length(t.error::text) END, 0)) OVER (
-                ORDER BY t.place ROWS UNBOUNDED PRECEDING) AS bytes_to
+            SELECT t.position, sum(coalesce(CASE WHEN pg_column_compression(t.response_body) IS NULL THEN pg_column_size(t.response_body) ELSE octet_length(t.response_body::text) END, 0) + coalesce(CASE WHEN pg_column_compression(t.error) IS NULL THEN pg_column_size(t.error) ELSE octet_length(t.error::text) END, 0)) OVER (
+                ORDER BY t.position ROWS UNBOUNDED PRECEDING) AS bytes_to
             FROM found t
         ) s
         WHERE s.bytes_to >= $4::int8
-        ORDER BY s.place
+        ORDER BY s.position
         LIMIT 1
     ))
 THEN coalesce(pg_column_size(x.response_body), 0) + coalesce(pg_column_size(x.error), 0) ELSE coalesce(CASE WHEN pg_column_compression(x.response_body) IS NULL THEN pg_column_size(x.response_body) ELSE octet_length(x.response_body::text) END, 0) + coalesce(CASE WHEN pg_column_compression(x.error) IS NULL THEN pg_column_size(x.error) ELSE octet_length(x.error::text) END, 0) END + 39 * coalesce(cardinality(x.depends_on), 0))::int8 AS bytes

@@ -160,10 +160,10 @@ FROM (
         (sum(s.error_bytes) OVER w)::int8 AS error_to
     FROM (
         SELECT r.*, (CASE WHEN (pg_column_compression(r.document) IS NOT NULL AND pg_column_size(r.document) > 2048)
-    AND (r.copy > 1 OR r.place > (
+    AND (r.copy > 1 OR (r.place) > (
         SELECT s.place
         FROM (
-            SELECT t.place AS place, sum(coalesce(CASE WHEN pg_column_compression(t.document) IS NULL THEN pg_column_size(t.document) ELSE octet_length(t.document::text) END, 0)) OVER (
+            SELECT t.place, sum(coalesce(CASE WHEN pg_column_compression(t.document) IS NULL THEN pg_column_size(t.document) ELSE octet_length(t.document::text) END, 0)) OVER (
                 ORDER BY t.place ROWS UNBOUNDED PRECEDING) AS bytes_to
             FROM found t WHERE NOT t.copy > 1
         ) s
@@ -173,10 +173,10 @@ FROM (
     ))
 THEN coalesce(pg_column_size(r.document), 0) ELSE coalesce(CASE WHEN pg_column_compression(r.document) IS NULL THEN pg_column_size(r.document) ELSE octet_length(r.document::text) END, 0) END)::int8 AS bytes,
             (CASE WHEN (pg_column_compression(r.error) IS NOT NULL AND pg_column_size(r.error) > 2048)
-    AND (r.place > (
+    AND ((r.place) > (
         SELECT s.place
         FROM (
-            SELECT t.place AS place, sum(coalesce(CASE WHEN pg_column_compression(t.error) IS NULL THEN pg_column_size(t.error) ELSE octet_length(t.error::text) END, 0)) OVER (
+            SELECT t.place, sum(coalesce(CASE WHEN pg_column_compression(t.error) IS NULL THEN pg_column_size(t.error) ELSE octet_length(t.error::text) END, 0)) OVER (
                 ORDER BY t.place ROWS UNBOUNDED PRECEDING) AS bytes_to
             FROM found t
         ) s

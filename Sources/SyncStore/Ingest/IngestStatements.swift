@@ -85,7 +85,7 @@ enum IngestStatements {
 
     private static let parkedDocuments = RowBytes.Rows(
         table: "found",
-        place: "number",
+        order: ["number"],
         columns: ["document"],
         limit: ":bytes"
     )

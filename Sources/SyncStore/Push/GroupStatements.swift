@@ -107,7 +107,7 @@ enum GroupStatements {
             names.inputs + ["bytes", "all_bytes"],
             """
             WITH found AS MATERIALIZED (
-                SELECT k.push, y.*, row_number() OVER (ORDER BY k.push, y.position) AS place
+                SELECT k.push, y.*
                 FROM \(names.unnested(as: "k"))
                 CROSS JOIN LATERAL (
                     SELECT \(RecordColumns.stored)
@@ -118,10 +118,10 @@ enum GroupStatements {
             )
             SELECT m.push, \(RecordColumns.bounded(by: ":bytes", all: ":all_bytes"))
             FROM (
-                SELECT r.*, (sum(r.bytes) OVER (PARTITION BY r.push ORDER BY r.place))::int8 AS bytes_to,
-                    (sum(r.bytes) OVER (ORDER BY r.place))::int8 AS all_to
+                SELECT r.*, (sum(r.bytes) OVER (PARTITION BY r.push ORDER BY r.position))::int8 AS bytes_to,
+                    (sum(r.bytes) OVER (ORDER BY r.push, r.position))::int8 AS all_to
                 FROM (
-                    SELECT x.*, \(RecordColumns.bytes(of: "x", in: "found", upTo: ":all_bytes")) AS bytes
+                    SELECT x.*, \(RecordColumns.bytes(of: "x", by: "push", "position", upTo: ":all_bytes")) AS bytes
                     FROM found x
                     OFFSET 0
                 ) r

@@ -49,11 +49,16 @@ package enum RecordColumns {
     /// Returns SQL for the bytes of a mutation's contents and blockers.
     ///
     /// - Parameters:
-    ///   - row: the alias of a row of `rows`.
-    ///   - rows: a table expression with a column `place` (``RowBytes/Rows``).
+    ///   - row: the alias of a row of the table expression `found`.
+    ///   - order: the columns of `found` that order the rows (``RowBytes/Rows``).
     ///   - limit: the parameter with the number of bytes after which contents are no longer measured.
-    static func bytes(of row: String, in rows: String, upTo limit: String) -> String {
-        let measured = RowBytes.Rows(table: rows, columns: ["response_body", "error"], limit: "\(limit)::int8")
+    static func bytes(of row: String, by order: String..., upTo limit: String) -> String {
+        let measured = RowBytes.Rows(
+            table: "found",
+            order: order,
+            columns: ["response_body", "error"],
+            limit: "\(limit)::int8"
+        )
         return """
             (\(RowBytes.of(measured, in: row)) + \(RowBytes.ofIDs("\(row).depends_on")))::int8
             """

@@ -278,15 +278,15 @@ extension MutationReader {
         ["organization", "user", "ids", "bytes", "all_bytes"],
         """
         WITH found AS MATERIALIZED (
-            SELECT \(RecordColumns.stored), row_number() OVER (ORDER BY x.position) AS place
+            SELECT \(RecordColumns.stored)
             FROM mutations x
             WHERE x.organization_id = :organization AND x.user_id = :user AND x.id = ANY (:ids::uuid[])
         )
         SELECT \(RecordColumns.bounded(by: ":bytes", all: ":all_bytes"))
         FROM (
-            SELECT r.*, (sum(r.bytes) OVER (ORDER BY r.place))::int8 AS bytes_to, 0::int8 AS all_to
+            SELECT r.*, (sum(r.bytes) OVER (ORDER BY r.position))::int8 AS bytes_to, 0::int8 AS all_to
             FROM (
-                SELECT x.*, \(RecordColumns.bytes(of: "x", in: "found", upTo: ":bytes")) AS bytes
+                SELECT x.*, \(RecordColumns.bytes(of: "x", by: "position", upTo: ":bytes")) AS bytes
                 FROM found x
                 OFFSET 0
             ) r

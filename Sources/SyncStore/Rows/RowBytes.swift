@@ -48,8 +48,8 @@ package enum RowBytes {
     struct Rows {
         /// The name of the table expression.
         let table: String
-        /// The column with the row's place in the order in which values are returned.
-        var place = "place"
+        /// The columns that order the rows as their values are returned. No two rows have the same values.
+        var order = ["place"]
         /// The columns that are measured together.
         let columns: [String]
         /// A condition that begins with the name of a column. Rows that satisfy it are not measured.
@@ -71,18 +71,19 @@ package enum RowBytes {
             "pg_column_compression(\($0)) IS NOT NULL AND pg_column_size(\($0)) > \(WorkBounds.small)"
         }
         let stored = columns.map { "coalesce(pg_column_size(\($0)), 0)" }
+        let order = { (alias: String) in rows.order.map { "\(alias).\($0)" }.joined(separator: ", ") }
         let measured = { (alias: String) in rows.columns.map { of("\(alias).\($0)") }.joined(separator: " + ") }
         return """
             CASE WHEN (\(isLarge.joined(separator: " OR ")))
-                AND (\(rows.skipped.map { "\(row).\($0) OR " } ?? "")\(row).\(rows.place) > (
-                    SELECT s.place
+                AND (\(rows.skipped.map { "\(row).\($0) OR " } ?? "")(\(order(row))) > (
+                    SELECT \(order("s"))
                     FROM (
-                        SELECT t.\(rows.place) AS place, sum(\(measured("t"))) OVER (
-                            ORDER BY t.\(rows.place) ROWS UNBOUNDED PRECEDING) AS bytes_to
+                        SELECT \(order("t")), sum(\(measured("t"))) OVER (
+                            ORDER BY \(order("t")) ROWS UNBOUNDED PRECEDING) AS bytes_to
                         FROM \(rows.table) t\(rows.skipped.map { " WHERE NOT t.\($0)" } ?? "")
                     ) s
                     WHERE s.bytes_to >= \(rows.limit)
-                    ORDER BY s.place
+                    ORDER BY \(order("s"))
                     LIMIT 1
                 ))
             THEN \(stored.joined(separator: " + ")) ELSE \(measured(row)) END
