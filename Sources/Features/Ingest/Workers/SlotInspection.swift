@@ -152,7 +152,16 @@ struct SlotInspection {
                 as any Error
         }
         let rewrites = known.map { scope.rewrites(since: $0) } ?? []
-        let failure = try await checkTables(publication, isRunning: isRunning)
+        let failure: SourceFailure?
+        do {
+            failure = try await checkTables(publication, isRunning: isRunning)
+        } catch let thrown as SourceFailure {
+            // the tables may have changed after the scope was read, so the failure can be the effect of a loss
+            guard let known, let reason = try await self.scope(of: publication, known).loss(since: known) else {
+                throw thrown
+            }
+            throw Loss(reason: reason, failure: thrown)
+        }
         return Finding(publication: publication, scope: scope, rewrites: rewrites, failure: failure)
     }
 
