@@ -231,7 +231,7 @@ let package = Package(
         .target(
             name: "SyncDispatch",
             dependencies: [
-                "SyncModel", "SyncStore",
+                "Spans", "SyncModel", "SyncStore",
                 server("DequeModule", "swift-collections"),
                 server("Logging", "swift-log"),
                 server("Metrics", "swift-metrics"),

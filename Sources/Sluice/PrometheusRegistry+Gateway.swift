@@ -133,6 +133,13 @@ extension PrometheusRegistry {
         {
             Double(dispatcher.requestsInFlight.values.reduce(0, +))
         }
+        addGauge(
+            "sluice_upstream_held_request_bytes",
+            "Bytes reserved for bodies of requests to upstreams: each body twice, at most 96 MiB."
+        ) { Double(dispatcher.requestMemory.held) }
+        addGauge("sluice_upstream_requests_waiting", "Requests to upstreams that wait for these bytes.") {
+            Double(dispatcher.requestMemory.waiting)
+        }
         addGauge("sluice_upstream_circuits_open", "Upstreams whose circuit breaker is open on this replica.") {
             Double(dispatcher.current.openCircuits)
         }

@@ -59,7 +59,33 @@ package final class GatewaySpan: Sendable {
         span.addLink(SpanLink(context: context, attributes: [:]))
     }
 
+    /// Records the host and the port of a request's URL, without its path.
+    package func set(target url: String) {
+        guard let target = try? WebhookURL(url) else { return }
+        set(.serverAddress, target.host)
+        set(.serverPort, target.port)
+    }
+
     package func end() { span.end() }
+
+    /// Ends the span of a request with the status of the response.
+    package func end(status: Int) {
+        set(.status, status)
+        if status >= 400 { fail("\(status)") }
+        end()
+    }
+
+    /// Ends the span of an attempt at an upstream.
+    package func end(_ answer: UpstreamAnswer) {
+        switch answer {
+        case .response(let response): return end(status: response.status)
+        case .notSent: fail("not_sent")
+        case .refused: fail("refused")
+        case .unready: fail("unready")
+        case .unknown: fail("no_response")
+        }
+        end()
+    }
 }
 
 /// The names of attributes: those of OpenTelemetry's semantic conventions, and the gateway's own names.

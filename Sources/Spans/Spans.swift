@@ -45,6 +45,23 @@ package enum Spans {
         return self.start(name, kind, under: parent, at: start?.instant ?? DefaultTracerClock.now, by: tracer)
     }
 
+    /// Starts the span of an attempt at an upstream, if the trace of its mutation is recorded.
+    ///
+    /// Path and query are omitted, because they may contain content of users.
+    ///
+    /// - Parameter resends: the number of earlier attempts; 0 for a batch, whose mutations have different numbers.
+    package static func attempt(_ request: UpstreamRequest, _ upstream: UpstreamSettings, resends: Int)
+        -> GatewaySpan?
+    {
+        guard let span = child(request.method, .client, of: request.trace) else { return nil }
+        span.set(.method, request.method)
+        span.set(organization: request.organization)
+        if case .success(let base) = upstream.base { span.set(target: base.text) }
+        if resends > 0 { span.set(.resends, resends) }
+        for other in request.linkedTraces { span.link(to: other) }
+        return span
+    }
+
     private static func start(
         _ name: String,
         _ kind: GatewaySpan.Kind,

@@ -63,8 +63,8 @@ package struct DispatchMetrics: Sendable {
     }
 
     /// Records a batch with a response for some of its parts.
-    func batch(of count: Int, successes: Int) {
-        batch(of: count, successes == count ? .succeeded : successes == 0 ? .failed : .partial)
+    func batch(of count: Int, _ result: BatchResult, successes: Int) {
+        batch(of: count, result)
         failedParts.increment(by: count - successes)
     }
 
@@ -75,7 +75,7 @@ package struct DispatchMetrics: Sendable {
     }
 }
 
-/// The result of a batch as a whole, for metrics.
+/// The result of a batch as a whole, for metrics and spans.
 package enum BatchResult: String, Sendable, CaseIterable {
     case succeeded
     /// Some parts did not succeed.
@@ -86,6 +86,11 @@ package enum BatchResult: String, Sendable, CaseIterable {
     case split
     /// The upstream accepts no batches.
     case refused
+
+    /// The result of a batch with a response for some of its parts.
+    init(of count: Int, successes: Int) {
+        self = successes == count ? .succeeded : successes == 0 ? .failed : .partial
+    }
 }
 
 package struct DispatchConfiguration: Sendable {

@@ -90,6 +90,9 @@ package final class Dispatcher: Service {
     /// The number of requests in flight, by organization. A batch is one request.
     package var requestsInFlight: [UUID: Int] { inFlight.counts }
 
+    /// The bytes that are reserved for bodies of requests, and the number of requests that wait for such bytes.
+    package var requestMemory: (held: Int, waiting: Int) { (inFlight.heldBytes, inFlight.waiting) }
+
     /// Returns the reports of this replica's open circuits, beginning with the circuit that has been open longest.
     package func openCircuits(limit: Int) -> [CircuitReport] { circuits.reports(limit: limit) }
 

@@ -5,7 +5,6 @@ package import Logging
 import NIOCore
 import NIOHTTP1
 import NIOPosix
-import Spans
 package import SyncModel
 
 /// Sends requests over HTTP/1.1, on persistent connections.
@@ -67,15 +66,6 @@ package final class HTTPUpstream: Upstream {
 
     /// Sends a request. It never throws, because every failure is an answer. A cancelled task returns `unknown` soon.
     package func send(_ request: UpstreamRequest, to upstream: UpstreamSettings) async -> UpstreamAnswer {
-        guard let span = Spans.attempt(request, upstream) else { return await exchange(request, upstream) }
-        var request = request
-        request.span = span.context
-        let answer = await exchange(request, upstream)
-        span.end(answer)
-        return answer
-    }
-
-    private func exchange(_ request: UpstreamRequest, _ upstream: UpstreamSettings) async -> UpstreamAnswer {
         let deadline = NIODeadline.now() + TimeAmount(request.timeout)
         let prepared: HTTPClient.Request
         do {

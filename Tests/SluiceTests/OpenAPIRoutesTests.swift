@@ -53,6 +53,19 @@ import Testing
         #expect(try Self.lines(partial) == [#"box {"collection":"/boxes","replace":null}"#])
     }
 
+    @Test func `a nested POST creates the entities of a short path, if there is only one`() throws {
+        let short = #""/items/{item}":{"put":{},"delete":{}}"#
+        let one = try Self.document(#""/lists/{list_id}/items":{"post":{}},"# + short)
+        #expect(one.proposals.map(\.type) == ["item"])
+        #expect(
+            String(decoding: one.proposals[0].routes.json, as: UTF8.self)
+                == #"{"create":{"path":"/lists/{/list_id}/items"},"replace":{"path":"/items/{id}"},"#
+                + #""delete":{"path":"/items/{id}"}}"#
+        )
+        let two = try Self.document(#""/a/{a}/items":{"post":{}},"/b/{b}/items":{"post":{}},"# + short)
+        #expect(two.proposals.map(\.type) == ["item", "a_item", "b_item"])
+    }
+
     @Test func `a nested collection takes its parent from the payload, and equal names get different types`() throws {
         let paths = #"""
             "/lists/{list_id}/items":{"post":{}},"/lists/{list}/items/{item}":{"delete":{}},

@@ -330,6 +330,7 @@ WHERE l.organization_id = $1 AND l.user_id = ANY ($2::uuid[]) AND l.lease_owner 
     AND l.ready_at > $3;
 
 -- upstreams_changed
+-- Finds upstreams that changed since a time
 -- $1 since, $2 now, $3 limit
 SELECT u.organization_id, u.updated_at FROM upstreams u
 WHERE u.updated_at > $1 AND (NOT u.is_paused OR u.paused_until <= $2)

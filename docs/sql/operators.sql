@@ -172,7 +172,7 @@ ORDER BY p.place, p.number;
 -- stuck_page_of_all
 -- $1 after, $2 after_organization, $3 after_user, $4 after_id, $5 scan, $6 statuses, $7 entity_type, $8 error_code, $9 error_status, $10 limit
 SELECT m.organization_id, m.user_id, m.id, m.device_id, m.operation, m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer, m.status, m.error_code,
-    m.error_status, m.error, m.attempt_count, m.accepted_at, m.stuck_at
+    m.error_status, m.attempt_count, m.accepted_at, m.error, m.stuck_at
 FROM (
     SELECT * FROM mutations x
     WHERE (x.stuck_at, x.organization_id, x.user_id, x.id) < ($1, $2, $3, $4) AND x.stuck_at IS NOT NULL AND x.error IS NOT NULL AND x.synced_at IS NULL AND x.position > 0
@@ -190,7 +190,7 @@ LIMIT $10;
 -- stuck_page_of_group
 -- $1 organization, $2 after, $3 after_user, $4 after_id, $5 until, $6 group_type, $7 group_code, $8 group_status, $9 scan, $10 statuses, $11 entity_type, $12 error_code, $13 error_status, $14 limit
 SELECT m.organization_id, m.user_id, m.id, m.device_id, m.operation, m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer, m.status, m.error_code,
-    m.error_status, m.error, m.attempt_count, m.accepted_at, m.stuck_at
+    m.error_status, m.attempt_count, m.accepted_at, m.error, m.stuck_at
 FROM (
     SELECT * FROM mutations x
     WHERE x.organization_id = $1 AND x.entity_type = $6 AND x.error_code = $7 AND x.error_status = $8 AND (x.stuck_at, x.user_id, x.id) < ($2, $3, $4) AND $5::timestamptz IS NOT NULL AND x.stuck_at IS NOT NULL AND x.error IS NOT NULL AND x.synced_at IS NULL
@@ -208,7 +208,7 @@ LIMIT $14;
 -- stuck_page_of_organization
 -- $1 organization, $2 after, $3 after_user, $4 after_id, $5 until, $6 scan, $7 statuses, $8 entity_type, $9 error_code, $10 error_status, $11 limit
 SELECT m.organization_id, m.user_id, m.id, m.device_id, m.operation, m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer, m.status, m.error_code,
-    m.error_status, m.error, m.attempt_count, m.accepted_at, m.stuck_at
+    m.error_status, m.attempt_count, m.accepted_at, m.error, m.stuck_at
 FROM (
     SELECT * FROM mutations x
     WHERE x.organization_id = $1 AND (x.stuck_at, x.user_id, x.id) < ($2, $3, $4) AND $5::timestamptz IS NOT NULL AND x.stuck_at IS NOT NULL AND x.error IS NOT NULL AND x.synced_at IS NULL AND x.position > 0
@@ -243,7 +243,7 @@ WITH RECURSIVE w AS (
     ) n
 ), g AS MATERIALIZED (SELECT * FROM w LIMIT 10000)
 SELECT m.organization_id, m.user_id, m.id, m.device_id, m.operation, m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer, m.status, m.error_code,
-    m.error_status, m.error, m.attempt_count, m.accepted_at, m.stuck_at
+    m.error_status, m.attempt_count, m.accepted_at, m.error, m.stuck_at
 FROM (
     SELECT * FROM (
         SELECT r.*
@@ -330,7 +330,7 @@ WITH RECURSIVE g AS MATERIALIZED (
     LIMIT 10000
 )
 SELECT m.organization_id, m.user_id, m.id, m.device_id, m.operation, m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer, m.status, m.error_code,
-    m.error_status, m.error, m.attempt_count, m.accepted_at, m.stuck_at
+    m.error_status, m.attempt_count, m.accepted_at, m.error, m.stuck_at
 FROM (
     SELECT * FROM (
         SELECT r.*
@@ -392,7 +392,7 @@ ORDER BY p.stuck_at DESC, p.organization_id DESC, p.user_id DESC, p.id DESC;
 -- stuck_page_of_user
 -- $1 organization, $2 after, $3 after_user, $4 after_id, $5 until, $6 user, $7 scan, $8 statuses, $9 entity_type, $10 error_code, $11 error_status, $12 limit
 SELECT m.organization_id, m.user_id, m.id, m.device_id, m.operation, m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer, m.status, m.error_code,
-    m.error_status, m.error, m.attempt_count, m.accepted_at, m.stuck_at
+    m.error_status, m.attempt_count, m.accepted_at, m.error, m.stuck_at
 FROM (
         SELECT * FROM mutations x
         WHERE x.organization_id = $1 AND x.user_id = $6 AND x.synced_at IS NULL
@@ -792,7 +792,7 @@ SELECT NULL::timestamptz AS stuck_at, NULL::uuid AS user_id, NULL::uuid AS id WH
 -- stuck_by_id
 -- $1 organization, $2 users, $3 ids
 SELECT m.organization_id, m.user_id, m.id, m.device_id, m.operation, m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer, m.status, m.error_code,
-    m.error_status, m.error, m.attempt_count, m.accepted_at, m.stuck_at
+    m.error_status, m.attempt_count, m.accepted_at, m.error, m.stuck_at
 FROM unnest($2::uuid[], $3::uuid[]) WITH ORDINALITY AS k (user_id, id, place)
 CROSS JOIN LATERAL (
     SELECT * FROM mutations x
@@ -1014,8 +1014,8 @@ LIMIT 1;
 -- recent_page
 -- A page: the first rows of three parts, each with at most as many rows as the page.
 -- $1 organization, $2 at, $3 user, $4 id, $5 to_at, $6 to_user, $7 to_id, $8 scan, $9 statuses, $10 entity_type, $11 entity_id, $12 device, $13 limit
-SELECT m.organization_id, m.user_id, m.id, m.device_id, m.sequence_number, m.operation, m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer, m.status,
-    m.version, m.error_code, m.error_status, m.attempt_count, m.accepted_at, m.at, m.position
+SELECT m.organization_id, m.user_id, m.id, m.device_id, m.operation, m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer, m.status, m.error_code,
+    m.error_status, m.attempt_count, m.accepted_at, m.sequence_number, m.version, m.at, m.position
 FROM (
     (
         SELECT m.*, m.synced_at AS at FROM mutations m
@@ -1073,8 +1073,8 @@ OFFSET $4 - 1 LIMIT 1;
 
 -- recent_page_of_user
 -- $1 organization, $2 user, $3 position, $4 scan, $5 statuses, $6 entity_type, $7 entity_id, $8 device, $9 limit
-SELECT m.organization_id, m.user_id, m.id, m.device_id, m.sequence_number, m.operation, m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer, m.status,
-    m.version, m.error_code, m.error_status, m.attempt_count, m.accepted_at, m.at, m.position
+SELECT m.organization_id, m.user_id, m.id, m.device_id, m.operation, m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer, m.status, m.error_code,
+    m.error_status, m.attempt_count, m.accepted_at, m.sequence_number, m.version, m.at, m.position
 FROM (
     SELECT m.*, coalesce(m.synced_at, m.stuck_at, m.accepted_at) AS at FROM mutations m
     WHERE m.organization_id = $1 AND m.user_id = $2 AND m.position > 0 AND m.position < $3
@@ -1090,8 +1090,8 @@ LIMIT $9;
 
 -- recent_one
 -- $1 organization, $2 user, $3 id
-SELECT m.organization_id, m.user_id, m.id, m.device_id, m.sequence_number, m.operation, m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer, m.status,
-    m.version, m.error_code, m.error_status, m.attempt_count, m.accepted_at, m.at, m.position
+SELECT m.organization_id, m.user_id, m.id, m.device_id, m.operation, m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer, m.status, m.error_code,
+    m.error_status, m.attempt_count, m.accepted_at, m.sequence_number, m.version, m.at, m.position
 FROM (
     SELECT m.*, coalesce(m.synced_at, m.stuck_at, m.accepted_at) AS at FROM mutations m
     WHERE m.organization_id = $1 AND m.user_id = $2 AND m.id = $3
@@ -1107,8 +1107,8 @@ OFFSET $3 - 1 LIMIT 1;
 -- recent_page_of_id
 -- No index has ids without users, so an id is looked up in one lane after another.
 -- $1 organization, $2 user, $3 scan, $4 id, $5 limit
-SELECT m.organization_id, m.user_id, m.id, m.device_id, m.sequence_number, m.operation, m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer, m.status,
-    m.version, m.error_code, m.error_status, m.attempt_count, m.accepted_at, m.at, m.position
+SELECT m.organization_id, m.user_id, m.id, m.device_id, m.operation, m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer, m.status, m.error_code,
+    m.error_status, m.attempt_count, m.accepted_at, m.sequence_number, m.version, m.at, m.position
 FROM (
     SELECT l.user_id FROM lanes l
     WHERE l.organization_id = $1 AND l.user_id > $2

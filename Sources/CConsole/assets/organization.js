@@ -110,7 +110,7 @@ const TYPE = [
 
 async function types(view, place, it) {
 	const list = pages(view, 'Entity types', [
-		['type', row => h('code', row.name)], ['ids', row => row.id_space], ['goes to', row => row.upstream ? 'the upstream' : 'the built-in store'],
+		['type', row => h('code', row.name)], ['ids', row => row.id_space], ['goes to', row => !row.upstream ? 'the built-in store' : row.routes ? 'the upstream, by its routes' : 'the upstream'],
 		['seen by', row => ({ user: 'its creator', channels: 'holders of its channels' })[row.visibility] ?? 'everybody'], ['priority', row => number(row.default_priority), 'n'], ['in use', row => row.in_use ? 'yes' : 'no'],
 		['relations', row => quoted(Object.entries(row.relations ?? {}).map(([key, value]) => `${key} → ${value}`).join(', '), 80), 'wide'],
 		['', row => may('admin') && button('Change…', () => change(row), 'small'), 'act'],
@@ -121,11 +121,14 @@ async function types(view, place, it) {
 	function change(row) {
 		const name = !row && field({ label: 'Name', hint: 'Small letters, digits, - and _.' }), chosen = record(TYPE, row ?? { upstream: false, default_priority: 0 })
 		return ask({
-			title: row ? `Change ${row.name}` : 'Register an entity type', submit: 'Save', reason: 'optional', children: [name, ...chosen.fields],
+			title: row ? `Change ${row.name}` : 'Register an entity type', submit: 'Save', reason: 'optional', children: [name, ...chosen.fields, row?.routes && routes(row)],
 			does: () => ['PUT', of(it.id, 'entity-types', row?.name ?? name.value.trim()), chosen.read()], then: list.again,
 		})
 	}
 }
+
+// Routes are shown only: sluice upstream import and the API set them.
+const routes = row => h('div', h('p.strong', 'Routes'), h('pre.json', { tabindex: '0', role: 'group', 'aria-label': 'Routes' }, quoted(JSON.stringify(row.routes, null, 2), 8_000)))
 
 async function users(view, place, it) {
 	const [issuer, subject] = [['issuer', 'Issuer'], ['subject', 'Subject or id']].map(each => narrow(view, each))

@@ -84,7 +84,8 @@ function probe(view, address) {
 				const it = await call('POST', address, body, { signal: view.signal, ...PLAIN })
 				refill(result, h('div', { class: `verdict ${judge(it.status)}` },
 					h('p.strong', it.status ? `Response ${it.status} in ${number(it.duration_ms)} ms` : 'No response'),
-					it.batch ? h('p', quoted(it.batch.detail, 400)) : MEANS[it.status] && h('p', MEANS[it.status]), it.error && h('p', quoted(it.error, 400))),
+					it.batch ? h('p', quoted(it.batch.detail, 400)) : MEANS[it.status] && h('p', MEANS[it.status]), it.error && h('p', quoted(it.error, 400)),
+					it.outcome_rule && h('p', 'For a mutation, the rule ', h('code.wrap', quoted(it.outcome_rule, 200)), ` would decide: ${it.outcome}.`)),
 				facts([['Asked', h('code.wrap', `${it.sent?.method} `, quoted(it.sent?.url, 400))], ...Object.entries(it.headers ?? {})]),
 				it.body_excerpt && h('pre.json', { tabindex: '0', role: 'group', 'aria-label': 'Beginning of the response' }, quoted(it.body_excerpt, 2_100)))
 			} catch (problem) {

@@ -172,6 +172,22 @@ package struct AdministrationOptions: ParsableArguments {
         output(Self.body(members), userMessage)
     }
 
+    /// Prints a list as one JSON object with a single member, if JSON is requested.
+    ///
+    /// - Returns: whether JSON is requested; if not, print the list as text.
+    package func outputJSON<Element>(
+        _ name: StaticString,
+        _ elements: [Element],
+        _ members: (Element, inout JSONWriter) -> Void
+    ) -> Bool {
+        guard json else { return false }
+        let body = Self.body { writer in
+            writer.member(name, elements) { writer, element in writer.object { members(element, &$0) } }
+        }
+        Terminal.output(String(decoding: body, as: UTF8.self))
+        return true
+    }
+
     /// All organizations by id.
     package static func organizations(_ administration: Administration) async throws(Problem) -> [OrganizationRow] {
         var organizations: [OrganizationRow] = []

@@ -7,7 +7,7 @@ import Synchronization
 /// Each request is sent in a separate task, so that it can be cancelled while its lane's runner still writes the
 /// outcome.
 final class InFlightRequests: Sendable {
-    /// The size in bytes up to which a request never waits for memory, so that large requests do not delay small ones.
+    /// The size in bytes up to which a request does not wait while large requests hold the memory.
     static let small = 16_384
     /// The maximum time that a request waits for memory. It is far below the time of a lane's lease.
     private static let patience: Duration = .seconds(10)
@@ -16,6 +16,8 @@ final class InFlightRequests: Sendable {
         var tasks: [UUID: Task<UpstreamAnswer, Never>] = [:]
         var counts: [UUID: Int] = [:]
         var memory: FairSemaphore
+        /// The bytes that small requests have taken without regard to the capacity.
+        var smallBytes = 0
         /// The requests that wait for memory; each is resumed with whether it got the memory.
         var waiters: [FairSemaphore.Ticket: CheckedContinuation<Bool, Never>] = [:]
         var isGivenUp = false
@@ -28,7 +30,7 @@ final class InFlightRequests: Sendable {
     }
 
     private let upstream: any Upstream
-    /// The number of bytes that all requests hold together.
+    /// The number of bytes that large requests hold together with all others.
     private let capacity: Int
     private let state: Mutex<State>
 
@@ -79,19 +81,34 @@ final class InFlightRequests: Sendable {
 // MARK: - Memory
 
 extension InFlightRequests {
+    /// The bytes that small requests may take while the memory is in use, so that large requests do not delay them.
+    ///
+    /// Beyond that, small requests wait like large ones. So all requests together hold at most the capacity and this
+    /// number of bytes: 96 MiB by default.
+    private var smallCapacity: Int { capacity / 2 }
+
     /// Reserves the memory of a lane's request, before its body is rendered. Organizations take turns.
+    ///
+    /// A request that waits holds no memory, and a request that holds memory waits only for its upstream, which has a
+    /// time limit. So every wait ends.
     ///
     /// - Returns: nil if the memory did not become free in time, or if requests are cancelled.
     func reserve(_ bytes: Int, for lane: LaneKey) async -> MemoryReservation? {
         let bytes = min(bytes, capacity)
-        let isReserved = state.withLock { state in
-            guard bytes <= Self.small else { return state.memory.tryAcquire(bytes, for: lane) }
+        let (isReserved, isSmall) = state.withLock { state in
+            guard bytes <= Self.small, state.smallBytes + bytes <= smallCapacity else {
+                return (state.memory.tryAcquire(bytes, for: lane), false)
+            }
             state.memory.take(bytes, for: lane)
-            return true
+            state.smallBytes += bytes
+            return (true, true)
         }
         if !isReserved, await !waitForMemory(bytes, lane) { return nil }
         return MemoryReservation { [self] in
-            state.withLock { $0.memory.release(bytes, of: lane) }
+            state.withLock { state in
+                state.memory.release(bytes, of: lane)
+                if isSmall { state.smallBytes -= bytes }
+            }
             admitWaiters()
         }
     }

@@ -1,5 +1,6 @@
 import FoundationEssentials
 import Logging
+import Spans
 import SyncModel
 import Synchronization
 
@@ -44,9 +45,12 @@ extension LaneRunner {
         let sent = await send(whole.request(to: batch, like: like), of: whole.bytes, to: settings, for: first)
         guard let sent else { return finishUnsent(dispatches, finish) }
         let answer = sent.answer
+        sent.span?.set(.mutations, dispatches.count)
         switch BatchAnswer(answer, to: whole, now: configuration.now()) {
         case .parts(let answers):
             var (steps, successes, settled) = ([LaneStep](), 0, 0)
+            // an answer to the whole batch is not a success of any part
+            if !answer.isBatch { sent.endSpan(BatchResult.failed.rawValue) }
             if answer.mayNeedOperator {
                 // a single request shows whether the upstream refuses only batches
                 let step = await run(first)
@@ -61,19 +65,25 @@ extension LaneRunner {
                 let request = requests[index]
                 var outcome = await outcome(of: answers[index], to: dispatch, request, sentAt: sent.at, sent.started)
                 if case .response(let response) = answer { outcome.room = response.room }
+                outcome.batchSpan = sent.span?.context
                 let isShared = index > settled && !answer.isBatch
                 record(outcome, of: dispatch, took: ContinuousClock.now - sent.started, isShared: isShared)
                 if outcome.status == .succeeded { successes += 1 }
                 steps.append(.settle(dispatch, outcome))
             }
+            let result = BatchResult(of: dispatches.count, successes: successes)
+            if answer.isBatch { sent.endSpan(result.rawValue) }
             finish(steps)
-            metrics.batch(of: dispatches.count, successes: successes)
+            metrics.batch(of: dispatches.count, result, successes: successes)
         case .split:
+            sent.endSpan(BatchResult.split.rawValue)
             metrics.batch(of: dispatches.count, .split)
             let middle = dispatches.count / 2
             await send(Array(dispatches[..<middle]), in: batch, finish)
             await send(Array(dispatches[middle...]), in: batch, finish)
-        case .unsupported(let reason): refuse(dispatches, from: 0, settings, reason, finish)
+        case .unsupported(let reason):
+            sent.endSpan(BatchResult.refused.rawValue)
+            refuse(dispatches, from: 0, settings, reason, finish)
         }
     }
 

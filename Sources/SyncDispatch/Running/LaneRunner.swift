@@ -1,5 +1,6 @@
 import FoundationEssentials
 import Logging
+import Spans
 import SyncModel
 import SyncStore
 import Synchronization
@@ -173,10 +174,11 @@ struct LaneRunner: Sendable {
             if dispatch.organization.upstream == nil { clock.recordNoHost(of: dispatch.lane.organization) }
             return .apply(dispatch)
         }
-        guard let sent = await send(request, of: request.bodyBytes ?? 0, to: settings, for: dispatch) else {
-            return .settle(dispatch, Outcome(ofUnsent: dispatch))
-        }
+        let resends = Int(dispatch.attempts) - 1
+        let sent = await send(request, of: request.bodyBytes ?? 0, to: settings, for: dispatch, resends: resends)
+        guard let sent else { return .settle(dispatch, Outcome(ofUnsent: dispatch)) }
         let outcome = await outcome(of: sent.answer, to: dispatch, request, sentAt: sent.at, sent.started)
+        sent.endSpan(outcome.kind.rawValue)
         record(outcome, of: dispatch, took: ContinuousClock.now - sent.started)
         return .settle(dispatch, outcome)
     }
@@ -198,6 +200,14 @@ struct LaneRunner: Sendable {
         let answer: UpstreamAnswer
         let at: Timestamp
         let started: ContinuousClock.Instant
+        /// The attempt's span, which must be ended; nil if it is not recorded.
+        let span: GatewaySpan?
+
+        /// - Parameter outcome: the kind of the mutation's outcome, or the result of a batch.
+        func endSpan(_ outcome: String) {
+            span?.set(.outcome, outcome)
+            span?.end(answer)
+        }
     }
 
     /// Sends a request once there is memory for its body. While it waits, its lane occupies no place.
@@ -206,12 +216,14 @@ struct LaneRunner: Sendable {
     ///   - request: is evaluated after the memory was reserved.
     ///   - bytes: the bytes of the body.
     ///   - dispatch: a mutation of the request. All of its mutations have the same lease.
+    ///   - resends: the number of earlier attempts, for the span; 0 for a batch.
     /// - Returns: nil if the request cannot be sent now.
     func send(
         _ request: @autoclosure () -> UpstreamRequest,
         of bytes: Int,
         to settings: UpstreamSettings,
-        for dispatch: Dispatch
+        for dispatch: Dispatch,
+        resends: Int = 0
     ) async -> SentRequest? {
         let lane = dispatch.lane
         let ticket = clock.begin(lane, of: lane.organization)
@@ -225,9 +237,12 @@ struct LaneRunner: Sendable {
         defer { withExtendedLifetime(memory) {} }
         guard canBeSent(dispatch) else { return nil }
         let (sentAt, started) = (configuration.now(), ContinuousClock.now)
-        let answer = await inFlight.send(request(), to: settings)
+        var request = request()
+        let span = Spans.attempt(request, settings, resends: resends)
+        request.span = span?.context
+        let answer = await inFlight.send(request, to: settings)
         elapsed = ContinuousClock.now - started
-        return SentRequest(answer: answer, at: sentAt, started: started)
+        return SentRequest(answer: answer, at: sentAt, started: started, span: span)
     }
 
     /// Returns the outcome of a mutation from the answer to its request, which was sent at `sentAt`.

@@ -95,7 +95,7 @@ extension BatchRequest {
         return UUID(hash: hash.finalize())
     }
 
-    /// The request to the upstream.
+    /// The request to the upstream. It is in the first recorded trace of its parts, and linked to the others.
     ///
     /// - Parameter first: the request of a part; the batch is sent for the same user and with the same time limit.
     public func request(to batch: UpstreamBatch, like first: UpstreamRequest) -> UpstreamRequest {
@@ -110,7 +110,11 @@ extension BatchRequest {
             idempotencyKey: idempotencyKey,
             timeout: first.timeout
         )
-        request.trace = first.trace
+        var seen: Set<TraceContext> = []
+        let recorded = parts.compactMap(\.trace).filter { $0.isSampled && seen.insert($0).inserted }
+        // a span has only one parent
+        request.trace = recorded.first ?? first.trace
+        request.linkedTraces = Array(recorded.dropFirst())
         return request
     }
 }

@@ -42,6 +42,8 @@ public struct Outcome: Sendable {
     public var attempt: AttemptRecord?
     /// The reserved memory of the answer from which the outcome was read. It is held until the outcome is written.
     public var room: MemoryReservation?
+    /// The recorded span of the batch whose answer contained the mutation's answer.
+    public var batchSpan: TraceContext?
     /// Whether the lane halts even if the organization's settings let it continue.
     public var haltsLane = false
     public var kind: Kind

@@ -36,6 +36,8 @@ public struct UpstreamRequest: Sendable, Hashable {
     public var trace: TraceContext?
     /// The request's own span in that trace, if it is recorded; nil for a new span.
     public var span: TraceContext?
+    /// The recorded traces of a batch's other mutations, to which the span of the request has links.
+    public var linkedTraces: [TraceContext] = []
     public var timeout: Duration
 
     public init(

@@ -174,6 +174,8 @@ struct LaneSpan {
                 let span = Self.begin(result.dispatch, "settle")
                 span?.set(.outcome, result.outcome.kind.rawValue)
                 span?.set(.mutationStatus, result.outcome.status.rawValue)
+                // the batch may be in the trace of another mutation
+                if let batch = result.outcome.batchSpan { span?.link(to: batch) }
                 return span
             }
         }

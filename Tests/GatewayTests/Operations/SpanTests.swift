@@ -45,13 +45,19 @@ import Testing
         return try await GatewayProcess.start(database: database.uri, settings: settings.merging(more) { $1 })
     }
 
-    private func push(_ worker: SingleWorker, _ drafts: [Draft], _ flag: String?) async throws -> Reply {
+    private func push(
+        _ worker: SingleWorker,
+        _ drafts: [Draft],
+        _ flag: String?,
+        in trace: String = trace,
+        wait: Int = 20
+    ) async throws -> Reply {
         try await send(
             .POST,
             worker.gateway.address + "/v1/mutations",
             token: worker.token,
-            headers: [("Prefer", "wait=20")]
-                + (flag.map { [("traceparent", "00-\(Self.trace)-\(Self.phone)-\($0)")] } ?? []),
+            headers: [("Prefer", "wait=\(wait)")]
+                + (flag.map { [("traceparent", "00-\(trace)-\(Self.phone)-\($0)")] } ?? []),
             body: Array(worker.envelope(drafts).utf8)
         )
     }
@@ -98,12 +104,94 @@ import Testing
         #expect(request["kind"]?.text == "2" && found["POST"]?["kind"]?.text == "3")
         #expect(request.value(at: "/resource/service.name")?.string == "gateway-a")
         #expect(found["POST"]?.value(at: "/attributes/server.address")?.string == "127.0.0.1")
+        #expect(found["POST"]?.value(at: "/attributes/sluice.outcome")?.string == "succeeded")
         // the parent that the upstream receives is the span of the attempt
         let sent = reply.results.first?.value(at: "/response/body/headers/Traceparent")?.string
         #expect(sent == "00-\(Self.trace)-\(id("POST") ?? "")-01")
         let text = receiver.text
         #expect(!text.contains("hush") && !text.contains(worker.organization.lowercased))
         #expect(!text.contains(worker.user.lowercased))
+    }
+
+    @Test func `a batch has one span, with links to the pushes of its parts`() async throws {
+        let database = try await LiveGateway.migratedDatabase()
+        defer { withExtendedLifetime(database) {} }
+        let receiver = try await Receiver()
+        let gateway = try await gateway(database, receiver.url)
+        let worker = try await SingleWorker(gateway)
+        let demo = try await DemoServer.start()
+        try await gateway.operate("", of: worker.organization, #"{"settings":{"order":"dependencies"}}"#)
+        // both pushes are accepted before the first request, so that one batch has all of their mutations
+        let upstream = #"{"base_url":"\#(demo.baseURL)","batch":{"path":"/$batch"},"status":"paused"}"#
+        try await gateway.operate("/upstream", of: worker.organization, upstream)
+        let contact = ["entity_type": #""contact""#, "endpoint": #""/contacts""#, "payload": #"{"name":"Ada"}"#]
+        let missing = [
+            "entity_type": #""contact""#, "operation": #""update""#, "server_id": "987654",
+            "endpoint": #""/contacts/987654""#,
+        ]
+        let other = "4bf92f3577b34da6a3ce929d0e0e4736"
+        let drafts = [worker.draft(1, contact), worker.draft(2, contact), worker.draft(3, missing)]
+        #expect(try await push(worker, [drafts[0]], "01", wait: 0).statuses == ["pending"])
+        #expect(
+            try await push(worker, Array(drafts[1...]), "01", in: other, wait: 0).statuses == ["pending", "pending"]
+        )
+        try await gateway.operate("/upstream", of: worker.organization, #"{"status":"active"}"#)
+        for (draft, status) in zip(drafts, ["succeeded", "succeeded", "failed"]) {
+            let done = try await worker.get("/v1/mutations/\(draft.id)?wait=60")
+            #expect(done.json?["status"]?.string == status, "\(done.text)")
+        }
+        try await waitUntil("the settled steps: \(receiver.text)", every: .milliseconds(50)) {
+            receiver.spans.count { $0.value(at: "/attributes/sluice.lane.step")?.string == "settle" } == 3
+                && receiver.spans.contains { $0["name"]?.string == "POST" }
+        }
+        func pushed(_ trace: String) -> String? {
+            receiver.spans.first { $0["name"]?.string == "push" && $0["trace"]?.string == trace }?["span"]?.string
+        }
+        let attempts = receiver.spans.filter { $0["name"]?.string == "POST" }
+        let attempt = try #require(attempts.first)
+        #expect(attempts.count == 1 && attempt["trace"]?.string == Self.trace && attempt["kind"]?.text == "3")
+        #expect(attempt["parent"]?.string == pushed(Self.trace))
+        #expect(attempt["links"]?.text == #"["\#(pushed(other) ?? "")"]"#)
+        for (name, value) in [
+            ("http.request.method", #""POST""#), ("http.response.status_code", "200"),
+            ("server.address", #""127.0.0.1""#), ("server.port", "\(demo.port)"), ("sluice.mutations", "3"),
+            ("sluice.outcome", #""partial""#),
+        ] {
+            #expect(attempt.value(at: "/attributes/\(name)")?.text == value, "\(name)")
+        }
+        #expect(attempt["status"]?.text == "0", "a refused part is no error of the batch")
+        // from the trace of each part, the link of its last step leads to the batch
+        let steps = receiver.spans.filter { $0.value(at: "/attributes/sluice.lane.step")?.string == "settle" }
+        #expect(steps.allSatisfy { $0["links"]?.text.contains(attempt["span"]?.text ?? "-") == true })
+        #expect(steps.count { $0["trace"]?.string == other } == 2)
+    }
+
+    @Test func `mutations of the built-in store and polled items have spans`() async throws {
+        let database = try await LiveGateway.migratedDatabase()
+        defer { withExtendedLifetime(database) {} }
+        let receiver = try await Receiver()
+        let gateway = try await gateway(database, receiver.url)
+        let worker = try await SingleWorker(gateway)
+        let demo = try await DemoServer.start()
+        try await gateway.operate("/upstream", of: worker.organization, #"{"base_url":"\#(demo.baseURL)"}"#)
+        try await gateway.operate("/entity-types/note", of: worker.organization, #"{"upstream":false}"#)
+        let shared = #"{"upstream":true,"visibility":"organization"}"#
+        try await gateway.operate("/entity-types/contact", of: worker.organization, shared)
+        let contact = ["entity_type": #""contact""#, "endpoint": #""/contacts""#, "payload": #"{"name":"Ada"}"#]
+        // the note waits in the lane behind the contact
+        let drafts = [worker.draft(1, contact), worker.draft(2, ["entity_type": #""note""#])]
+        #expect(try await push(worker, drafts, "01").statuses == ["succeeded", "succeeded"])
+        let poller = """
+            {"kind":"poller","settings":{"path":"/contacts?view=changes","mapping":{"rules":[
+              {"entity_type":"contact","operation":"upsert","id":"/id","version":"/version","document":"/document"}]}}}
+            """
+        try await gateway.operate("/sources/crm", of: worker.organization, poller)
+        let found = try await receiver.wait(for: ["source batch", "ingest", "commit batches"])
+        #expect(found["source batch"]?["parent"]?.string == "")
+        #expect(found["ingest"]?["parent"]?.string == found["source batch"]?["span"]?.string)
+        let steps = receiver.spans.filter { $0["name"]?.string == "lane step" }
+        let kinds = steps.compactMap { $0.value(at: "/attributes/sluice.lane.step")?.string }
+        #expect(Set(kinds) == ["start", "settle", "apply"], "\(kinds)")
     }
 
     @Test func `pulls, events and webhooks have spans, with organizations if the setting allows it`() async throws {

@@ -32,6 +32,35 @@ import Testing
         withExtendedLifetime((first, small)) {}
     }
 
+    @Test func `small requests wait once they hold half as many bytes as the memory has`() async throws {
+        let whole = await requests.reserve(100_000, for: Self.lane())
+        var small: [MemoryReservation] = []
+        for _ in 0..<3 { small.append(try #require(await requests.reserve(InFlightRequests.small, for: Self.lane()))) }
+        #expect(requests.heldBytes == 100_000 + 3 * InFlightRequests.small)
+        let fourth = await wait(for: InFlightRequests.small, Self.lane())
+        let tiny = await requests.reserve(848, for: Self.lane())
+        #expect(tiny != nil && requests.heldBytes == 150_000)
+        // another small request has ended, but the memory is still full
+        _ = small.popLast()
+        let fifth = await requests.reserve(InFlightRequests.small, for: Self.lane())
+        #expect(fifth != nil && requests.waiting == 1)
+        requests.giveUp()
+        #expect(await !fourth.value)
+        withExtendedLifetime((whole, small, tiny, fifth)) {}
+    }
+
+    @Test func `a small request that waits is sent once memory is free`() async throws {
+        var whole = await requests.reserve(100_000, for: Self.lane())
+        var small: [MemoryReservation] = []
+        for _ in 0..<3 { small.append(try #require(await requests.reserve(InFlightRequests.small, for: Self.lane()))) }
+        let fourth = await wait(for: InFlightRequests.small, Self.lane())
+        #expect(whole != nil)
+        whole = nil
+        #expect(await fourth.value)
+        small = []
+        #expect(requests.heldBytes == 0 && requests.waiting == 0)
+    }
+
     @Test func `several requests of an organization leave half of the memory free for others`() async {
         let organization = UUID()
         let own = await requests.reserve(40_000, for: Self.lane(of: organization))

@@ -55,6 +55,23 @@ import Testing
         }
     }
 
+    @Test func `the request is in the first recorded trace of its parts, with links to the others`() throws {
+        let recorded = (0..<3).map { _ in TraceContext(sampled: true) }
+        let unrecorded = TraceContext()
+        func request(_ traces: [TraceContext?]) -> UpstreamRequest {
+            let parts = traces.enumerated().map { number, trace in
+                var part = Self.request(number)
+                part.trace = trace
+                return part
+            }
+            return BatchRequest(parts).request(to: UpstreamBatch(), like: parts[0])
+        }
+        let one = request([unrecorded, nil, recorded[0], recorded[1], recorded[0], recorded[1], recorded[2]])
+        #expect(one.trace == recorded[0] && one.linkedTraces == [recorded[1], recorded[2]])
+        let other = request([unrecorded, TraceContext()])
+        #expect(other.trace == unrecorded && other.linkedTraces.isEmpty)
+    }
+
     private static func sizes(_ samples: [Sample], _ most: Int) throws -> [Int] {
         var batch = UpstreamBatch()
         batch.maxRequests = most

@@ -175,25 +175,12 @@ struct ListChannelsCommand: AsyncParsableCommand {
             )?.grants
         }
         guard let grants = found else { throw AdministrationOptions.unknown(organization) }
-        if options.json { return Terminal.output(String(decoding: Self.json(grants), as: UTF8.self)) }
+        if options.outputJSON("grants", grants, { $0.writeMembers(to: &$1) }) { return }
         for grant in grants {
             let (name, source) = (TerminalText.of(grant.channel), TerminalText.of(grant.source.text))
             Terminal.output("\(grant.user.lowercased)  \(name)  \(grant.role.rawValue)  \(source)")
         }
         if let user { Terminal.printError("\(user.lowercased) also holds \(ChannelName.name(ofUser: user))") }
-    }
-
-    private static func json(_ grants: [ChannelGrantRow]) -> [UInt8] {
-        AdministrationOptions.body { writer in
-            writer.name("grants")
-            writer.beginArray()
-            for grant in grants {
-                writer.beginObject()
-                grant.writeMembers(to: &writer)
-                writer.endObject()
-            }
-            writer.endArray()
-        }
     }
 }
 

@@ -124,7 +124,7 @@ struct ListReadersCommand: AsyncParsableCommand {
     func run() async throws {
         let found = try await options.run { administration throws(Problem) in try await administration.readers(of: id) }
         guard let readers = found else { throw AdministrationOptions.unknown(id) }
-        if options.json { return Terminal.output(String(decoding: Self.json(readers), as: UTF8.self)) }
+        if options.outputJSON("readers", readers, Self.write) { return }
         for reader in readers { Terminal.output(TerminalText.of(reader.role)) }
         for reader in readers where !reader.isEffective {
             Terminal.printError(
@@ -135,23 +135,9 @@ struct ListReadersCommand: AsyncParsableCommand {
         if readers.isEmpty { Terminal.printError("no role reads \(id.lowercased)") }
     }
 
-    private static func json(_ readers: [ReaderBinding]) -> [UInt8] {
-        AdministrationOptions.body { writer in
-            writer.name("readers")
-            writer.beginArray()
-            for reader in readers {
-                writer.beginObject()
-                writer.member("role", reader.role)
-                if let createdAt = reader.createdAt {
-                    writer.member("created_at", createdAt.rfc3339)
-                } else {
-                    writer.name("created_at")
-                    writer.null()
-                }
-                writer.member("effective", reader.isEffective)
-                writer.endObject()
-            }
-            writer.endArray()
-        }
+    private static func write(_ reader: ReaderBinding, to writer: inout JSONWriter) {
+        writer.member("role", reader.role)
+        writer.member("created_at", reader.createdAt?.rfc3339)
+        writer.member("effective", reader.isEffective)
     }
 }

@@ -66,6 +66,7 @@ struct ShowUpstreamCommand: AsyncParsableCommand {
         var lines = ["base URL         \(upstream.baseURL)", "status           \(status(upstream.pause))"]
         lines.append("max concurrency  \(upstream.maximumConcurrency)")
         lines.append("timeout          \(upstream.timeoutSeconds) s")
+        if let limit = upstream.requestsPerSecond { lines.append("requests/second  \(limit)") }
         if let batch = upstream.batch {
             lines.append("batches          \(TerminalText.of(batch.path)), up to \(batch.maxRequests) requests")
         }

@@ -42,7 +42,19 @@ struct OpenAPIResource: Sendable {
         return operations
     }
 
-    var depth: Int { (collection ?? entity)?.path.words.count ?? 0 }
+    var depth: Int { [collection, entity].compactMap { $0?.path.words.count }.min() ?? 0 }
+
+    /// Whether entities have operations, but cannot be created at this path.
+    var lacksCreate: Bool { hasRoutes && collection?.item.value(at: "/post") == nil }
+
+    /// Whether entities can be created, and have no other operation at this path.
+    var onlyCreates: Bool { operations.map(\.operation) == [.create] }
+
+    /// The collection's name in the path.
+    var word: ByteExactString? { (collection ?? entity)?.path.words.last.map { ByteExactString($0) } }
+
+    /// Creates entities by the path of another collection.
+    mutating func takeCreate(of nested: OpenAPIResource) { collection = nested.collection }
 
     /// Possible names of the entity type, the best first.
     var names: [String] {

@@ -55,7 +55,7 @@ struct OpenAPIRoutes: Sendable {
         }
         var names: Set<ByteExactString> = []
         // of collections with the same last word, the one with the shorter path gets the plain name
-        for resource in resources.sorted(by: { $0.depth < $1.depth }) {
+        for resource in Self.joiningShallowPaths(resources).sorted(by: { $0.depth < $1.depth }) {
             guard resource.hasRoutes else {
                 skipped.append("\(resource.path): no POST, PATCH, PUT or DELETE of a collection")
                 continue
@@ -71,6 +71,22 @@ struct OpenAPIRoutes: Sendable {
             names.insert(ByteExactString(type))
             proposals.append(try proposal(resource, type, root))
         }
+    }
+
+    /// Joins collections whose entities have a short path, such as `POST /lists/{list}/items` and `/items/{item}`.
+    private static func joiningShallowPaths(_ resources: [OpenAPIResource]) -> [OpenAPIResource] {
+        var nested: [ByteExactString: [Int]] = [:]
+        for (index, resource) in resources.enumerated() where resource.depth > 1 && resource.onlyCreates {
+            if let word = resource.word { nested[word, default: []].append(index) }
+        }
+        var (joined, taken) = (resources, Set<Int>())
+        for (index, resource) in resources.enumerated() where resource.depth == 1 && resource.lacksCreate {
+            // with several such paths, it is unknown where entities are created
+            guard let word = resource.word, let found = nested[word], found.count == 1 else { continue }
+            joined[index].takeCreate(of: resources[found[0]])
+            taken.insert(found[0])
+        }
+        return joined.enumerated().filter { !taken.contains($0.offset) }.map(\.element)
     }
 
     private static func root(of text: [UInt8]) throws(Refusal) -> JSONValue {

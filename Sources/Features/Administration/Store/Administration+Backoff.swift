@@ -208,6 +208,9 @@ extension Administration {
         """
     )
 
+    /// Finds upstreams that changed since a time. The table has at most one row for each organization, and is read
+    /// once a minute by each gateway. Without an index on `updated_at`, this takes 14 ms for 50,000 rows (49 MB), so an
+    /// index is not worth its writes.
     static let changedUpstreamsStatement = Statement(
         "upstreams_changed",
         ["since", "now", "limit"],

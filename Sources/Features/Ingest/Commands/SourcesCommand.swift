@@ -105,15 +105,7 @@ struct ListSourcesCommand: AsyncParsableCommand {
             try await store.sourceAdministration.list(in: organization)
         }
         guard let sources = found else { throw AdministrationOptions.unknown(organization) }
-        if options.json {
-            let body = AdministrationOptions.body { writer in
-                writer.name("sources")
-                writer.beginArray()
-                for source in sources { writer.object { source.writeMembers(to: &$0) } }
-                writer.endArray()
-            }
-            return Terminal.output(String(decoding: body, as: UTF8.self))
-        }
+        if options.outputJSON("sources", sources, { $0.writeMembers(to: &$1) }) { return }
         for source in sources { Terminal.output(source.line) }
         if sources.isEmpty { Terminal.printError("\(organization.lowercased) has no sources") }
     }

@@ -92,7 +92,7 @@ struct ListServiceTokensCommand: AsyncParsableCommand {
             try await administration.serviceTokens(of: id)
         }
         guard let tokens = found else { throw AdministrationOptions.unknown(id) }
-        if options.json { return Terminal.output(String(decoding: Self.json(tokens), as: UTF8.self)) }
+        if options.outputJSON("service_tokens", tokens, { $0.writeMembers(to: &$1) }) { return }
         for token in tokens { Terminal.output(Self.line(token)) }
         if tokens.isEmpty { Terminal.printError("\(id.lowercased) has no service tokens") }
     }
@@ -101,19 +101,6 @@ struct ListServiceTokensCommand: AsyncParsableCommand {
         let used = token.lastUsedAt.map { "used \($0.rfc3339)" } ?? "never used"
         let revoked = token.revokedAt.map { "  revoked \($0.rfc3339)" } ?? ""
         return "\(token.id.lowercased)  \(token.source)  created \(token.createdAt.rfc3339)  \(used)\(revoked)"
-    }
-
-    private static func json(_ tokens: [ServiceTokenRow]) -> [UInt8] {
-        AdministrationOptions.body { writer in
-            writer.name("service_tokens")
-            writer.beginArray()
-            for token in tokens {
-                writer.beginObject()
-                token.writeMembers(to: &writer)
-                writer.endObject()
-            }
-            writer.endArray()
-        }
     }
 }
 

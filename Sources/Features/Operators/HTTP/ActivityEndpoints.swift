@@ -119,22 +119,12 @@ private struct RecentMutationsAnswer: AnswerBody {
 
 extension RecentMutation: AnswerBody {
     package func writeMembers(to writer: inout JSONWriter) {
-        writer.member("organization_id", lane.organization)
-        writer.member("user_id", lane.user)
-        writer.member("id", id)
-        writer.member("device_id", device)
-        writer.member("sequence_number", sequenceNumber)
-        writer.member("status", status.rawValue)
-        writer.member("operation", operation.rawValue)
-        writer.member("entity_type", entity.type)
-        writer.localID(entity.client)
-        writer.member("server_id", entity.serverID)
-        writer.member("version", version)
-        writer.member("response_status", responseStatus.flatMap(\.asStatus))
-        writer.member("error_code", errorCode)
-        writer.member("attempt_count", Int64(attemptCount))
-        writer.member("accepted_at", acceptedAt.rfc3339)
-        writer.member("changed_at", changedAt.rfc3339)
+        summary.writeMembers(
+            to: &writer,
+            changedAt: changedAt,
+            afterDevice: { $0.member("sequence_number", sequenceNumber) },
+            afterEntity: { $0.member("version", version) }
+        )
     }
 }
 

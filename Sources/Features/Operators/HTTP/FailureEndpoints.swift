@@ -130,23 +130,40 @@ extension FailureGroup: AnswerBody {
     }
 }
 
-extension FailedMutation: AnswerBody {
-    package func writeMembers(to writer: inout JSONWriter) {
+extension MutationSummary {
+    typealias Members = (inout JSONWriter) -> Void
+
+    /// Writes the members of a mutation in a list. The members of a single list have fixed places among them.
+    func writeMembers(
+        to writer: inout JSONWriter,
+        changedAt: Timestamp,
+        afterDevice: Members = { _ in },
+        afterEntity: Members = { _ in },
+        afterError: Members = { _ in }
+    ) {
         writer.member("organization_id", lane.organization)
         writer.member("user_id", lane.user)
         writer.member("id", id)
         writer.member("device_id", device)
+        afterDevice(&writer)
         writer.member("status", status.rawValue)
         writer.member("operation", operation.rawValue)
         writer.member("entity_type", entity.type)
         writer.localID(entity.client)
         writer.member("server_id", entity.serverID)
-        writer.member("response_status", responseStatus.asStatus)
+        afterEntity(&writer)
+        writer.member("response_status", responseStatus.flatMap(\.asStatus))
         writer.member("error_code", errorCode)
-        writer.member("detail", detail)
+        afterError(&writer)
         writer.member("attempt_count", Int64(attemptCount))
         writer.member("accepted_at", acceptedAt.rfc3339)
-        writer.member("changed_at", stuckAt.rfc3339)
+        writer.member("changed_at", changedAt.rfc3339)
+    }
+}
+
+extension FailedMutation: AnswerBody {
+    package func writeMembers(to writer: inout JSONWriter) {
+        summary.writeMembers(to: &writer, changedAt: stuckAt, afterError: { $0.member("detail", detail) })
     }
 }
 

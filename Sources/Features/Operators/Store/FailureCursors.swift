@@ -210,38 +210,27 @@ package struct FailureList: Sendable {
     }
 }
 
-/// A mutation that waits for a person, as in lists over all users.
-///
-/// It does not contain content of its user.
-package struct FailedMutation: Sendable {
+/// The part of a mutation that operators' lists have in common. It does not contain content of the user.
+package struct MutationSummary: Sendable {
     package let lane: LaneKey
     package let id: UUID
     package let device: UUID
     package let operation: SyncModel.Operation
     package let entity: EntityName
     package let status: MutationStatus
-    /// The problem's code.
-    package let errorCode: String
-    /// The HTTP status of the response because of which the mutation waits for a person; 0 without a response.
-    package let responseStatus: Int16
-    /// The problem as a sentence; nil if it cannot be decrypted.
-    package let detail: String?
+    /// The problem's code; nil without a problem.
+    package let errorCode: String?
+    /// The HTTP status of the response because of which the mutation failed; nil or 0 without such a response.
+    package let responseStatus: Int16?
     package let attemptCount: Int16
     package let acceptedAt: Timestamp
-    /// The time since which the mutation has waited for a person.
-    package let stuckAt: Timestamp
-
-    var place: FailurePosition {
-        FailurePosition(at: stuckAt, organization: lane.organization, user: lane.user, id: id)
-    }
 
     static let list = """
         m.organization_id, m.user_id, m.id, m.device_id, m.operation, \(EntityName.list), m.status, m.error_code,
-            m.error_status, m.error, m.attempt_count, m.accepted_at, m.stuck_at
+            m.error_status, m.attempt_count, m.accepted_at
         """
 
-    /// - Parameter seals: seals by organization; without a seal, the organization's problems stay encrypted.
-    init(_ row: inout RowReader, _ seals: [UUID: Seal]) throws {
+    init(_ row: inout RowReader) throws {
         lane = try row.lane()
         id = try row.read("id")
         device = try row.read("device_id")
@@ -250,17 +239,49 @@ package struct FailedMutation: Sendable {
         status = try row.choice("status")
         errorCode = try row.read("error_code")
         responseStatus = try row.read("error_status")
+        attemptCount = try row.read("attempt_count")
+        acceptedAt = try row.read("accepted_at")
+    }
+}
+
+/// A mutation that waits for a person, as in lists over all users.
+@dynamicMemberLookup
+package struct FailedMutation: Sendable {
+    package let summary: MutationSummary
+    /// The problem as a sentence; nil if it cannot be decrypted.
+    package let detail: String?
+    /// The time since which the mutation has waited for a person.
+    package let stuckAt: Timestamp
+
+    package subscript<Value>(dynamicMember member: KeyPath<MutationSummary, Value>) -> Value {
+        summary[keyPath: member]
+    }
+
+    var place: FailurePosition {
+        FailurePosition(
+            at: stuckAt,
+            organization: summary.lane.organization,
+            user: summary.lane.user,
+            id: summary.id
+        )
+    }
+
+    static let list = "\(MutationSummary.list), m.error, m.stuck_at"
+
+    /// - Parameter seals: seals by organization; without a seal, the organization's problems stay encrypted.
+    init(_ row: inout RowReader, _ seals: [UUID: Seal]) throws {
+        let summary = try MutationSummary(&row)
         let error: [UInt8]? = try row.read("error")
-        if let seal = seals[lane.organization] {
+        if let seal = seals[summary.lane.organization] {
             var closed: [String] = []
-            let laneSeal = LaneSeal(seal: seal.withoutKeyRefresh, user: lane.user)
-            detail = try laneSeal.read(json: error, .error, of: id, &closed).flatMap { StoredProblem($0).detail }
+            let laneSeal = LaneSeal(seal: seal.withoutKeyRefresh, user: summary.lane.user)
+            detail = try laneSeal.read(json: error, .error, of: summary.id, &closed)
+                .flatMap { StoredProblem($0).detail }
         } else {
             detail = nil
         }
-        attemptCount = try row.read("attempt_count")
-        acceptedAt = try row.read("accepted_at")
         stuckAt = try row.read("stuck_at")
+        self.summary = summary
     }
 }
 

@@ -157,48 +157,32 @@ package struct RecentMutations: Sendable {
     }
 }
 
-/// A mutation in a list, without content of its user.
+/// A mutation in a list of mutations in every status.
+@dynamicMemberLookup
 package struct RecentMutation: Sendable {
-    package let lane: LaneKey
-    package let id: UUID
-    package let device: UUID
+    package let summary: MutationSummary
     package let sequenceNumber: Int64
-    package let operation: SyncModel.Operation
-    package let entity: EntityName
-    package let status: MutationStatus
     package let version: Int64?
-    package let errorCode: String?
-    package let responseStatus: Int16?
-    package let attemptCount: Int16
-    package let acceptedAt: Timestamp
     /// The time at which the mutation became final or stuck; for other mutations, the time at which it was accepted.
     package let changedAt: Timestamp
     private let position: Int64
 
-    static let list = """
-        m.organization_id, m.user_id, m.id, m.device_id, m.sequence_number, m.operation, \(EntityName.list), m.status,
-            m.version, m.error_code, m.error_status, m.attempt_count, m.accepted_at, m.at, m.position
-        """
+    package subscript<Value>(dynamicMember member: KeyPath<MutationSummary, Value>) -> Value {
+        summary[keyPath: member]
+    }
+
+    static let list = "\(MutationSummary.list), m.sequence_number, m.version, m.at, m.position"
 
     init(_ row: inout RowReader) throws {
-        lane = try row.lane()
-        id = try row.read("id")
-        device = try row.read("device_id")
+        summary = try MutationSummary(&row)
         sequenceNumber = try row.read("sequence_number")
-        operation = try row.choice("operation")
-        entity = try row.entity()
-        status = try row.choice("status")
         version = try row.read("version")
-        errorCode = try row.read("error_code")
-        responseStatus = try row.read("error_status")
-        attemptCount = try row.read("attempt_count")
-        acceptedAt = try row.read("accepted_at")
         changedAt = try row.read("at")
         position = try row.read("position")
     }
 
     fileprivate func place(ofOneUser isOfOneUser: Bool) -> RecentCursor.Place {
-        RecentCursor.Place(isOfOneUser ? position : changedAt.microseconds, lane.user, id)
+        RecentCursor.Place(isOfOneUser ? position : changedAt.microseconds, summary.lane.user, summary.id)
     }
 }
 
