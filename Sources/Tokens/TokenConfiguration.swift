@@ -56,6 +56,13 @@ extension TokenConfiguration {
     /// Thrown if no token of the issuer can identify a user by this text.
     package struct UnusableSubject: Error {}
 
+    /// The issuers whose subjects are users' ids if they are UUIDs, by the names under which they are stored.
+    package var uuidIssuers: Set<ByteExactString> {
+        Set(issuers.map(\.rememberedAs)).subtracting(
+            issuers.filter { $0.places.userForm == .mapped }.map(\.rememberedAs)
+        )
+    }
+
     /// Returns the user whom an issuer's tokens identify by a text, so that operators can admit users.
     ///
     /// The text is interpreted as a subject if the settings do not contain the issuer yet, or if several issuers with
@@ -66,7 +73,7 @@ extension TokenConfiguration {
         -> TokenClaims.User
     {
         let forms = Set(issuers.filter { $0.rememberedAs == issuer }.map(\.places.userForm))
-        guard !forms.isEmpty, !forms.contains(.mapped) else { return .subject(text) }
+        guard uuidIssuers.contains(issuer) else { return .subject(text) }
         if let id = UUID(parsing: text.string) { return .id(id) }
         guard forms.contains(.either) else { throw UnusableSubject() }
         return .subject(text)
@@ -74,6 +81,9 @@ extension TokenConfiguration {
 }
 
 extension TokenVerifier {
+    /// The result of ``TokenConfiguration/uuidIssuers`` for the settings in force.
+    package var uuidIssuers: Set<ByteExactString> { configuration.uuidIssuers }
+
     /// Returns the result of ``TokenConfiguration/user(called:by:)`` for the settings in force.
     package func user(
         called text: ByteExactString,

@@ -3,6 +3,7 @@ import SyncHTTP
 package import SyncModel
 package import SyncStore
 import Telemetry
+import Tokens
 
 extension Settings {
     /// A store for the database of these settings, with the rows and tables of all features.
@@ -21,7 +22,10 @@ extension Settings {
         configuration.retention = retentionPolicy
         configuration.participants = InstalledFeatures.list.flatMap { $0.participants }
         configuration.tables = InstalledFeatures.list.tables
-        return Store(configuration, now: SystemClock.now, logger: logger)
+        let store = Store(configuration, now: SystemClock.now, logger: logger)
+        // an operator's machine may have no token settings
+        store.catalog.setUUIDIssuers { try? tokenConfiguration().uuidIssuers }
+        return store
     }
 
     /// A store for a command, with a single connection in its pool.

@@ -1,6 +1,5 @@
 package import JSONText
 package import SyncModel
-package import SyncStore
 
 extension PushAnswer: AnswerBody {
     package var expectedBytes: Int { 256 + verdicts.count * 512 }

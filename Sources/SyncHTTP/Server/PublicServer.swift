@@ -27,6 +27,7 @@ package struct PublicServer: Service {
         onRunning: @escaping @Sendable (ListenAddress) async -> Void = { _ in }
     ) {
         let (store, configuration, logger) = (gateway.store, gateway.configuration, gateway.logger)
+        store.catalog.setUUIDIssuers { verifier.uuidIssuers }
         let authenticator = Authenticator(
             verifier: verifier,
             catalog: store.catalog,

@@ -11,8 +11,13 @@ public struct ChannelAccess: Sendable {
     private var read: [UUID: Set<ChannelID>] = [:]
     /// The channels of these users that decisions depended on; all copies share it.
     private var asked: AskedChannels?
+    /// The users of subjects. Other subjects are no users about whom decisions are made.
+    private var subjects: [Subject: UUID] = [:]
 
     public init() {}
+
+    /// Whether a user holds many channels, of which not all were read.
+    public func leavesOut(_ user: UUID) -> Bool { read[user] != nil }
 
     /// Notes that a user holds many channels, of which none was read.
     public mutating func leaveOut(_ user: UUID) {
@@ -38,6 +43,9 @@ public struct ChannelAccess: Sendable {
         grants[user, default: [:]][channel, default: [:]][ByteExactString(source)] = role
     }
 
+    /// Notes that a subject is a name of this user.
+    public mutating func note(_ subject: Subject, of user: UUID) { subjects[subject] = user }
+
     /// Replaces the grants whose source is this entity.
     mutating func replace(_ granted: [GrantedChannel], of key: EntityKey) {
         let source = GrantSource.entity(key).text
@@ -46,7 +54,17 @@ public struct ChannelAccess: Sendable {
                 grants[user]?[channel]?[ByteExactString(source)] = nil
             }
         }
-        for grant in granted { load(grant.user, ChannelID(named: grant.channel), grant.role, from: source) }
+        for grant in granted {
+            guard let user = user(of: grant.holder) else { continue }
+            load(user, ChannelID(named: grant.channel), grant.role, from: source)
+        }
+    }
+
+    private func user(of holder: GrantHolder) -> UUID? {
+        switch holder {
+        case .user(let id): id
+        case .subject(let subject): subjects[subject]
+        }
     }
 
     /// A user's strongest role on one of an entity's channels; nil if the user holds none of them.
@@ -192,4 +210,7 @@ public struct StayChanges: Sendable, Hashable {
     public var moved: [ChannelID] = []
     public var joined: [ChannelID] = []
     public var left: [ChannelID] = []
+
+    /// The number of stays that the write changes.
+    public var count: Int { moved.count + joined.count + left.count }
 }

@@ -13,6 +13,7 @@ extension ContentGrant: TableObject {
 
     package static let table = MemberTable<Self, Self>("a grant") {
         BodyMember("user", .userPointer, as: \.user).required()
+        BodyMember("issuer", .issuer, into: \.issuer).shown(\.issuer?.string).omitted { $0.issuer == nil }
         BodyMember("channels", .channelTemplates, as: \.channels).required()
         BodyMember("role", .choice(), into: \.role).required().shown(\.role.rawValue)
     } check: { grant, object, report in
@@ -26,6 +27,14 @@ extension MemberKind<String> {
         text("must be a JSON Pointer to the id of a user, such as /assignee_id") {
             !$0.isEmpty && JSONPointer.isValid($0)
         }
+    }
+}
+
+extension MemberKind<ByteExactString> {
+    /// The name of an issuer; the empty text is the issuer without a name.
+    fileprivate static var issuer: Self {
+        let form = "must be a text of up to \(ExternalName.maximumIssuerBytes) bytes without control characters"
+        return Self(form) { $0.string.flatMap { ExternalName.isValidIssuer($0) ? ByteExactString($0) : nil } }
     }
 }
 
@@ -70,6 +79,9 @@ extension MemberKind<[ContentGrant]> {
 }
 
 extension ChannelRules {
+    /// Whether any grant has an issuer.
+    public var grantsToSubjects: Bool { grants.contains { $0.issuer != nil } }
+
     /// Reads the stored forms, which were validated when they were set.
     package init(storedChannels: JSONValue, storedGrants: JSONValue) {
         var report = MemberReport()
@@ -79,6 +91,9 @@ extension ChannelRules {
 }
 
 extension EntityType {
+    /// Whether entities of the type grant channels to users whom an issuer's subjects name.
+    public var grantsToSubjects: Bool { makesGrants && channels.grantsToSubjects }
+
     /// Whether entities of the type must be evaluated again after its settings change to `next`.
     public func needsEvaluation(as next: EntityType) -> Bool {
         isInUse && (visibility == .channels || next.visibility == .channels)

@@ -109,6 +109,17 @@ struct ChannelSubject {
         }
         return ServerID(json: value).map { [$0.text] } ?? []
     }
+
+    /// The names that an issuer may give to users at a pointer: one for a single value, one for each element of an
+    /// array. A text is not changed, unlike an id.
+    func externalNames(at pointer: String, limit: Int) -> [String] {
+        guard let value = document.value(at: pointer) else { return [] }
+        func name(_ value: JSONValue) -> String? {
+            (value.string ?? value.integerText).flatMap { ExternalName.isValid($0) ? $0 : nil }
+        }
+        if let elements = value.elements { return Array(elements.lazy.compactMap(name).prefix(limit)) }
+        return name(value).map { [$0] } ?? []
+    }
 }
 
 /// The rules that put a type's entities into channels, and by which these entities grant channels.
@@ -124,6 +135,10 @@ public struct ChannelRules: Sendable, Hashable {
     public var grants: [ContentGrant]
     /// The visibility of the type before it had channels; nil if it always had channels.
     var former: Visibility?
+    /// The issuers whose subjects are users' ids if they are UUIDs; nil in a process without token settings.
+    ///
+    /// It is a setting of the gateway and not of the type.
+    public var uuidIssuers: Set<ByteExactString>?
 
     public init(channels: [ChannelTemplate] = [], grants: [ContentGrant] = []) {
         self.channels = channels
@@ -156,24 +171,38 @@ public struct ChannelRules: Sendable, Hashable {
     public func granted(document: [UInt8]?, id: ServerID, owner: UUID) -> [GrantedChannel] {
         guard !grants.isEmpty, let subject = Self.subject(document, id, owner) else { return [] }
         var granted: [GrantedChannel] = []
-        var places: [GrantedChannel.Subject: Int] = [:]
+        var places: [GrantedChannel.Key: Int] = [:]
         for grant in grants {
             let names = grant.channels.flatMap { $0.names(of: subject, limit: ChannelName.limitOfEntity) }
-            for user in subject.values(at: grant.user, limit: Self.limitOfGrants).compactMap(UUID.init(parsing:)) {
+            for holder in holders(of: grant, subject) {
                 // a full list changes only where a stronger role comes
                 if granted.count == Self.limitOfGrants, grant.role == .read { break }
                 for name in names {
-                    let pair = GrantedChannel.Subject(user: user, channel: ByteExactString(name))
-                    if let known = places[pair] {
+                    let key = GrantedChannel.Key(holder: holder, channel: ByteExactString(name))
+                    if let known = places[key] {
                         granted[known].role = max(granted[known].role, grant.role)
                     } else if granted.count < Self.limitOfGrants {
-                        places[pair] = granted.count
-                        granted.append(GrantedChannel(user: user, channel: name, role: grant.role))
+                        places[key] = granted.count
+                        granted.append(GrantedChannel(to: holder, channel: name, role: grant.role))
                     }
                 }
             }
         }
         return granted
+    }
+
+    /// The users whom a grant names.
+    private func holders(of grant: ContentGrant, _ subject: ChannelSubject) -> [GrantHolder] {
+        guard let issuer = grant.issuer else {
+            return subject.values(at: grant.user, limit: Self.limitOfGrants).compactMap { text in
+                UUID(parsing: text).map(GrantHolder.user)
+            }
+        }
+        let namesByUUID = uuidIssuers?.contains(issuer) ?? false
+        return subject.externalNames(at: grant.user, limit: Self.limitOfGrants).map { text in
+            if namesByUUID, let id = UUID(parsing: text) { return .user(id) }
+            return .subject(Subject(issuer: issuer, text: ByteExactString(text)))
+        }
     }
 
     private static func subject(_ document: [UInt8]?, _ id: ServerID, _ owner: UUID) -> ChannelSubject? {
@@ -184,32 +213,47 @@ public struct ChannelRules: Sendable, Hashable {
 
 /// A rule by which the entities of a type grant channels to users.
 public struct ContentGrant: Sendable, Hashable {
-    /// A JSON Pointer to the id of a user, or to an array of ids.
+    /// A JSON Pointer to the id of a user, or to an array of ids; with an issuer, to a subject or an array of subjects.
     @Exact public var user: String
+    /// The issuer by whose subjects the documents name users; nil if they contain users' ids.
+    public var issuer: ByteExactString?
     public var channels: [ChannelTemplate]
     public var role: ChannelRole
 
-    public init(user: String, channels: [ChannelTemplate], role: ChannelRole) {
+    public init(user: String, issuer: ByteExactString? = nil, channels: [ChannelTemplate], role: ChannelRole) {
         self.user = user
+        self.issuer = issuer
         self.channels = channels
         self.role = role
     }
 }
 
+/// The user to whom an entity grants a channel.
+public enum GrantHolder: Sendable, Hashable {
+    case user(UUID)
+    /// The user of a subject, of whom the gateway may not have received a token yet.
+    case subject(Subject)
+}
+
 /// A channel that an entity grants to a user.
 public struct GrantedChannel: Sendable, Hashable {
-    public let user: UUID
+    public let holder: GrantHolder
     @Exact public private(set) var channel: String
     public fileprivate(set) var role: ChannelRole
 
-    fileprivate struct Subject: Hashable {
-        let user: UUID
+    fileprivate struct Key: Hashable {
+        let holder: GrantHolder
         let channel: ByteExactString
     }
 
-    public init(user: UUID, channel: String, role: ChannelRole) {
-        self.user = user
+    public init(to holder: GrantHolder, channel: String, role: ChannelRole) {
+        self.holder = holder
         self.channel = channel
         self.role = role
+    }
+
+    /// The same grant to another user; nil without a user.
+    public func granted(to user: UUID?) -> GrantedChannel? {
+        user.map { GrantedChannel(to: .user($0), channel: channel, role: role) }
     }
 }

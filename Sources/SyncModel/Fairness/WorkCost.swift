@@ -30,13 +30,21 @@ public enum WorkBounds {
     public static let groupRecords = 16_777_216
     /// The maximum number of grants that a group of writes, or a step of an evaluation, begins or ends.
     ///
-    /// A small document grants up to 200 channels, and each grant is a row. For each entity, the
-    /// larger number of its grants before and after its writes counts.
+    /// A small document grants up to 200 channels, and each grant is a row. Grants that an entity makes before and after
+    /// its writes are only compared, and two of them count as one.
     public static let groupGrants = 2_000
     /// The maximum number of grants that one push begins or ends.
     ///
     /// The database writes that many rows within half of a statement's time limit.
     public static let pushGrants = 10_000
+    /// The maximum number of stays that a group of writes, or a step of an evaluation, begins, moves or ends.
+    ///
+    /// Each write of an entity changes a row for each of its channels, of which it has up to 32.
+    public static let groupStays = 8_000
+    /// The maximum number of stays that one push begins, moves or ends.
+    ///
+    /// It is enough for a deletion with 1,000 effects on entities in 32 channels each.
+    public static let pushStays = 40_000
     /// The maximum number of bytes of documents that a preview reads and merges.
     ///
     /// The preview holds them in memory while it plans.
@@ -47,6 +55,45 @@ public enum WorkBounds {
     public static let bulkContents = 8_388_608
     /// The maximum number of bytes of documents that one transaction copies into the errors of discarded mutations.
     public static let discardDocuments = 1_048_576
+}
+
+/// The rows of channels that writes change: numbers of grants and of stays.
+public struct ChannelChanges: Sendable, Hashable {
+    /// Grants that begin or end, and half of those that last.
+    public var grants = 0
+    /// Stays that begin, move or end.
+    public var stays = 0
+
+    /// The bounds of a group of writes and of a step of an evaluation.
+    static let group = ChannelChanges(grants: WorkBounds.groupGrants, stays: WorkBounds.groupStays)
+    /// The bounds of one push.
+    static let push = ChannelChanges(grants: WorkBounds.pushGrants, stays: WorkBounds.pushStays)
+
+    public init(grants: Int = 0, stays: Int = 0) {
+        self.grants = grants
+        self.stays = stays
+    }
+
+    /// The changes that a write of an entity's grants makes.
+    public init(from before: Set<GrantedChannel>, to after: Set<GrantedChannel>) {
+        let kept = before.intersection(after).count
+        grants = before.count + after.count - 2 * kept + kept / 2
+    }
+
+    /// Whether these are too many changes for a group of writes, or for a step of an evaluation.
+    public var exceedGroup: Bool { exceed(.group) }
+
+    func exceed(_ most: ChannelChanges) -> Bool { grants > most.grants || stays > most.stays }
+
+    public static func + (left: Self, right: Self) -> Self {
+        Self(grants: left.grants + right.grants, stays: left.stays + right.stays)
+    }
+
+    public static func - (left: Self, right: Self) -> Self {
+        Self(grants: left.grants - right.grants, stays: left.stays - right.stays)
+    }
+
+    public static func += (left: inout Self, right: Self) { left = left + right }
 }
 
 /// The estimated cost of a push, a preview or a settling call, in bytes.

@@ -231,6 +231,10 @@ public enum IngestBounds {
     ///
     /// Thus a transaction changes about 8,000 grants at most, and 1,000 of a batch that is committed with others.
     static let grant = 512
+    /// The work of a stay in a channel that an entity begins, moves or ends.
+    ///
+    /// Thus a transaction changes about 32,000 stays at most, and 4,000 of a batch that is committed with others.
+    static let stay = 128
     /// The number of events that each transaction of a large batch reads, except the first transaction.
     public static let partEvents = 64
     /// The maximum size of the stored documents that a batch changes, in bytes.

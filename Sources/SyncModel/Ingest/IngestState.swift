@@ -29,7 +29,10 @@ public struct IngestState: Sendable {
     /// Entities whose documents were not read, because of the limit on reads.
     public var unread: Set<EntityKey> = []
     /// Work done so far, in bytes (``IngestBounds``).
-    public var work: Int { bytes + entities.grantChanges * IngestBounds.grant }
+    public var work: Int {
+        let changes = entities.channelChanges
+        return bytes + changes.grants * IngestBounds.grant + changes.stays * IngestBounds.stay
+    }
     /// The bytes of documents that events so far have used.
     private var bytes = 0
     /// Entities whose documents were read for an event.

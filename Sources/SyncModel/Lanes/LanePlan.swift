@@ -153,6 +153,28 @@ public final class LanePlan {
         searchedFrom = lane.queue.head
     }
 
+    /// Changes entities in the same way as ``settle(_:_:)``, and nothing else, so that the caller finds the channels on
+    /// which the outcomes depend.
+    public func rehearse(_ entities: inout [UUID: EntityTable], _ makeID: () -> UUID) {
+        let organization = request.lane.organization
+        guard recovery == nil else { return }
+        switch request.step {
+        case .claim, .proceed: break
+        case .settle(let results):
+            for result in results {
+                var outcome = result.outcome
+                _ = outcome.enterFeed(of: result.dispatch, &entities[organization, default: EntityTable()])
+            }
+        case .apply(let dispatch):
+            guard case .builtIn(let payload) = dispatch.destination else { break }
+            _ = dispatch.applied(
+                to: &entities[organization, default: EntityTable()],
+                payload: payload,
+                makeID: makeID
+            )
+        }
+    }
+
     private func clearInFlight(_ dispatch: Dispatch, _ outcome: Outcome, _ version: Int64?) {
         outcomes.append(
             LaneOutcome(mutation: dispatch.mutation, from: .inFlight, outcome: outcome, version: version)
@@ -249,21 +271,44 @@ public final class LanePlan {
                 return release(at: now.adding(seconds: Self.pause))
             }
             if isClosed { return release(at: now.adding(seconds: Self.closedPause)) }
-            var surroundings = DispatchPlanner.LaneContext(
-                lane: request.lane,
-                token: lane.lease.token,
-                leasedUntil: lane.readyAt ?? now,
-                organization: organization,
-                type: type,
-                mappings: mappings,
-                entity: entity
-            )
+            let surroundings = context(of: head, type, mappings, entity, organization, entities, now)
             if surroundings.mustWait(head, for: waiting) { return release(at: now.adding(seconds: Self.parkedPause)) }
-            if let locked = entities[organization.id] {
-                surroundings.access = locked.access
-                surroundings.refreshEntity(of: head, from: locked)
-            }
             return turn(of: head, planner.decide(head, surroundings, now: now, heldUntil: request.heldUntil), now)
+        }
+    }
+
+    private func context(
+        of mutation: QueuedMutation,
+        _ type: EntityType,
+        _ mappings: [UUID: [DispatchPlanner.ResolvedID]],
+        _ entity: EntityState?,
+        _ organization: Organization,
+        _ entities: [UUID: EntityTable],
+        _ now: Timestamp
+    ) -> DispatchPlanner.LaneContext {
+        var context = DispatchPlanner.LaneContext(
+            lane: request.lane,
+            token: lane.lease.token,
+            leasedUntil: lane.readyAt ?? now,
+            organization: organization,
+            type: type,
+            mappings: mappings,
+            entity: entity
+        )
+        if let locked = entities[organization.id] {
+            context.access = locked.access
+            context.refreshEntity(of: mutation, from: locked)
+        }
+        return context
+    }
+
+    /// The channels of the entities about which ``choose(by:_:waiting:now:)`` decides.
+    public func channelsOfHeads(_ entities: [UUID: EntityTable], now: Timestamp) -> [ChannelID] {
+        guard let organization else { return [] }
+        return (window?.due ?? [head]).flatMap { found -> [ChannelID] in
+            guard case .mutation(let head, let type, let mappings, let entity) = found, type.visibility == .channels
+            else { return [] }
+            return context(of: head, type, mappings, entity, organization, entities, now).entity?.channels ?? []
         }
     }
 
@@ -360,22 +405,13 @@ public final class LanePlan {
             if case .sealed = found { starts.delay(until: now.adding(seconds: Self.pause)) }
             return
         }
-        var surroundings = DispatchPlanner.LaneContext(
-            lane: request.lane,
-            token: lane.lease.token,
-            leasedUntil: lane.readyAt ?? now,
-            organization: organization,
-            type: type,
-            mappings: mappings,
-            entity: entity
-        )
+        let surroundings = context(of: mutation, type, mappings, entity, organization, entities, now)
         if let id = surroundings.serverID(of: mutation) {
             guard starts.busy.insert(EntityKey(type: type.name, id: id.text)).inserted else { return }
         }
         if surroundings.mustWait(mutation, for: waiting) {
             return starts.delay(until: now.adding(seconds: Self.parkedPause))
         }
-        if let locked = entities[organization.id] { surroundings.refreshEntity(of: mutation, from: locked) }
         switch planner.decide(mutation, surroundings, now: now, heldUntil: request.heldUntil) {
         case .hold(let until): starts.delay(until: until)
         case .fail(let outcome): end(mutation, outcome, version: nil)

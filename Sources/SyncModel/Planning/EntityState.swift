@@ -169,10 +169,10 @@ public struct EntityTable: Sendable {
     private let rules: [ByteExactString: ChannelRules]
     /// The channels that the users of the group hold, after the plans so far.
     public var access = ChannelAccess()
-    /// The number of grants that the writes may begin or end (``WorkBounds/groupGrants``).
-    public private(set) var grantChanges = 0
-    /// The grants of each written entity, before its first write and after its last.
-    private var grantCounts: [EntityKey: (before: Int, after: Int)] = [:]
+    /// The grants and stays that the writes change (``WorkBounds/groupGrants``, ``WorkBounds/groupStays``).
+    public private(set) var channelChanges = ChannelChanges()
+    /// The grants of each written entity before its first write, and the number that its writes count.
+    private var grantChanges: [EntityKey: (before: Set<GrantedChannel>, count: Int)] = [:]
 
     public init(_ rules: [ByteExactString: ChannelRules] = [:]) { self.rules = rules }
 
@@ -206,9 +206,10 @@ public struct EntityTable: Sendable {
         guard !rules.isEmpty || state.channels != nil else { return set(key, referring, lastWrite: writeCount) }
         let placed = referring.placed(by: rules[key.type], key)
         if let grants = placed.grants {
-            countGrants(grants.count, of: key)
+            countGrants(grants, of: key)
             access.replace(grants, of: key)
         }
+        countStays(of: placed, key)
         set(key, placed, lastWrite: writeCount)
     }
 
@@ -218,16 +219,26 @@ public struct EntityTable: Sendable {
         var state = slots[place].state
         state.document = document
         state = withReferences(state, of: key)
-        if let rules = rules[key.type] { state = state.placed(by: rules, key) }
+        if let rules = rules[key.type] {
+            state = state.placed(by: rules, key)
+            if slots[place].lastWrite != nil { countStays(of: state, key) }
+        }
         slots[place].state = state
     }
 
-    /// Counts the larger number of an entity's grants before and after its writes.
-    private mutating func countGrants(_ after: Int, of key: EntityKey) {
-        let known = grantCounts[key]
-        let before = known?.before ?? self[key]?.granted(by: rules[key.type], key).count ?? 0
-        grantCounts[key] = (before, after)
-        grantChanges += max(before, after) - (known.map { max($0.before, $0.after) } ?? 0)
+    /// Counts the grants of an entity that its writes so far change.
+    private mutating func countGrants(_ after: [GrantedChannel], of key: EntityKey) {
+        let known = grantChanges[key]
+        let before = known?.before ?? Set(self[key]?.granted(by: rules[key.type], key) ?? [])
+        let count = ChannelChanges(from: before, to: Set(after)).grants
+        grantChanges[key] = (before, count)
+        channelChanges.grants += count - (known?.count ?? 0)
+    }
+
+    /// Counts the stays of an entity that its writes so far change.
+    private mutating func countStays(of next: EntityState, _ key: EntityKey) {
+        let known = places[key].flatMap { slots[$0].lastWrite == nil ? nil : slots[$0].state.stays.count } ?? 0
+        channelChanges.stays += next.stays.count - known
     }
 
     /// Whether entities of a type grant channels.

@@ -153,9 +153,12 @@ extension PushPlanner {
 }
 
 extension Problem {
-    /// The problem of a push that grants too many channels.
-    static var tooManyGrants: Problem {
-        let detail = "the entities of this push begin or end more than \(WorkBounds.pushGrants) grants of channels"
+    /// The problem of a push that changes too many grants or stays.
+    static func tooMany(_ changes: ChannelChanges) -> Problem {
+        let detail =
+            changes.grants > WorkBounds.pushGrants
+            ? "the entities of this push begin or end more than \(WorkBounds.pushGrants) grants of channels"
+            : "the entities of this push are, or were, in channels more than \(WorkBounds.pushStays) times together"
         return Problem(.payloadTooLarge, detail + "; send its mutations in several pushes")
     }
 }

@@ -76,8 +76,8 @@ public struct PushPlanner {
         }
         try checkPatchSize(validator.accepted, entities, context, by: Writer(user: context.user, device: push.deviceID))
         var planner = PushPlanner(push, snapshot, context, entities)
-        // further grants cannot be written in one transaction, so the push is not planned to its end
-        let grants = entities.grantChanges + (context.isBatched ? WorkBounds.groupGrants : WorkBounds.pushGrants)
+        // further grants or stays cannot be written in one transaction, so the push is not planned to its end
+        let before = entities.channelChanges
         // if the push requires its own batch, the entities of its group are discarded
         let unchanged = context.isBatched ? nil : entities
         // only one variable may hold the table at a time, because a table in two variables is copied at its next write
@@ -85,9 +85,10 @@ public struct PushPlanner {
         planner.entities.reserve(validator.accepted.count)
         for accepted in validator.accepted {
             planner.run(accepted)
-            guard planner.entities.grantChanges > grants else { continue }
+            let changes = planner.entities.channelChanges - before
+            guard changes.exceed(context.isBatched ? .group : .push) else { continue }
             entities = unchanged ?? planner.entities
-            throw context.isBatched ? .requiresOwnBatch : .problem(.tooManyGrants)
+            throw context.isBatched ? .requiresOwnBatch : .problem(.tooMany(changes))
         }
         entities = planner.entities
         var plan = planner.finish(validator)

@@ -179,3 +179,16 @@ public enum ExternalName {
         text.unicodeScalars.contains { $0.value < 0x20 || (0x7f...0x9f).contains($0.value) }
     }
 }
+
+/// A user's name at an issuer.
+public struct Subject: Sendable, Hashable {
+    /// The issuer's name, or the name that the operator configured for the issuer.
+    public let issuer: ByteExactString
+    /// The subject: 1 to 255 bytes, without control characters.
+    public let text: ByteExactString
+
+    public init(issuer: ByteExactString, text: ByteExactString) {
+        self.issuer = issuer
+        self.text = text
+    }
+}

@@ -90,25 +90,11 @@ extension UUID {
     }
 }
 
-/// Generates random UUIDs of version 8 (RFC 9562, 5.8).
-///
-/// The gateway gives these UUIDs to users whom an identity provider identifies by a text. The version distinguishes the
-/// UUIDs from ids that other systems created.
-public final class UUIDv8Generator: Sendable {
-    private let random = RandomBytePool()
-
-    public init() {}
-
-    public func make() -> UUID {
-        var uuid = withUnsafeBytes(of: random.pair()) { $0.loadUnaligned(as: uuid_t.self) }
-        uuid.6 = 0x80 | uuid.6 & 0x0f
-        uuid.8 = 0x80 | uuid.8 & 0x3f
-        return UUID(uuid: uuid)
-    }
-}
-
 extension UUID {
-    /// Whether ``UUIDv8Generator`` may have generated the id.
+    /// Whether the id has version 8 (RFC 9562, 5.8).
+    ///
+    /// The gateway gives such ids to users whom an identity provider identifies by a text. The version distinguishes
+    /// them from ids that other systems created.
     public var isVersion8: Bool { uuid.6 >> 4 == 8 }
 }
 

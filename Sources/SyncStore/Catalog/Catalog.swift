@@ -63,6 +63,8 @@ package final class Catalog: Sendable {
         ///
         /// An organization that was purged and created again under its id has another time.
         var createdAtByID: [UUID: Timestamp] = [:]
+        /// Returns the issuers whose subjects are users' ids if they are UUIDs.
+        var uuidIssuers: (@Sendable () -> Set<ByteExactString>?)?
         /// Called when an organization no longer exists, because other caches may have entries of it.
         var recreationHandler: (@Sendable () -> Void)?
         /// The number of invalidations. The result of a read that began before an invalidation is not cached.
@@ -255,7 +257,7 @@ package final class Catalog: Sendable {
         do {
             let rows = try await reader.read(id)
             let found = try Found(id, rows)
-            let types = try Self.types(rows.types)
+            let types = try Self.types(rows.types, uuidIssuers: state.withLock { $0.uuidIssuers })
             let users = UserSealing(
                 userKeys.ring,
                 seals: found?.settings.userKeys == true,
@@ -355,6 +357,12 @@ package final class Catalog: Sendable {
     /// It was purged, by this or another gateway, and a new organization may have its id.
     func onRecreated(_ action: @escaping @Sendable () -> Void) { state.withLock { $0.recreationHandler = action } }
 
+    /// Sets the source of the issuers whose subjects are users' ids if they are UUIDs, because documents name users by
+    /// subjects as tokens do. It returns nil without token settings.
+    package func setUUIDIssuers(_ issuers: @escaping @Sendable () -> Set<ByteExactString>?) {
+        state.withLock { $0.uuidIssuers = issuers }
+    }
+
     /// Drops an organization from the cache, so that the next request reads it.
     package func invalidate(_ id: UUID) {
         state.withLock { state in
@@ -402,7 +410,10 @@ package final class Catalog: Sendable {
     /// Spreads organizations by their ids if tables are not partitioned.
     private static func spread(_ id: UUID) -> Int { Int(id.uuid.15 ^ id.uuid.13 ^ id.uuid.7 ^ id.uuid.3) }
 
-    private static func types(_ rows: [RowReader]) throws -> [ByteExactString: EntityType] {
+    private static func types(
+        _ rows: [RowReader],
+        uuidIssuers: (@Sendable () -> Set<ByteExactString>?)?
+    ) throws -> [ByteExactString: EntityType] {
         var types: [ByteExactString: EntityType] = [:]
         for var row in rows {
             let type = try EntityTypeRow.read(&row)
@@ -412,6 +423,7 @@ package final class Catalog: Sendable {
         let spaces = types.mapValues(\.idSpace)
         return types.mapValues { type in
             var type = type
+            if type.grantsToSubjects { type.channels.uuidIssuers = uuidIssuers?() }
             for place in type.relations.indices {
                 type.relations[place].idSpace = spaces[type.relations[place].entityType]
             }

@@ -30,14 +30,13 @@ package struct ChannelEvaluation: Sendable {
         package var withoutChannels = 0
     }
 
-    /// The maximum number of entities of a step. A step also ends once it changes ``WorkBounds/groupGrants`` grants.
+    /// The maximum number of entities of a step. A step also ends once it changes ``WorkBounds/groupGrants`` grants or
+    /// ``WorkBounds/groupStays`` stays.
     package static let limit = 200
     /// The maximum number of entities that a preview examines.
     private static let previewed = 1_000
-    /// The time after which a preview examines no further part: many channels of large documents take long.
-    private static let previewTime = Duration.seconds(5)
-    /// The maximum number of entities between two looks at the clock.
-    private static let previewPart = 50
+    /// The maximum number of entities between two checks of the time.
+    static let previewPart = 50
 
     let pool: Pool
     let catalog: Catalog
@@ -45,6 +44,8 @@ package struct ChannelEvaluation: Sendable {
     let metrics: ChannelMetrics
     let now: TimeSource
     let failure: StoreFailure
+    /// The time after which a preview examines no further part: many channels of large documents take long.
+    var previewTime = Duration.seconds(5)
 
     /// Evaluates the entities after an id.
     ///
@@ -56,6 +57,10 @@ package struct ChannelEvaluation: Sendable {
         limit: Int = limit
     ) async throws(Problem) -> Step? {
         guard let type = try await catalog.entry(organization).types[type] else { return nil }
+        if type.grantsToSubjects, type.channels.uuidIssuers == nil {
+            let detail = "the type's grants have an issuer, and the settings of tokens are missing in this process"
+            throw Problem(.validationFailed, detail + "; start an operation of the kind 'evaluate' instead")
+        }
         do {
             let step = try await catalog.opening(organization) { seal in
                 try await run(type, organization, SealTable([organization: seal]), after: last, limit: limit)
@@ -86,25 +91,36 @@ package struct ChannelEvaluation: Sendable {
             let entities = EntityRows.query(.locking, keys, documentBytes: WorkBounds.bulkContents)
             let results = try await connection.runByIndex([entities, granted])
             try EntityRows.loadBounded(results[0], into: &tables, seals)
-            let grants = try Self.grants(results[1])
+            let present = try Self.grants(results[1])
+            let evaluated = Self.read(keys[...], tables).map { _, key in
+                let state = tables[organization]?[key]
+                let isLiving = state.map { !$0.isDeleted && !$0.isUnreadable } ?? false
+                return (key: key, state: state, placed: isLiving ? state?.placed(by: type.channelRules, key) : nil)
+            }
+            let changed = evaluated.compactMap { key, _, placed in
+                let granted = Set(placed?.grants ?? [])
+                return granted == present[Self.source(of: key)] ?? [] ? nil : granted
+            }
+            let holders = try await Self.holders(of: changed, in: organization, on: connection)
             var step = Step()
             var writes: [(key: EntityKey, state: EntityState)] = []
-            var grantChanges = 0
-            for (_, key) in Self.read(keys[...], tables) where grantChanges < WorkBounds.groupGrants {
+            var changes = ChannelChanges()
+            for (key, state, placed) in evaluated where !changes.exceedGroup {
                 step.examined += 1
                 step.next = key.id
-                guard let state = tables[organization]?[key], !state.isDeleted else { continue }
-                guard !state.isUnreadable else {
-                    step.unreadable += 1
+                guard let state, var placed else {
+                    if state?.isDeleted == false { step.unreadable += 1 }
                     continue
                 }
-                var placed = state.placed(by: type.channelRules, key)
-                let present = grants[ByteExactString(GrantSource.entity(key).text)] ?? []
+                let before = present[Self.source(of: key)] ?? []
+                var granted = Set(placed.grants ?? [])
+                if granted != before { granted = Set(granted.compactMap { $0.granted(to: holders[$0.holder]) }) }
                 // an empty list ends the grants that the entity no longer makes
-                let granted = Set(placed.grants ?? [])
-                placed.grants = granted == present ? nil : placed.grants ?? []
-                if granted != present { grantChanges += granted.union(present).count }
-                if placed.channels != state.stored?.channels || placed.grants != nil { writes.append((key, placed)) }
+                placed.grants = granted == before ? nil : placed.grants ?? []
+                guard placed.channels != state.stored?.channels || placed.grants != nil else { continue }
+                writes.append((key, placed))
+                changes += ChannelChanges(stays: placed.stays.count)
+                if placed.grants != nil { changes += ChannelChanges(from: before, to: granted) }
             }
             if keys.count < limit, step.examined == keys.count { step.next = nil }
             step.written = writes.count
@@ -138,12 +154,27 @@ package struct ChannelEvaluation: Sendable {
         keys.prefix { tables[$0.organization]?[$0.key]?.unreadBytes ?? 0 == 0 }
     }
 
+    private static func source(of key: EntityKey) -> ByteExactString { ByteExactString(GrantSource.entity(key).text) }
+
+    /// Reads the users who hold grants to the users and subjects of the given grants.
+    private static func holders(
+        of grants: [Set<GrantedChannel>],
+        in organization: UUID,
+        on connection: Connection
+    ) async throws -> [GrantHolder: UUID] {
+        let rows = Set(grants.joined().map(\.holder)).map { HolderRow(organization: organization, holder: $0) }
+        guard !rows.isEmpty else { return [:] }
+        return try HolderRow.holders(
+            await connection.runByIndex(HolderRow.columns.query(ChannelStatements.holders, rows))
+        )
+    }
+
     private static func grants(_ rows: Rows) throws -> [ByteExactString: Set<GrantedChannel>] {
         var grants: [ByteExactString: Set<GrantedChannel>] = [:]
         for var row in rows {
             let source: String = try row.read("source")
             let grant = GrantedChannel(
-                user: try row.read("user_id"),
+                to: .user(try row.read("user_id")),
                 channel: try row.read("name"),
                 role: try row.choice("role")
             )
@@ -182,8 +213,8 @@ package struct ChannelEvaluation: Sendable {
                 }
                 // in parts that are small enough to hold their documents in memory
                 var left = keys[...]
-                let end = ContinuousClock.now + Self.previewTime
-                while !left.isEmpty, preview.examined == 0 || .now < end {
+                let end = ContinuousClock.now + previewTime
+                while !left.isEmpty, left.count == keys.count || .now < end {
                     var tables: [UUID: EntityTable] = [:]
                     let part = Array(left.prefix(Self.previewPart))
                     let query = EntityRows.query(.looking, part, documentBytes: WorkBounds.bulkContents)

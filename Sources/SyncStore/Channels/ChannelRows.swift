@@ -79,11 +79,47 @@ struct GrantRow {
     static let columns = Columns<GrantRow>(
         .value("organization_id", \.organization),
         .value("source", \.source),
-        .value("user_id", \.grant.user),
+        .value("user_id", \.grant.holder.user),
+        .value("issuer", \.grant.holder.subject?.issuer.string),
+        .value("subject", \.grant.holder.subject?.text.string),
         .value("channel") { ChannelID(named: $0.grant.channel).uuid },
         .value("name", \.grant.channel),
         .choice("role", \.grant.role)
     )
+}
+
+/// A user or a subject to whom an entity grants channels.
+struct HolderRow {
+    let organization: UUID
+    let holder: GrantHolder
+
+    static let columns = Columns<HolderRow>(
+        .value("organization_id", \.organization),
+        .value("user_id", \.holder.user),
+        .value("issuer", \.holder.subject?.issuer.string),
+        .value("subject", \.holder.subject?.text.string)
+    )
+
+    /// Reads ``ChannelStatements/holders``: the users who hold the grants.
+    static func holders(_ rows: Rows) throws -> [GrantHolder: UUID] {
+        var holders: [GrantHolder: UUID] = [:]
+        for var row in rows {
+            let user: UUID? = try row.read("user_id")
+            let (issuer, subject): (String?, String?) = (try row.read("issuer"), try row.read("subject"))
+            let holder = try row.read("holder_id", as: UUID.self)
+            if let user {
+                holders[.user(user)] = holder
+            } else if let issuer, let subject {
+                holders[.subject(Subject(issuer: ByteExactString(issuer), text: ByteExactString(subject)))] = holder
+            }
+        }
+        return holders
+    }
+}
+
+extension GrantHolder {
+    fileprivate var user: UUID? { if case .user(let id) = self { id } else { nil } }
+    fileprivate var subject: Subject? { if case .subject(let subject) = self { subject } else { nil } }
 }
 
 /// A channel that a decision about a user depends on.
@@ -112,19 +148,39 @@ extension ChannelAccess {
     /// Adds ``ChannelStatements/access`` to a snapshot, by organization.
     static func read(_ rows: Rows, _ snapshot: inout GroupSnapshot) throws { try read(rows, into: &snapshot.entities) }
 
-    /// The grants that a group of pushes reads of a user at first. Of users with more it reads the channels that its
-    /// plans depend on.
+    /// The grants that a transaction reads of a user at first. Of users with more it reads the channels on which its
+    /// plans depend.
     static let mostTogether = 200
     /// The number of times that further channels are read, after which all of a user are.
     private static let mostReads = 4
 
+    /// Reads ``ChannelStatements/subjects``.
+    static func readSubjects(_ rows: Rows, _ snapshot: inout GroupSnapshot) throws {
+        try readSubjects(rows, into: &snapshot.entities)
+    }
+
+    static func readSubjects(_ rows: Rows, into tables: inout [UUID: EntityTable]) throws {
+        for var row in rows {
+            let user = try row.lane()
+            let subject = Subject(
+                issuer: ByteExactString(try row.read("issuer", as: String.self)),
+                text: ByteExactString(try row.read("subject", as: String.self))
+            )
+            tables[user.organization, default: EntityTable()].access.note(subject, of: user.user)
+        }
+    }
+
     /// Reads ``ChannelStatements/accessOfFew``.
     static func readFew(_ rows: Rows, _ snapshot: inout GroupSnapshot) throws {
-        try read(rows, &snapshot)
+        try readFew(rows, into: &snapshot.entities)
+    }
+
+    static func readFew(_ rows: Rows, into tables: inout [UUID: EntityTable]) throws {
+        try read(rows, into: &tables)
         var counts: [LaneKey: Int] = [:]
         for var row in rows { counts[try row.lane(), default: 0] += 1 }
         for (user, count) in counts where count > mostTogether {
-            snapshot.entities[user.organization]?.access.leaveOut(user.user)
+            tables[user.organization]?.access.leaveOut(user.user)
         }
     }
 
@@ -133,28 +189,49 @@ extension ChannelAccess {
     /// - Parameter reads: how often it was called for the group.
     /// - Returns: false if there is no such channel.
     static func readAsked(
-        _ snapshot: inout GroupSnapshot,
+        _ tables: inout [UUID: EntityTable],
         _ reads: inout Int,
         on connection: Connection
     ) async throws -> Bool {
-        let asked = snapshot.entities.flatMap { organization, table in
+        let asked = tables.flatMap { organization, table in
             table.access.unread.map { (user: LaneKey(organization: organization, user: $0), channels: $1) }
         }
         guard !asked.isEmpty else { return false }
         reads += 1
         let readsAll = reads > mostReads
-        let query =
-            readsAll
-            ? Columns.lanes.query(ChannelStatements.access, asked.map(\.user).sorted())
-            : UserChannelRow.columns.query(
-                ChannelStatements.accessTo,
-                asked.flatMap { user, channels in channels.sorted().map { UserChannelRow(user: user, channel: $0) } }
-            )
-        try read(await connection.run([query])[0], &snapshot)
-        for (user, channels) in asked {
-            snapshot.entities[user.organization]?.access.note(read: readsAll ? nil : channels, of: user.user)
+        guard readsAll else {
+            try await read(asked, into: &tables, on: connection)
+            return true
         }
+        let query = Columns.lanes.query(ChannelStatements.access, asked.map(\.user).sorted())
+        try read(await connection.run([query])[0], into: &tables)
+        for (user, _) in asked { tables[user.organization]?.access.note(read: nil, of: user.user) }
         return true
+    }
+
+    /// Reads the grants of some channels of users with many.
+    static func read(
+        _ asked: [(user: LaneKey, channels: Set<ChannelID>)],
+        into tables: inout [UUID: EntityTable],
+        on connection: Connection
+    ) async throws {
+        let rows = asked.flatMap { user, channels in
+            channels.sorted().map { UserChannelRow(user: user, channel: $0) }
+        }
+        guard !rows.isEmpty else { return }
+        try read(
+            await connection.run([UserChannelRow.columns.query(ChannelStatements.accessTo, rows)])[0],
+            into: &tables
+        )
+        for (user, channels) in asked {
+            tables[user.organization]?.access.note(read: channels, of: user.user)
+        }
+    }
+
+    /// The query for a user's grants of some channels.
+    static func query(of user: LaneKey, to channels: [ChannelID]) -> Query {
+        let rows = channels.map { UserChannelRow(user: user, channel: $0) }
+        return UserChannelRow.columns.query(ChannelStatements.accessTo, rows)
     }
 
     static func read(_ rows: Rows, into tables: inout [UUID: EntityTable]) throws {

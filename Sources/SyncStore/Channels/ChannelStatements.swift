@@ -115,15 +115,51 @@ package enum ChannelStatements {
 
     // MARK: - Grants
 
-    /// SQL: the holder of a grant to a user. For a joined user, it is the target.
+    /// SQL: the holder of a grant. For a joined user, it is the target. For a subject without an id, it is the id that
+    /// the subject will get.
     private static func holder(_ row: String) -> String {
-        """
-        coalesce((
-            SELECT j.into_id FROM user_joins j
-            WHERE j.organization_id = \(row).organization_id AND j.user_id = \(row).user_id AND j.closed_until IS NULL),
-            \(row).user_id)
-        """
+        let id = Identities.id(salt: "z.salt", issuer: "\(row).issuer", subject: "\(row).subject")
+        return """
+            SELECT coalesce((
+                SELECT j.into_id FROM user_joins j
+                WHERE j.organization_id = \(row).organization_id AND j.user_id = i.user_id
+                    AND j.closed_until IS NULL), i.user_id) AS user_id
+            FROM (
+                SELECT coalesce(\(row).user_id, (
+                    SELECT s.user_id FROM user_subjects s
+                    WHERE s.organization_id = \(row).organization_id AND s.issuer = \(row).issuer
+                        AND s.subject = \(row).subject), (
+                    SELECT \(id)
+                    FROM erasure_salts z WHERE z.organization_id = \(row).organization_id)) AS user_id
+                OFFSET 0
+            ) i
+            OFFSET 0
+            """
     }
+
+    /// SQL: whether the holder of a grant is an erased user.
+    private static func isErased(_ row: String, holder: String) -> String {
+        let hash = ErasedUsers.subjectHash(salt: "z.salt", issuer: "\(row).issuer", subject: "\(row).subject")
+        return """
+            (\(ErasedUsers.isErased("\(row).organization_id", "\(holder).user_id"))
+                OR \(row).subject IS NOT NULL AND EXISTS (
+                    SELECT FROM erased_subjects d
+                    WHERE d.organization_id = \(row).organization_id AND d.subject_hash = (
+                        SELECT \(hash) FROM erasure_salts z WHERE z.organization_id = \(row).organization_id)))
+            """
+    }
+
+    /// The users who hold grants to some users and subjects. An erased user holds none.
+    static let holders = Statement(
+        "channels_holders",
+        HolderRow.columns.inputs,
+        """
+        SELECT k.user_id, k.issuer, k.subject, u.user_id AS holder_id
+        FROM \(HolderRow.columns.unnested(as: "k"))
+        CROSS JOIN LATERAL (\(holder("k"))) u
+        WHERE u.user_id IS NOT NULL AND NOT \(isErased("k", holder: "u"))
+        """
+    )
 
     /// Ends the grants that entities no longer make.
     ///
@@ -143,8 +179,10 @@ package enum ChannelStatements {
                 OFFSET 0
             ) x
             WHERE (x.organization_id, x.source, x.channel, x.role, x.user_id) NOT IN (
-                SELECT n.organization_id, n.source, n.channel, n.role, \(holder("n"))
-                FROM \(grants.unnested(as: "n")))
+                SELECT n.organization_id, n.source, n.channel, n.role, w.user_id
+                FROM \(grants.unnested(as: "n"))
+                CROSS JOIN LATERAL (\(holder("n"))) w
+                WHERE w.user_id IS NOT NULL)
             OFFSET 0
         ) e
         WHERE g.organization_id = e.organization_id AND g.user_id = e.user_id AND g.channel = e.channel
@@ -155,6 +193,9 @@ package enum ChannelStatements {
     /// Begins the grants that entities make, except those that already last, and those of erased users.
     ///
     /// A user who holds as many channels as a user may gets no others. The channels of each user are counted once.
+    ///
+    /// Each grant is looked up by a subquery as a value. `NOT EXISTS` would be planned as a join, which on small tables
+    /// reads all present grants for each row.
     static let beginGrants = Statement(
         "channels_begin_grants",
         grants.inputs,
@@ -163,21 +204,24 @@ package enum ChannelStatements {
             organization_id, user_id, channel, source, since, name, role, changed_at)
         SELECT k.organization_id, u.user_id, k.channel, k.source, p.position, max(k.name), max(k.role), p.position
         FROM \(grants.unnested(as: "k"))
-        CROSS JOIN LATERAL (SELECT \(holder("k")) AS user_id) u
+        CROSS JOIN LATERAL (\(holder("k"))) u
         CROSS JOIN LATERAL (SELECT \(last("k")) AS position) p
-        WHERE NOT EXISTS (
-                SELECT FROM channel_grants x
+        WHERE (
+                SELECT true FROM channel_grants x
                 WHERE x.organization_id = k.organization_id AND x.user_id = u.user_id AND x.channel = k.channel
-                    AND x.source = k.source AND x.until IS NULL)
-            AND NOT (\(ErasedUsers.isErased("k.organization_id", "u.user_id")))
+                    AND x.source = k.source AND x.until IS NULL LIMIT 1) IS NULL
+            AND u.user_id IS NOT NULL
+            AND NOT \(isErased("k", holder: "u"))
             AND (k.organization_id, u.user_id) NOT IN (
                 SELECT h.organization_id, h.user_id
                 FROM (
-                    SELECT DISTINCT n.organization_id, \(holder("n")) AS user_id FROM \(grants.unnested(as: "n"))
+                    SELECT DISTINCT n.organization_id, w.user_id FROM \(grants.unnested(as: "n"))
+                    CROSS JOIN LATERAL (\(holder("n"))) w
+                    WHERE w.user_id IS NOT NULL
                 ) h
                 WHERE (SELECT count(*) FROM (
                         SELECT FROM channel_grants y
-                        WHERE y.organization_id = h.organization_id AND y.user_id = h.user_id AND y.until IS NULL
+                        WHERE y.organization_id = h.organization_id AND y.user_id = h.user_id AND \(lasts("y"))
                         LIMIT \(ChannelName.limitOfUser)) z) >= \(ChannelName.limitOfUser))
         -- of several grants of one source, 'write' is the greater one
         GROUP BY 1, 2, 3, 4, 5
@@ -200,48 +244,64 @@ package enum ChannelStatements {
     // MARK: - Reading
 
     /// The channels that users hold now, in addition to their own.
-    static let access = Statement(
-        "channels_access",
-        Columns.lanes.inputs,
-        """
-        SELECT g.organization_id, g.user_id, g.channel, g.role, g.source
-        FROM \(Columns.lanes.unnested(as: "k"))
-        CROSS JOIN LATERAL (
-            SELECT * FROM channel_grants x
-            WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id AND x.until IS NULL
-            OFFSET 0
-        ) g
-        """
-    )
+    static let access = Statement("channels_access", Columns.lanes.inputs, accessText(of: Columns.lanes))
 
-    /// The same grants, but of each user at most one more than a group of pushes reads of a user.
+    /// The same grants, but of each user at most one more than a transaction reads of a user at first.
     static let accessOfFew = Statement(
         "channels_access_of_few",
         Columns.lanes.inputs,
-        """
-        SELECT g.organization_id, g.user_id, g.channel, g.role, g.source
-        FROM \(Columns.lanes.unnested(as: "k"))
-        CROSS JOIN LATERAL (
-            SELECT * FROM channel_grants x
-            WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id AND x.until IS NULL
-            LIMIT \(ChannelAccess.mostTogether + 1)
-        ) g
-        """
+        accessText(of: Columns.lanes, "LIMIT \(ChannelAccess.mostTogether + 1)")
     )
 
     /// The given channels that users hold.
     static let accessTo = Statement(
         "channels_access_to",
         UserChannelRow.columns.inputs,
+        accessText(of: UserChannelRow.columns, where: "AND x.channel = k.channel ")
+    )
+
+    /// SQL: the present grants of users.
+    ///
+    /// The condition on `until` is written so that no partial index fits: a plan that was made on small tables would
+    /// read all present grants of an organization by an index in another order.
+    private static func accessText<Row>(
+        of columns: Columns<Row>,
+        where condition: String = "",
+        _ limit: String = "OFFSET 0"
+    ) -> String {
         """
         SELECT g.organization_id, g.user_id, g.channel, g.role, g.source
-        FROM \(UserChannelRow.columns.unnested(as: "k"))
+        FROM \(columns.unnested(as: "k"))
         CROSS JOIN LATERAL (
             SELECT * FROM channel_grants x
-            WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id AND x.channel = k.channel
-                AND x.until IS NULL
-            OFFSET 0
+            WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id \(condition)AND \(lasts("x"))
+            \(limit)
         ) g
+        """
+    }
+
+    /// SQL: whether a grant of a user lasts, for a read by user.
+    private static func lasts(_ row: String) -> String { "coalesce(\(row).until, 0) = 0" }
+
+    /// The subjects by which documents may name users, or users who were joined into them.
+    static let subjects = Statement(
+        "channels_subjects",
+        Columns.lanes.inputs,
+        """
+        SELECT k.organization_id, k.user_id, s.issuer, s.subject
+        FROM \(Columns.lanes.unnested(as: "k"))
+        CROSS JOIN LATERAL (
+            (SELECT x.issuer, x.subject FROM user_subjects x
+             WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id LIMIT 1000)
+            UNION ALL
+            (SELECT y.issuer, y.subject FROM user_joins j
+             CROSS JOIN LATERAL (
+                SELECT z.issuer, z.subject FROM user_subjects z
+                WHERE z.organization_id = j.organization_id AND z.user_id = j.user_id
+                OFFSET 0
+             ) y
+             WHERE j.organization_id = k.organization_id AND j.into_id = k.user_id AND j.closed_until IS NULL LIMIT 1000)
+        ) s
         """
     )
 
@@ -335,6 +395,6 @@ package enum ChannelStatements {
 
     static let all = [
         raiseFeed, moveStays, beginStays, recordEnds, endStays, follow, endGrants, beginGrants, endGrantsOfDeleted,
-        access, accessOfFew, accessTo, history, startEvaluation, pruneStays, pruneGrants,
+        holders, access, accessOfFew, accessTo, subjects, history, startEvaluation, pruneStays, pruneGrants,
     ]
 }

@@ -44,7 +44,6 @@ package final class Identities: Sendable {
     private let pool: Pool
     private let now: TimeSource
     private let failure: StoreFailure
-    private let ids = UUIDv8Generator()
     private let state = Mutex(State())
     private let found = Counter(label: StoreMetrics.identityLookups, dimensions: [("outcome", "found")])
     private let made = Counter(label: StoreMetrics.identityLookups, dimensions: [("outcome", "made")])
@@ -129,7 +128,7 @@ package final class Identities: Sendable {
     package func make(_ subject: Subject, in organization: Organization) async throws(Problem) -> UUID {
         let generation = generation
         let what: StaticString = "give a user an id"
-        let rows = try await run(Self.make(subject, ids.make(), in: organization.id, at: now()), what)[1]
+        let rows = try await run(Self.make(subject, in: organization.id, at: now()), what)[2]
         guard rows.count > 0 else {
             throw Problem(.organizationUnknown, "The organization of this token is unknown.")
         }
@@ -213,20 +212,38 @@ extension Identities {
         findStatement(organization: organization, issuer: subject.issuer.string, subject: subject.text.string)
     }
 
-    /// Assigns an id to a subject without an id, and reads the subject's id.
+    /// Assigns an id to a subject without an id, and reads the subject's id: the result of the third query.
     ///
     /// A concurrent second transaction waits for the commit of the first and then finds its id, because a statement
     /// reads everything that was committed before the statement began.
-    package static func make(_ subject: Subject, _ user: UUID, in organization: UUID, at moment: Timestamp) -> [Query] {
+    package static func make(_ subject: Subject, in organization: UUID, at moment: Timestamp) -> [Query] {
         return [
+            makeSalt(for: organization),
             makeStatement(
                 organization: organization,
                 issuer: subject.issuer.string,
                 subject: subject.text.string,
-                user: user,
                 now: moment
             ), find(subject, in: organization),
         ]
+    }
+
+    /// Gives an organization a secret salt, unless it has one. Ids of subjects and hashes of erased subjects depend on
+    /// it.
+    package static func makeSalt(for organization: UUID) -> Query {
+        let salt = (0..<32).map { _ in UInt8.random(in: .min ... .max) }
+        return saltStatement(organization: organization, salt: PostgresBytes(salt))
+    }
+
+    /// SQL: the id that a subject gets at its first token.
+    ///
+    /// A document can grant channels to a subject before that, so the id follows from the subject. The salt is a secret,
+    /// so that no issuer can put the id of another issuer's subject into a token.
+    package static func id(salt: String, issuer: String, subject: String) -> String {
+        // the byte 1 distinguishes it from the hashes of erased subjects, because no issuer's name begins with it
+        let hash = ErasedUsers.subjectHash(salt: "\(salt) || '\\x01'::bytea", issuer: issuer, subject: subject)
+        let digits = "encode(substring(\(hash) FOR 16), 'hex')"
+        return "overlay(overlay(\(digits) PLACING '8' FROM 13) PLACING '8' FROM 17)::uuid"
     }
 
     static func organization(_ name: ExternalID) -> Query {
@@ -261,17 +278,31 @@ extension Identities {
         "SELECT user_id FROM user_subjects WHERE organization_id = :organization AND issuer = :issuer AND subject = :subject"
     )
 
+    private static let saltStatement = Statement(
+        "identities_salt",
+        ["organization", "salt"],
+        """
+        INSERT INTO erasure_salts AS s (organization_id, salt)
+        SELECT :organization::uuid, :salt::bytea
+        WHERE (SELECT o.status FROM organizations o WHERE o.id = :organization FOR SHARE) <> 'purging'
+        ON CONFLICT (organization_id) DO NOTHING
+        """
+    )
+
     /// Inserts a subject.
     ///
     /// Locks the organization's row, as the creation of a lane does, because a purged organization accepts no new rows.
     /// The subject of an erased user gets no other id.
     private static let makeStatement = Statement(
         "identities_make",
-        ["organization", "issuer", "subject", "user", "now"],
+        ["organization", "issuer", "subject", "now"],
         """
         INSERT INTO user_subjects AS s (organization_id, issuer, subject, user_id, created_at)
-        SELECT :organization::uuid, :issuer::text, :subject::text, :user::uuid, :now::timestamptz
-        WHERE (SELECT o.status FROM organizations o WHERE o.id = :organization FOR SHARE) <> 'purging'
+        SELECT x.organization_id, :issuer::text, :subject::text,
+            \(id(salt: "x.salt", issuer: ":issuer", subject: ":subject")), :now::timestamptz
+        FROM erasure_salts x
+        WHERE x.organization_id = :organization
+            AND (SELECT o.status FROM organizations o WHERE o.id = :organization FOR SHARE) <> 'purging'
             AND NOT EXISTS (\(erasedText))
         ON CONFLICT (organization_id, issuer, subject) DO NOTHING
         """
@@ -289,5 +320,7 @@ extension Identities {
         "SELECT organization_id FROM external_ids WHERE issuer = :issuer AND external_id = :external_id"
     )
 
-    static let statements = [findStatement, makeStatement, takenStatement, organizationStatement, erasedStatement]
+    static let statements = [
+        findStatement, saltStatement, makeStatement, takenStatement, organizationStatement, erasedStatement,
+    ]
 }

@@ -1,18 +1,5 @@
 package import SyncModel
 
-/// A user's name at an issuer.
-package struct Subject: Sendable, Hashable {
-    /// The issuer's name, or the name that the operator configured for the issuer.
-    package let issuer: ByteExactString
-    /// The subject: 1 to 255 bytes, without control characters.
-    package let text: ByteExactString
-
-    package init(issuer: ByteExactString, text: ByteExactString) {
-        self.issuer = issuer
-        self.text = text
-    }
-}
-
 /// An organization's name at an issuer.
 package struct ExternalID: Sendable, Hashable {
     /// The issuer, as in ``Subject/issuer``.

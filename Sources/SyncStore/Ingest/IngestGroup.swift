@@ -295,18 +295,20 @@ struct IngestGroup {
                 plans.append(nil)
                 continue
             }
-            let (before, granted) = (states[job.organization]?.work ?? 0, grantChanges)
+            let (before, changed) = (states[job.organization]?.work ?? 0, channelChanges)
             let (plan, isWhole) = plan(job, IngestPlanner(entry.context(of: organization, at: now, erased: erased)))
             plans.append(plan)
             let work = (states[job.organization]?.work ?? 0) - before
-            let isCrowded = grantChanges > max(granted, WorkBounds.groupGrants)
+            let isCrowded = channelChanges != changed && channelChanges.exceedGroup
             if !takesHeavy, !isWhole || work > IngestBounds.light || isCrowded { heavy.insert(job.lane) }
             if isWhole, takesHeavy, work <= IngestBounds.light { light.insert(job.lane) }
         }
     }
 
-    /// The number of grants that the plans so far begin or end.
-    private var grantChanges: Int { states.values.reduce(0) { $0 + $1.entities.grantChanges } }
+    /// The grants and stays that the plans so far change.
+    private var channelChanges: ChannelChanges {
+        states.values.reduce(into: ChannelChanges()) { $0 += $1.entities.channelChanges }
+    }
 
     private var budget: Int { takesHeavy ? IngestBounds.part : IngestBounds.light }
 

@@ -21,6 +21,8 @@ struct LaneGroup {
     private var entities: [UUID: EntityTable] = [:]
     /// Users whose channels are read: those of organizations that have types with channels.
     private let usersOfChannels: [LaneKey]
+    /// Those of ``usersOfChannels`` in organizations whose entities grant channels to subjects.
+    private let namedUsers: [LaneKey]
     /// The group's organizations that take events.
     private let sources: [UUID]
     /// Entities with parked events, by organization.
@@ -49,6 +51,9 @@ struct LaneGroup {
         usersOfChannels = Set(
             group.lazy.map(\.lane).filter { entries[$0.organization]?.channelRules.isEmpty == false }
         ).sorted()
+        namedUsers = usersOfChannels.filter {
+            entries[$0.organization]?.channelRules.values.contains(where: \.grantsToSubjects) == true
+        }
         sources = entries.filter(\.value.hasSources).map(\.key).sorted()
         writer = LaneGroupWriter(seals: seals, sources: Set(sources), now: now, participants: participants)
         documentSeals = SealTable(entries.mapValues { context.hasNewestKeys ? $0.seal.withoutKeyRefresh : $0.seal })
@@ -77,7 +82,8 @@ struct LaneGroup {
         let targets = targets
         let lock = targets.isEmpty ? EntityRows.lock(keys) : EntityRows.lock(keys, referringTo: targets)
         return [.begin, LaneRows.lock(group.map(\.lane))] + (keys.isEmpty && targets.isEmpty ? [] : [lock])
-            + (usersOfChannels.isEmpty ? [] : [Columns.lanes.query(ChannelStatements.access, usersOfChannels)])
+            + (namedUsers.isEmpty ? [] : [Columns.lanes.query(ChannelStatements.subjects, namedUsers)])
+            + (usersOfChannels.isEmpty ? [] : [Columns.lanes.query(ChannelStatements.accessOfFew, usersOfChannels)])
     }
 
     /// The entities to which the steps add references.
@@ -91,7 +97,8 @@ struct LaneGroup {
         let lanes = try LaneRows.lanes(results[1])
         for (id, entry) in entries where !entry.channelRules.isEmpty { entities[id] = EntityTable(entry.channelRules) }
         var others = results.dropFirst(2)
-        if !usersOfChannels.isEmpty { try ChannelAccess.read(others.removeLast(), into: &entities) }
+        if !usersOfChannels.isEmpty { try ChannelAccess.readFew(others.removeLast(), into: &entities) }
+        if !namedUsers.isEmpty { try ChannelAccess.readSubjects(others.removeLast(), into: &entities) }
         if let found = others.first, targets.isEmpty {
             try EntityRows.load(found, into: &entities, documentSeals)
         } else if let found = others.first {
@@ -134,6 +141,29 @@ struct LaneGroup {
         }
         let reader = ReferrerReader(deletions, .locking, documentSeals, documentBytes: WorkBounds.groupDocuments)
         try await reader.read(into: &entities, on: connection)
+    }
+
+    /// Reads the channels on which outcomes depend, of users with many channels.
+    mutating func readAccess(on connection: Connection) async throws {
+        guard usersOfChannels.contains(where: leavesOut) else { return }
+        var reads = 0
+        repeat {
+            var rehearsed = entities
+            for case let plan? in plans { plan.rehearse(&rehearsed, makeID) }
+        } while try await ChannelAccess.readAsked(&entities, &reads, on: connection)
+    }
+
+    /// Reads the channels on which the next actions depend, of users with many channels.
+    mutating func readAccessToHeads(on connection: Connection) async throws {
+        let asked = plans.compactMap { plan -> (user: LaneKey, channels: Set<ChannelID>)? in
+            guard let plan, leavesOut(plan.request.lane) else { return nil }
+            return (plan.request.lane, Set(plan.channelsOfHeads(entities, now: now)))
+        }
+        try await ChannelAccess.read(asked, into: &entities, on: connection)
+    }
+
+    private func leavesOut(_ user: LaneKey) -> Bool {
+        entities[user.organization]?.access.leavesOut(user.user) ?? false
     }
 
     // MARK: - 2: lanes whose worker was lost
@@ -180,8 +210,8 @@ struct LaneGroup {
         for case let plan? in plans { plan.settle(&entities, makeID) }
     }
 
-    /// The number of grants that the outcomes begin or end.
-    var grantChanges: Int { entities.values.reduce(0) { $0 + $1.grantChanges } }
+    /// The grants and stays that the outcomes change.
+    var channelChanges: ChannelChanges { entities.values.reduce(into: ChannelChanges()) { $0 += $1.channelChanges } }
 
     /// Writes outcomes, then reads the next heads.
     var settleQueries: LaneReads {

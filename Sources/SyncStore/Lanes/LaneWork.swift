@@ -76,11 +76,13 @@ struct LaneWork: GroupTransaction {
         try await steps.readReferrers(on: connection)
         let lost = steps.lostQueries
         if !lost.isEmpty { try steps.readLost(await connection.run(lost)) }
+        try await steps.readAccess(on: connection)
         steps.settle()
-        if group.count > 1, steps.grantChanges > WorkBounds.groupGrants { throw CommitFailure.tooMuch }
+        if group.count > 1, steps.channelChanges.exceedGroup { throw CommitFailure.tooMuch }
         let settling = try steps.settleQueries
         if !settling.queries.isEmpty { try steps.readNext(await connection.run(settling.queries), settling) }
         if steps.isStale { throw CommitFailure.stale }
+        try await steps.readAccessToHeads(on: connection)
         steps.choose()
         let queries = try steps.finalQueries
         metrics.count(queries, try await connection.run(queries))

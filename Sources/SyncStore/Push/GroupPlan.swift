@@ -18,7 +18,7 @@ struct GroupPlan {
     private(set) var incomplete: Set<Int> = []
     /// Pushes with too much work to share a group. If there are any, the plan is discarded.
     private(set) var heavy: Set<Int> = []
-    /// Light pushes for which other pushes left no room: their documents were not read, or they change too many grants.
+    /// Light pushes for which other pushes left no room: their documents were not read, or they change too many grants or stays.
     private(set) var crowded: Set<Int> = []
     /// Pushes whose user's lane is missing and was not created.
     private(set) var withoutLane: [Int] = []
@@ -29,7 +29,7 @@ struct GroupPlan {
     init(_ group: [PushJob], contexts: [PushPlanner.Context], snapshot: GroupSnapshot, isCertain: Bool) {
         entities = snapshot.entities
         snapshots = snapshot.pushes
-        var grantChanges = 0
+        var changes = ChannelChanges()
         for (index, job) in group.enumerated() {
             let isRead = snapshot.hasLane[index] && snapshot.pushes[index].isDeviceRead
             if !isRead, !isCertain {
@@ -41,7 +41,7 @@ struct GroupPlan {
                 outcomes.append(.failure(Problem(.organizationUnknown, "the organization does not accept pushes")))
                 continue
             }
-            let before = entities[job.organization.id]?.grantChanges ?? 0
+            let before = entities[job.organization.id]?.channelChanges ?? ChannelChanges()
             do throws(PushRefusal) {
                 let plan = try PushPlanner.plan(
                     job.push,
@@ -50,9 +50,9 @@ struct GroupPlan {
                     entities: &entities[job.organization.id, default: EntityTable()]
                 )
                 outcomes.append(.success(plan))
-                let changed = (entities[job.organization.id]?.grantChanges ?? 0) - before
-                grantChanges += changed
-                if group.count > 1, changed > 0, grantChanges > WorkBounds.groupGrants { crowded.insert(index) }
+                let own = (entities[job.organization.id]?.channelChanges ?? ChannelChanges()) - before
+                changes += own
+                if group.count > 1, own != ChannelChanges(), changes.exceedGroup { crowded.insert(index) }
             } catch {
                 switch error {
                 case .problem(let problem): outcomes.append(.failure(problem))

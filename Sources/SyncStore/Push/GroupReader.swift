@@ -253,6 +253,10 @@ struct GroupReader {
     private mutating func addAccess() {
         let users = Set(group.lazy.filter { !$0.channelRules.isEmpty }.map(\.lane)).sorted()
         guard !users.isEmpty else { return }
+        let named = Set(group.lazy.filter(\.grantsToSubjects).map(\.lane)).sorted()
+        if !named.isEmpty {
+            steps.append((Columns.lanes.query(ChannelStatements.subjects, named), ChannelAccess.readSubjects))
+        }
         // a preview is about one user
         guard access == .locking else {
             steps.append((Columns.lanes.query(ChannelStatements.access, users), ChannelAccess.read))

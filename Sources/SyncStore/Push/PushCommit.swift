@@ -192,6 +192,8 @@ struct PushInput {
     var channelRules: [ByteExactString: ChannelRules] = [:]
 
     var device: DeviceKey { DeviceKey(lane: lane, id: push.deviceID) }
+    /// Whether entities of the organization grant channels to subjects.
+    var grantsToSubjects: Bool { channelRules.values.contains(where: \.grantsToSubjects) }
 }
 
 /// A cache of recent devices' watermarks, so that new keys need no look-up.

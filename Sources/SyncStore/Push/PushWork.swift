@@ -108,7 +108,7 @@ struct PushWork: GroupTransaction {
         var reads = 0
         while true {
             let plan = GroupPlan(batch.jobs, contexts: batch.contexts, snapshot: snapshot, isCertain: isCertain)
-            if try await !ChannelAccess.readAsked(&snapshot, &reads, on: connection) { return plan }
+            if try await !ChannelAccess.readAsked(&snapshot.entities, &reads, on: connection) { return plan }
         }
     }
 

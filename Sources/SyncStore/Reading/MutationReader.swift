@@ -112,14 +112,19 @@ package struct MutationReader: Sendable {
             return try await catalog.opening(lane.organization) { seal in
                 let query = EntityRows.find(at: [(organization: lane.organization, key: outline.key)])
                 let visibility = try await catalog.entry(lane.organization).type(outline.key.type).visibility
-                let access =
-                    visibility == .channels ? [Columns.lanes.query(ChannelStatements.access, [lane])] : []
-                let results = try await pool.run([query] + access)
                 var entities: [UUID: EntityTable] = [:]
-                try EntityRows.load(results[0], into: &entities, SealTable([lane.organization: seal]))
-                let held = try results.dropFirst().first.map { try ChannelAccess(of: lane, $0) } ?? ChannelAccess()
-                guard let state = entities[lane.organization]?[outline.key],
-                    state.mayBeSeen(by: lane.user, visibility, held),
+                try EntityRows.load(
+                    await pool.run([query])[0],
+                    into: &entities,
+                    SealTable([lane.organization: seal])
+                )
+                let state = entities[lane.organization]?[outline.key]
+                var held = ChannelAccess()
+                if visibility == .channels, let channels = state?.channels, !channels.isEmpty {
+                    let grants = try await pool.readByIndex([ChannelAccess.query(of: lane, to: channels)])[0]
+                    held = try ChannelAccess(of: lane, grants)
+                }
+                guard let state, state.mayBeSeen(by: lane.user, visibility, held),
                     let whole = Problem.completed(error, with: state, outline.key)
                 else { return found }
                 return found.showing(whole)

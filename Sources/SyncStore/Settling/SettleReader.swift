@@ -47,12 +47,14 @@ package struct SettleReader {
             )
         }
         subjects.removeAll { meant?.contains($0.record.id) == false }
-        if subjects.contains(where: { $0.type.visibility == .channels }) {
-            let query = Columns.lanes.query(ChannelStatements.access, [lane])
-            let access = try ChannelAccess(of: lane, await connection.runByIndex(query))
-            for place in subjects.indices { subjects[place].access = access }
-        }
         return (state, subjects)
+    }
+
+    /// Returns which of an entity's channels the user holds.
+    func access(to channels: Set<ChannelID>) async throws -> ChannelAccess {
+        guard !channels.isEmpty else { return ChannelAccess() }
+        let query = ChannelAccess.query(of: lane, to: channels.sorted())
+        return try ChannelAccess(of: lane, await connection.runByIndex(query))
     }
 
     /// Returns mutations in their current state, with all their attributes.

@@ -369,7 +369,8 @@ package struct Settlement: Sendable {
         _ plan: inout SettlePlan,
         isOneOfMany: Bool
     ) async throws -> [Query] {
-        let planner = try ServerWinsPlanner(subject, idPointer: idPointer)
+        var subject = subject
+        var planner = try ServerWinsPlanner(subject, idPointer: idPointer)
         let waiters = try await reader.waiters(for: subject.record.id)
         let dependencies = Set(waiters.flatMap(\.dependsOn)).subtracting([subject.record.id])
         let unmet = Set(try await reader.unmet(Array(dependencies)).keys)
@@ -377,9 +378,13 @@ package struct Settlement: Sendable {
         var state: EntityState?
         if let (key, stored, isNewer) = try await entity(of: subject, idPointer, reader) {
             state = stored
+            subject.access = try await reader.access(to: Set(stored?.channels ?? []))
+            planner = try ServerWinsPlanner(subject, idPointer: idPointer)
             if let next = planner.adoption(of: stored, isNewer: isNewer, user: reader.lane.user) {
                 let placed = next.placed(by: subject.type.channelRules, key)
                 state = placed
+                subject.access = try await reader.access(to: Set((stored?.channels ?? []) + (placed.channels ?? [])))
+                planner = try ServerWinsPlanner(subject, idPointer: idPointer)
                 let writer = SettleWriter(lane: reader.lane, now: now(), seal: reader.seal)
                 queries = try writer.queries(key, placed)
             }

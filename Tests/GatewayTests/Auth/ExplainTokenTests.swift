@@ -252,7 +252,7 @@ import Testing
         }
         let organization = #""org":\#(place.organization.quoted)"#
         let closed = #""org":\#(place.closed.quoted)"#
-        let (user, made) = (UUID(), UUIDv8Generator().make())
+        let (user, made) = (UUID(), UUID.version8())
         let connection = try await place.database.connect()
         defer { connection.close() }
         try await connection.execute(

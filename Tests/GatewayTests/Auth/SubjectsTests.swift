@@ -86,7 +86,7 @@ import Tokens
         #expect(try await stage.mutations(elsewhere) == [])
         #expect(try await stage.mutations(ada) == [own])
         // other UUIDs of the same version are ordinary ids
-        let other = UUIDv8Generator().make().lowercased
+        let other = UUID.version8().lowercased
         let fresh = try stage.token(Self.south, other, stage.tenants.shared)
         let pushed = try await stage.push(fresh)
         #expect(try await stage.mutations(fresh) == [pushed])
@@ -123,7 +123,7 @@ import Tokens
             expectProblem(try await stage.get("/v1/mutations", ada), .userUnknown, errors: [])
         }
         // the subject was mapped, but its user was deleted; the subject alone gives no access
-        let id = UUIDv8Generator().make()
+        let id = UUID.version8()
         try await stage.execute(
             """
             INSERT INTO user_subjects (organization_id, issuer, subject, user_id, created_at)

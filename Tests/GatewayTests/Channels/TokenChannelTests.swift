@@ -6,7 +6,7 @@ import SyncModel
 import Testing
 import Tokens
 
-/// Channels that an issuer's tokens grant to their users.
+/// Channels that an issuer's tokens, or documents with an issuer's subjects, grant to users.
 @Suite struct TokenChannelTests {
     private let stage: TwoProviders
     private let user = UUID()
@@ -100,5 +100,67 @@ import Tokens
         _ = try await get("[]", age: 10)
         let removed = try await stage.get("/v1/changes?since=\(next)", token)
         #expect(removed.changes.map { $0["removed"]?.bool } == [true], "\(removed.text)")
+    }
+
+    // MARK: - Subjects in documents
+
+    private func declareCases(_ grants: String, of tenant: UUID) async throws -> Reply {
+        let settings = #"{"visibility":"channels","channels":["case/{id}","user/{owner}"],"grants":\#(grants)}"#
+        let path = "/admin/organizations/\(tenant.lowercased)/entity-types/case"
+        return try await stage.operate(.PUT, path, settings)
+    }
+
+    /// Creates a case, and returns its id.
+    private func makeCase(_ subject: String, of tenant: UUID) async throws -> String {
+        let entry =
+            #"{"id":\#(UUID().quoted),"idempotency_key":\#(UUID().quoted),"sequence_number":1,"operation":"create","#
+            + #""entity_type":"case","local_id":\#(UUID().quoted),"payload":{"officer":"\#(subject)"},"#
+            + #""created_at":"2026-11-18T07:00:00.000Z"}"#
+        let issuer = tenant == stage.tenants.south ? TwoProviders.south : TwoProviders.north
+        let pushed = try await send(
+            .POST,
+            stage.gateway.address + "/v1/mutations",
+            token: stage.token(issuer, #""sub":\#(user.quoted),"org":\#(tenant.quoted),"iat":1"#),
+            body: Array(#"{"device_id":\#(UUID().quoted),"mutations":[\#(entry)]}"#.utf8)
+        )
+        #expect(pushed.statuses == ["succeeded"], "\(pushed.text)")
+        return try #require(pushed.results[0]["server_id"]?.string)
+    }
+
+    private func cases(_ subject: String, by issuer: String, of tenant: UUID) async throws -> [String] {
+        let names = #""sub":"\#(subject)","org":\#(tenant.quoted),"iat":1"#
+        let reply = try await stage.get("/v1/changes", stage.token(issuer, names))
+        #expect(reply.status == 200, "\(reply.text)")
+        return reply.changes.compactMap { $0["id"]?.string }
+    }
+
+    @Test func `a document grants channels to a subject of an issuer before the first token`() async throws {
+        let grants =
+            #"[{"user":"/officer","issuer":"\#(TwoProviders.north)","channels":["case/{id}"],"role":"write"}]"#
+        let (shared, north) = (stage.tenants.shared, stage.tenants.north)
+        for tenant in [shared, north] {
+            let made = try await declareCases(grants, of: tenant)
+            #expect(made.status == 201, "\(made.text)")
+            #expect(made.json?["grants"]?.text == grants)
+        }
+        let id = try await makeCase("auth0|ada", of: shared)
+        #expect(try await cases("auth0|ada", by: TwoProviders.north, of: shared) == [id])
+        // the same subject of another issuer, another subject, and another organization
+        #expect(try await cases("auth0|ada", by: TwoProviders.south, of: shared) == [])
+        #expect(try await cases("auth0|bob", by: TwoProviders.north, of: shared) == [])
+        #expect(try await cases("auth0|ada", by: TwoProviders.north, of: north) == [])
+        // a UUID in a token of this issuer is the user's id, and so it is in a document
+        let officer = UUID()
+        let theirs = try await makeCase(officer.uuidString, of: shared)
+        #expect(try await cases(officer.lowercased, by: TwoProviders.north, of: shared) == [theirs])
+    }
+
+    @Test func `rejects a grant with an invalid issuer`() async throws {
+        for issuer in ["7", #""a\n""#, #""\#(String(repeating: "i", count: 1_001))""#] {
+            let grants = #"[{"user":"/officer","issuer":\#(issuer),"channels":["case/{id}"],"role":"write"}]"#
+            let reply = try await declareCases(grants, of: stage.tenants.shared)
+            #expect(reply.status == 422, "\(reply.text)")
+            #expect(reply.json?["errors"]?.elements.map { $0.map { $0["pointer"]?.string } } == ["/grants/0/issuer"])
+        }
     }
 }

@@ -42,7 +42,7 @@ import Testing
         let user = Self.owner.uuidString
         let document = Array(#"{"who":["\#(user)","no user"],"lead":"\#(user)"}"#.utf8)
         let granted = ChannelRules(grants: grants).granted(document: document, id: ServerID(7), owner: Self.owner)
-        #expect(granted == [GrantedChannel(user: Self.owner, channel: "v/7", role: .write)])
+        #expect(granted == [GrantedChannel(to: .user(Self.owner), channel: "v/7", role: .write)])
     }
 
     @Test func `an entity makes at most 200 grants, and a later rule can strengthen them`() throws {
@@ -59,7 +59,31 @@ import Testing
             owner: Self.owner
         )
         #expect(granted.count == ChannelRules.limitOfGrants && Set(granted).count == granted.count)
-        #expect(Set(granted.map(\.user)).count == 1 && granted.allSatisfy { $0.role == .write })
+        #expect(Set(granted.map(\.holder)).count == 1 && granted.allSatisfy { $0.role == .write })
+    }
+
+    @Test func `a grant with an issuer names users by their subjects`() throws {
+        let (issuer, id) = (ByteExactString("https://id.example"), Self.owner.uuidString)
+        let grant = ContentGrant(
+            user: "/who",
+            issuer: issuer,
+            channels: [try ChannelTemplate("v/{id}")],
+            role: .read
+        )
+        var rules = ChannelRules(grants: [grant])
+        let long = String(repeating: "s", count: 255)
+        let document = Array(#"{"who":["auth0|a",7,"\#(long)","\#(long)s","a\u0001","",null,{},"\#(id)"]}"#.utf8)
+        func holders() -> [GrantHolder] {
+            rules.granted(document: document, id: ServerID(7), owner: Self.owner).map(\.holder)
+        }
+        func subject(_ text: String) -> GrantHolder {
+            .subject(Subject(issuer: issuer, text: ByteExactString(text)))
+        }
+        #expect(holders() == ["auth0|a", "7", long, id].map(subject), "texts are kept as they are")
+        rules.uuidIssuers = ["https://other.example"]
+        #expect(holders().last == subject(id))
+        rules.uuidIssuers = [issuer]
+        #expect(holders() == ["auth0|a", "7", long].map(subject) + [.user(Self.owner)])
     }
 
     @Test func `settings are stored and read back`() throws {
@@ -71,10 +95,23 @@ import Testing
         #expect(
             String(decoding: writer.bytes, as: UTF8.self) == #"[{"user":"/a","channels":["v/{id}"],"role":"write"}]"#
         )
-        let wrong = try JSONTree(parsing: Array(#"[{"user":"a","channels":["{x}"],"role":"own","b":1}]"#.utf8)).root
+        for issuer in ["https://id.example", ""] {
+            let json = #"[{"user":"/a","issuer":"\#(issuer)","channels":["v/{id}"],"role":"write"}]"#
+            let grants = try JSONTree(parsing: Array(json.utf8)).root
+            let rules = ChannelRules(storedChannels: channels, storedGrants: grants)
+            #expect(rules.grants.first?.issuer == ByteExactString(issuer))
+            var writer = JSONWriter()
+            rules.grants.write(to: &writer)
+            #expect(String(decoding: writer.bytes, as: UTF8.self) == json)
+        }
+        let wrong = try JSONTree(
+            parsing: Array(#"[{"user":"a","issuer":"a\u0001","channels":["{x}"],"role":"own","b":1}]"#.utf8)
+        ).root
         var report = MemberReport()
         #expect(MemberKind.contentGrants.read(wrong, at: "/grants", &report)?.isEmpty == true)
-        let pointers: Set = ["/grants/0/b", "/grants/0/user", "/grants/0/role", "/grants/0/channels/0"]
+        let pointers: Set = [
+            "/grants/0/b", "/grants/0/user", "/grants/0/issuer", "/grants/0/role", "/grants/0/channels/0",
+        ]
         #expect(Set(report.problems.map(\.pointer)) == pointers)
     }
 

@@ -172,4 +172,62 @@ import Testing
         #expect(write(.update, #"{"lead":null}"#, into: &table).responseStatus == 200)
         #expect(write(.update, "{}", into: &table).responseStatus == 403, "the grant ended with the write")
     }
+
+    @Test func `a grant to a subject opens its channel to the user of this subject`() throws {
+        var rules = rules
+        let subject = Subject(issuer: "https://id.example", text: "auth0|ada")
+        rules.grants = [
+            ContentGrant(
+                user: "/lead",
+                issuer: subject.issuer,
+                channels: [try ChannelTemplate("team/{/team}")],
+                role: .write
+            )
+        ]
+        for (name, status) in [(subject, 200), (Subject(issuer: "", text: subject.text), 404)] as [(Subject, Int16)] {
+            var table = EntityTable([ByteExactString("visit"): rules])
+            table.load(Self.key, stored())
+            table.access.note(name, of: user)
+            var next = stored()
+            next.document = Array(#"{"team":"a","lead":"auth0|ada"}"#.utf8)
+            table.write(Self.key, next)
+            #expect(write(.update, #"{"title":"x"}"#, into: &table).responseStatus == status)
+        }
+    }
+
+    @Test func `grants that change count, and two that last count as one`() throws {
+        var rules = rules
+        rules.grants = [
+            ContentGrant(user: "/lead", channels: [try ChannelTemplate("g/{/groups}")], role: .read)
+        ]
+        func entity(_ groups: Range<Int>) -> EntityState {
+            var state = stored()
+            let names = groups.map { "\"\($0)\"" }.joined(separator: ",")
+            state.document = Array(#"{"team":"a","lead":"\#(user.uuidString)","groups":[\#(names)]}"#.utf8)
+            return state
+        }
+        var table = EntityTable([ByteExactString("visit"): rules])
+        table.load(Self.key, entity(0..<20))
+        table.write(Self.key, entity(0..<20))
+        #expect(table.channelChanges == ChannelChanges(grants: 10, stays: 1))
+        table.write(Self.key, entity(4..<25))
+        #expect(table.channelChanges == ChannelChanges(grants: 4 + 5 + 8, stays: 1), "compared with the first state")
+        table.write(Self.key, entity(0..<0))
+        #expect(table.channelChanges == ChannelChanges(grants: 20, stays: 1))
+        let new = EntityKey(type: "visit", id: "new")
+        var state = entity(0..<3)
+        state.stored = nil
+        (state.isStored, state.channels) = (false, nil)
+        table.write(new, state)
+        #expect(table.channelChanges == ChannelChanges(grants: 23, stays: 2))
+    }
+
+    @Test func `stays that begin, move and end count once for each entity`() {
+        var table = table(.write)
+        table.load(Self.key, stored())
+        _ = write(.update, #"{"team":["a","b","c"]}"#, into: &table)
+        #expect(table.channelChanges.stays == 3, "one moves, and two begin")
+        _ = write(.update, #"{"team":["b"]}"#, into: &table)
+        #expect(table.channelChanges.stays == 2, "one ends, and one begins")
+    }
 }

@@ -9,7 +9,7 @@ import Testing
 
 @testable import SyncStore
 
-/// Small documents that grant many channels: each of these teams makes 200 grants.
+/// Small documents that grant many channels, or are in many: each of these teams makes 200 grants.
 @Suite struct GrantBoundTests {
     private static let rules =
         #""channels":["user/{owner}"],"grants":[{"user":"/u","channels":["g/{/g}"],"role":"read"}]"#
@@ -74,6 +74,18 @@ import Testing
         #expect(try await grants(in: organization) == [200])
     }
 
+    @Test func `two grants that last count as one`() async throws {
+        let organization = try await organization()
+        let phone = Phone(gateway, organization)
+        let made =
+            try await phone.push(teams(50, by: phone)).results.compactMap(\.serverID)
+            + phone.push(teams(50, by: phone)).results.compactMap(\.serverID)
+        let updates = made.map { phone.entry("update", "team", server: #""\#($0)""#, payload: #"{"n":1}"#) }
+        let results = try await phone.push(updates).results
+        #expect(results.count == 100 && results.allSatisfy { $0.status == "succeeded" })
+        #expect(try await grants(in: organization) == [10_000, 10_000])
+    }
+
     @Test func `several writes of an entity count once`() async throws {
         let organization = try await organization()
         let phone = Phone(gateway, organization)
@@ -126,5 +138,138 @@ import Testing
         }
         #expect(examined == [10, 10, 5])
         #expect(try await grants(in: organization) == [2_000, 2_000, 1_000])
+    }
+
+    // MARK: - Stays
+
+    private static let places = #""visibility":"channels","channels":["{/p}/{/c}"]"#
+
+    /// A document in 32 channels.
+    private static func placed(_ prefix: String) -> String {
+        let names = (0..<32).map { #""\#($0)""# }.joined(separator: ",")
+        return #"{"p":"\#(prefix)","c":[\#(names)]}"#
+    }
+
+    /// An organization with entities in 32 channels each, and a phone whose user may write them.
+    private func places(_ count: Int) async throws -> (organization: Organization, phone: Phone, ids: [String]) {
+        let id = try await gateway.organization().id
+        try await declare(Self.places, in: id)
+        let organization = try await gateway.known(id)
+        let phone = Phone(gateway, organization)
+        for prefix in ["a", "b"] {
+            _ = try await gateway.store.administration.grantChannel("\(prefix)/1", to: phone.user, .write, in: id)
+        }
+        var ids: [String] = []
+        while ids.count < count {
+            let entries = (0..<min(500, count - ids.count)).map { _ in
+                phone.create("team", payload: Self.placed("a"))
+            }
+            ids += try await phone.push(entries).results.compactMap(\.serverID)
+        }
+        return (organization, phone, ids)
+    }
+
+    @Test func `a push that changes too many stays is refused and changes nothing`() async throws {
+        let (organization, phone, ids) = try await places(626)
+        #expect(ids.count == 626)
+        let moves = ids.map { phone.entry("update", "team", server: #""\#($0)""#, payload: #"{"p":"b"}"#) }
+        var limits = IntakeLimits()
+        limits.mutations = 1_000
+        let problem = await #expect(throws: Problem.self) { try await phone.push(moves, limits: limits) }
+        #expect(problem?.code == .payloadTooLarge && problem?.retryAfter == nil)
+        #expect(problem?.detail.contains("\(WorkBounds.pushStays) times") == true, "\(problem?.detail ?? "")")
+        #expect(try await gateway.count("ended_stays", of: organization.id) == 0)
+        // an entity that stays where it is moves half as many rows
+        let updates = ids.map { phone.entry("update", "team", server: #""\#($0)""#, payload: #"{"n":1}"#) }
+        for entries in [updates, Array(moves.prefix(625))] {
+            let results = try await phone.push(entries, limits: limits).results
+            #expect(results.allSatisfy { $0.status == "succeeded" })
+        }
+        #expect(try await gateway.count("ended_stays", of: organization.id) == 625 * 32)
+        #expect(try await gateway.count("entity_channels", of: organization.id) == 626 * 32)
+    }
+
+    @Test func `pushes with many stays are committed in several groups`() async throws {
+        let id = try await gateway.organization().id
+        try await declare(Self.places, in: id)
+        let organization = try await gateway.known(id)
+        let phones = (0..<30).map { _ in Phone(gateway, organization) }
+        for phone in phones {
+            _ = try await gateway.store.administration.grantChannel("a/1", to: phone.user, .write, in: id)
+        }
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for phone in phones {
+                let entries = (0..<30).map { _ in phone.create("team", payload: Self.placed("a")) }
+                group.addTask { _ = try await phone.push(entries) }
+            }
+            try await group.waitForAll()
+        }
+        // a stay begins at the last position of its transaction
+        let made = try await stays(in: organization)
+        #expect(made.reduce(0, +) == 30 * 30 * 32 && made.allSatisfy { $0 <= WorkBounds.groupStays }, "\(made)")
+    }
+
+    @Test func `a batch of events with many stays is taken in parts`() async throws {
+        let id = try await gateway.organization().id
+        try await declare(Self.places, in: id)
+        let organization = try await gateway.known(id)
+        let events = (0..<400).map { EventSource.event("e\($0)", of: "team", "\($0)", version: 1, Self.placed("a")) }
+        let results = try await EventSource(gateway, organization).results(events)
+        #expect(results == Array(repeating: "applied", count: 400))
+        let made = try await stays(in: organization)
+        #expect(made.reduce(0, +) == 400 * 32 && made.count > 1, "\(made)")
+    }
+
+    @Test func `a step of an evaluation ends after some stays`() async throws {
+        let (organization, _, _) = try await places(200)
+        try await declare(#""channels":["other/{/c}"]"#, in: organization.id)
+        var examined: [Int] = []
+        var last: String? = ""
+        while let after = last {
+            let step = try await gateway.store.channelEvaluation.step(of: "team", in: organization.id, after: after)
+            examined.append(step?.examined ?? 0)
+            last = step?.next
+        }
+        // 64 stays of each entity begin or end
+        #expect(examined == [126, 74, 0] || examined == [126, 74], "\(examined)")
+        #expect(try await gateway.count("ended_stays", of: organization.id) == 200 * 32)
+    }
+
+    /// The present stays of an organization, by the transaction in which they began.
+    private func stays(in organization: Organization) async throws -> [Int] {
+        let rows = try await gateway.read(
+            """
+            SELECT count(*) AS count FROM entity_channels
+            WHERE organization_id = '\(organization.id.lowercased)' GROUP BY joined_at ORDER BY joined_at
+            """
+        )
+        return try rows.read { Int(try $0.read("count", as: Int64.self)) }
+    }
+
+    // MARK: - Previews
+
+    @Test func `a preview ends after its time`() async throws {
+        let organization = try await gateway.organization()
+        try await declare(#""visibility":"organization""#, in: organization.id)
+        let count = 2 * ChannelEvaluation.previewPart + 20
+        let events = (0..<count).map { EventSource.event("e\($0)", of: "team", "\($0)", version: 1, #"{"g":1}"#) }
+        _ = try await EventSource(gateway, try await gateway.known(organization.id)).send(events)
+        let update = try EntityTypeUpdate(body: Array(#"{"visibility":"channels","channels":["g/{/g}"]}"#.utf8))
+        let next = try await gateway.store.administration.entityType("team", in: organization.id, after: update)
+        var evaluation = gateway.store.channelEvaluation
+        let whole = try await evaluation.preview(#require(next), in: organization.id)
+        #expect(whole.examined == count && whole.changed == count && whole.entities.count == Int64(count))
+        for time in [Duration.zero, .seconds(-1)] {
+            evaluation.previewTime = time
+            let cut = try await evaluation.preview(#require(next), in: organization.id)
+            #expect(cut.examined == ChannelEvaluation.previewPart, "one part is always examined")
+            #expect(cut.entities.count == Int64(count) && cut.changed == cut.examined)
+        }
+        // all are deleted except the last in the order of ids
+        let deletions = (0..<count).filter { $0 != 99 }
+            .map { EventSource.event("d\($0)", "delete", of: "team", "\($0)", version: 2) }
+        _ = try await EventSource(gateway, try await gateway.known(organization.id)).send(deletions)
+        let cut = try await evaluation.preview(#require(next), in: organization.id)
+        #expect(cut.examined == 0 && cut.entities.count == 1, "tombstones take time, too")
     }
 }

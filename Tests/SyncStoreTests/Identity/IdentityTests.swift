@@ -115,10 +115,8 @@ import Testing
         let organization = try await gateway.organization()
         let connection = try await gateway.database.connect()
         defer { connection.close() }
-        let first = UUIDv8Generator().make()
-        _ = try await connection.run([
-            .begin, Identities.make(ada, first, in: organization.id, at: gateway.clock.now)[0],
-        ])
+        let made = Identities.make(ada, in: organization.id, at: gateway.clock.now)
+        let first = try await connection.run([.begin] + made)[3].read(0, 0, as: UUID.self)
         let second = Task { try await gateway.store.identities.mapped(ada, in: organization) }
         try await gateway.waitForLocks(1)
         _ = try await connection.run([.commit])
@@ -167,9 +165,8 @@ import Testing
         }
         #expect(try await count(gateway) == 0)
         // another gateway admits the subject, which this gateway detects within five seconds
-        let id = UUIDv8Generator().make()
-        let made = Identities.make(ada, id, in: organization.id, at: gateway.clock.now)
-        #expect(try await gateway.store.pool.run(made)[0].affected == 1)
+        let made = Identities.make(ada, in: organization.id, at: gateway.clock.now)
+        let id = try await gateway.store.pool.run(made)[2].read(0, 0, as: UUID.self)
         let stale = try await problem { try await gateway.store.identities.mapped(ada, in: organization) }
         #expect(stale == .userUnknown)
         gateway.clock.advance(seconds: 5)
@@ -184,7 +181,7 @@ import Testing
             try await gateway.store.identities.isMade(LaneKey(organization: organization.id, user: user))
         }
         #expect(try await isMade(id))
-        #expect(try await !isMade(UUIDv8Generator().make()))
+        #expect(try await !isMade(UUID.version8()))
         // ids of other kinds are recognized without a query
         #expect(gateway.store.identities.isCachedAsMade(LaneKey(organization: organization.id, user: UUID())) == false)
         #expect(gateway.store.identities.isCachedAsMade(LaneKey(organization: organization.id, user: id)) == true)

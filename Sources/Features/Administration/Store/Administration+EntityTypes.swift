@@ -58,13 +58,16 @@ extension Administration {
                             due_at: moment.adding(seconds: Self.settingsSeconds)
                         )
                     ] : []
-                return try await connection.run(
-                    [
+                // ids of subjects depend on it
+                let salt = next.grantsToSubjects ? [Identities.makeSalt(for: organization)] : []
+                let results = try await connection.run(
+                    salt + [
                         Query(Self.makeTypeStatement, update.making(name, in: organization, hasUpstream: hasUpstream)),
                         Query(Self.changeTypeStatement, update.changing(name, in: organization)),
                         Query(Self.getTypeStatement, Self.key(name, in: organization)),
                     ] + evaluation
                 )
+                return Array(results.dropFirst(salt.count))
             }
             catalog.invalidate(organization)
             if let changed = try results[1].read(EntityTypeRow.read).first {

@@ -63,17 +63,17 @@ extension Administration {
         )
         let isNew: Bool
         do {
-            let making = Identities.make(subject, UUIDv8Generator().make(), in: organization, at: moment)
+            let making = Identities.make(subject, in: organization, at: moment)
             let results = try await pool.transaction { connection in
                 try await connection.run(making + [provision, Identities.erased(subject, in: organization)])
             }
             catalog.invalidate(organization)
             identities.invalidate()
-            guard results[1].count > 0 else {
-                if results[3].count > 0 { throw Problem.erasedUserIsNotLetIn }
+            guard results[2].count > 0 else {
+                if results[4].count > 0 { throw Problem.erasedUserIsNotLetIn }
                 return nil
             }
-            isNew = results[2].affected > 0
+            isNew = results[3].affected > 0
         } catch {
             throw failure.problem(error, doing: "write a user")
         }

@@ -23,13 +23,6 @@ enum ErasureStatements {
         "SELECT \(UserErasureRow.list) FROM user_erasures e WHERE e.organization_id = :organization AND e.user_hash = :user_hash"
     )
 
-    /// - Parameter salt: random bytes.
-    static let salt = Statement(
-        "erase_salt",
-        ["organization", "salt"],
-        "INSERT INTO erasure_salts AS s (organization_id, salt) VALUES (:organization, :salt) ON CONFLICT (organization_id) DO NOTHING"
-    )
-
     /// - Parameter due_at: the time at which a gateway continues the erasure.
     static let close = Statement(
         "erase_close",
@@ -199,7 +192,7 @@ enum ErasureStatements {
     )
 
     static let all = [
-        facts, find, salt, close, lockEntities, writeEntities, move, fail, lock, finish, followers, due, claim, backlog,
+        facts, find, close, lockEntities, writeEntities, move, fail, lock, finish, followers, due, claim, backlog,
         endpoint,
     ]
 }

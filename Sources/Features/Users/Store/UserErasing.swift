@@ -208,7 +208,6 @@ package struct UserErasing: Sendable {
         let moment = now()
         let organization = user.organization
         let hash = UserHash(of: user)
-        let salt = (0..<32).map { _ in UInt8.random(in: .min ... .max) }
         let facts = ErasureStatements.facts(
             organization: organization,
             user: user.user,
@@ -234,7 +233,7 @@ package struct UserErasing: Sendable {
             }
             let followers = joins.filter { $0.target == user.user && $0.closedUntil == nil }.map(\.user)
             let made = try await connection.run([
-                ErasureStatements.salt(organization: organization, salt: PostgresBytes(salt)),
+                Identities.makeSalt(for: organization),
                 ErasureStatements.close(
                     organization: organization,
                     user_hash: hash,
