@@ -212,7 +212,7 @@ SELECT g.organization_id, g.user_id, g.channel, g.role, g.source
 FROM unnest($1::uuid[], $2::uuid[], $3::uuid[]) AS k (organization_id, user_id, channel)
 CROSS JOIN LATERAL (
     SELECT * FROM channel_grants x
-    WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id AND x.channel = k.channel AND coalesce(x.until, 0) = 0
+    WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id AND x.channel = k.channel AND x.until IS NULL
     OFFSET 0
 ) g;
 
