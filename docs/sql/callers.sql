@@ -98,12 +98,22 @@ UPDATE user_keys AS k SET user_id = $3 WHERE k.organization_id = $1 AND k.user_i
 -- $1 organization, $2 issuer, $3 subject
 SELECT user_id FROM user_subjects WHERE organization_id = $1 AND issuer = $2 AND subject = $3;
 
+-- identities_salt
+-- $1 organization, $2 salt
+INSERT INTO erasure_salts AS s (organization_id, salt)
+SELECT $1::uuid, $2::bytea
+WHERE (SELECT o.status FROM organizations o WHERE o.id = $1 FOR SHARE) <> 'purging'
+ON CONFLICT (organization_id) DO NOTHING;
+
 -- identities_make
 -- Inserts a subject.
--- $1 organization, $2 issuer, $3 subject, $4 user, $5 now
+-- $1 organization, $2 issuer, $3 subject, $4 now
 INSERT INTO user_subjects AS s (organization_id, issuer, subject, user_id, created_at)
-SELECT $1::uuid, $2::text, $3::text, $4::uuid, $5::timestamptz
-WHERE (SELECT o.status FROM organizations o WHERE o.id = $1 FOR SHARE) <> 'purging'
+SELECT x.organization_id, $2::text, $3::text,
+    overlay(overlay(encode(substring(sha256(x.salt || '\x01'::bytea || convert_to($2::text, 'UTF8') || '\x00'::bytea || convert_to($3::text, 'UTF8')) FOR 16), 'hex') PLACING '8' FROM 13) PLACING '8' FROM 17)::uuid, $4::timestamptz
+FROM erasure_salts x
+WHERE x.organization_id = $1
+    AND (SELECT o.status FROM organizations o WHERE o.id = $1 FOR SHARE) <> 'purging'
     AND NOT EXISTS (SELECT 1 FROM erasure_salts z
 CROSS JOIN LATERAL (
     SELECT 1 FROM erased_subjects x

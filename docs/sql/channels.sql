@@ -52,7 +52,7 @@ WHERE s.organization_id = $1 AND s.channel = ANY (e.channels) AND s.changed_at =
 
 -- channels_end_grants
 -- Ends the grants that entities no longer make.
--- $1 of_organization_id, $2 of_source, $3 organization_id, $4 source, $5 user_id, $6 channel, $7 name, $8 role
+-- $1 of_organization_id, $2 of_source, $3 organization_id, $4 source, $5 user_id, $6 issuer, $7 subject, $8 channel, $9 name, $10 role
 UPDATE channel_grants AS g
 SET until = (SELECT f.last_position FROM feeds f WHERE f.organization_id = e.organization_id), changed_at = (SELECT f.last_position FROM feeds f WHERE f.organization_id = e.organization_id)
 FROM (
@@ -64,11 +64,23 @@ FROM (
         OFFSET 0
     ) x
     WHERE (x.organization_id, x.source, x.channel, x.role, x.user_id) NOT IN (
-        SELECT n.organization_id, n.source, n.channel, n.role, coalesce((
+        SELECT n.organization_id, n.source, n.channel, n.role, w.user_id
+        FROM unnest($3::uuid[], $4::text[], $5::uuid[], $6::text[], $7::text[], $8::uuid[], $9::text[], $10::text[]) AS n (organization_id, source, user_id, issuer, subject, channel, name, role)
+        CROSS JOIN LATERAL (SELECT coalesce((
     SELECT j.into_id FROM user_joins j
-    WHERE j.organization_id = n.organization_id AND j.user_id = n.user_id AND j.closed_until IS NULL),
-    n.user_id)
-        FROM unnest($3::uuid[], $4::text[], $5::uuid[], $6::uuid[], $7::text[], $8::text[]) AS n (organization_id, source, user_id, channel, name, role))
+    WHERE j.organization_id = n.organization_id AND j.user_id = i.user_id
+        AND j.closed_until IS NULL), i.user_id) AS user_id
+FROM (
+    SELECT coalesce(n.user_id, (
+        SELECT s.user_id FROM user_subjects s
+        WHERE s.organization_id = n.organization_id AND s.issuer = n.issuer
+            AND s.subject = n.subject), (
+        SELECT overlay(overlay(encode(substring(sha256(z.salt || '\x01'::bytea || convert_to(n.issuer::text, 'UTF8') || '\x00'::bytea || convert_to(n.subject::text, 'UTF8')) FOR 16), 'hex') PLACING '8' FROM 13) PLACING '8' FROM 17)::uuid
+        FROM erasure_salts z WHERE z.organization_id = n.organization_id)) AS user_id
+    OFFSET 0
+) i
+OFFSET 0) w
+        WHERE w.user_id IS NOT NULL)
     OFFSET 0
 ) e
 WHERE g.organization_id = e.organization_id AND g.user_id = e.user_id AND g.channel = e.channel
@@ -76,34 +88,61 @@ WHERE g.organization_id = e.organization_id AND g.user_id = e.user_id AND g.chan
 
 -- channels_begin_grants
 -- Begins the grants that entities make, except those that already last, and those of erased users.
--- $1 organization_id, $2 source, $3 user_id, $4 channel, $5 name, $6 role
+-- $1 organization_id, $2 source, $3 user_id, $4 issuer, $5 subject, $6 channel, $7 name, $8 role
 INSERT INTO channel_grants AS g (
     organization_id, user_id, channel, source, since, name, role, changed_at)
 SELECT k.organization_id, u.user_id, k.channel, k.source, p.position, max(k.name), max(k.role), p.position
-FROM unnest($1::uuid[], $2::text[], $3::uuid[], $4::uuid[], $5::text[], $6::text[]) AS k (organization_id, source, user_id, channel, name, role)
+FROM unnest($1::uuid[], $2::text[], $3::uuid[], $4::text[], $5::text[], $6::uuid[], $7::text[], $8::text[]) AS k (organization_id, source, user_id, issuer, subject, channel, name, role)
 CROSS JOIN LATERAL (SELECT coalesce((
     SELECT j.into_id FROM user_joins j
-    WHERE j.organization_id = k.organization_id AND j.user_id = k.user_id AND j.closed_until IS NULL),
-    k.user_id) AS user_id) u
+    WHERE j.organization_id = k.organization_id AND j.user_id = i.user_id
+        AND j.closed_until IS NULL), i.user_id) AS user_id
+FROM (
+    SELECT coalesce(k.user_id, (
+        SELECT s.user_id FROM user_subjects s
+        WHERE s.organization_id = k.organization_id AND s.issuer = k.issuer
+            AND s.subject = k.subject), (
+        SELECT overlay(overlay(encode(substring(sha256(z.salt || '\x01'::bytea || convert_to(k.issuer::text, 'UTF8') || '\x00'::bytea || convert_to(k.subject::text, 'UTF8')) FOR 16), 'hex') PLACING '8' FROM 13) PLACING '8' FROM 17)::uuid
+        FROM erasure_salts z WHERE z.organization_id = k.organization_id)) AS user_id
+    OFFSET 0
+) i
+OFFSET 0) u
 CROSS JOIN LATERAL (SELECT (SELECT f.last_position FROM feeds f WHERE f.organization_id = k.organization_id) AS position) p
-WHERE NOT EXISTS (
-        SELECT FROM channel_grants x
+WHERE (
+        SELECT true FROM channel_grants x
         WHERE x.organization_id = k.organization_id AND x.user_id = u.user_id AND x.channel = k.channel
-            AND x.source = k.source AND x.until IS NULL)
+            AND x.source = k.source AND x.until IS NULL LIMIT 1) IS NULL
+    AND u.user_id IS NOT NULL
     AND NOT ((SELECT e.user_hash FROM user_erasures e
      WHERE e.organization_id = k.organization_id
-        AND e.user_hash = sha256(uuid_send(k.organization_id) || uuid_send(u.user_id))) IS NOT NULL)
+        AND e.user_hash = sha256(uuid_send(k.organization_id) || uuid_send(u.user_id))) IS NOT NULL
+    OR k.subject IS NOT NULL AND EXISTS (
+        SELECT FROM erased_subjects d
+        WHERE d.organization_id = k.organization_id AND d.subject_hash = (
+            SELECT sha256(z.salt || convert_to(k.issuer::text, 'UTF8') || '\x00'::bytea || convert_to(k.subject::text, 'UTF8')) FROM erasure_salts z WHERE z.organization_id = k.organization_id)))
     AND (k.organization_id, u.user_id) NOT IN (
         SELECT h.organization_id, h.user_id
         FROM (
-            SELECT DISTINCT n.organization_id, coalesce((
+            SELECT DISTINCT n.organization_id, w.user_id FROM unnest($1::uuid[], $2::text[], $3::uuid[], $4::text[], $5::text[], $6::uuid[], $7::text[], $8::text[]) AS n (organization_id, source, user_id, issuer, subject, channel, name, role)
+            CROSS JOIN LATERAL (SELECT coalesce((
     SELECT j.into_id FROM user_joins j
-    WHERE j.organization_id = n.organization_id AND j.user_id = n.user_id AND j.closed_until IS NULL),
-    n.user_id) AS user_id FROM unnest($1::uuid[], $2::text[], $3::uuid[], $4::uuid[], $5::text[], $6::text[]) AS n (organization_id, source, user_id, channel, name, role)
+    WHERE j.organization_id = n.organization_id AND j.user_id = i.user_id
+        AND j.closed_until IS NULL), i.user_id) AS user_id
+FROM (
+    SELECT coalesce(n.user_id, (
+        SELECT s.user_id FROM user_subjects s
+        WHERE s.organization_id = n.organization_id AND s.issuer = n.issuer
+            AND s.subject = n.subject), (
+        SELECT overlay(overlay(encode(substring(sha256(z.salt || '\x01'::bytea || convert_to(n.issuer::text, 'UTF8') || '\x00'::bytea || convert_to(n.subject::text, 'UTF8')) FOR 16), 'hex') PLACING '8' FROM 13) PLACING '8' FROM 17)::uuid
+        FROM erasure_salts z WHERE z.organization_id = n.organization_id)) AS user_id
+    OFFSET 0
+) i
+OFFSET 0) w
+            WHERE w.user_id IS NOT NULL
         ) h
         WHERE (SELECT count(*) FROM (
                 SELECT FROM channel_grants y
-                WHERE y.organization_id = h.organization_id AND y.user_id = h.user_id AND y.until IS NULL
+                WHERE y.organization_id = h.organization_id AND y.user_id = h.user_id AND coalesce(y.until, 0) = 0
                 LIMIT 10000) z) >= 10000)
 -- of several grants of one source, 'write' is the greater one
 GROUP BY 1, 2, 3, 4, 5
@@ -117,6 +156,33 @@ UPDATE channel_grants AS g
 SET until = $3, changed_at = $3
 WHERE g.organization_id = $1 AND g.source = ANY ($2::text[]) AND g.until IS NULL;
 
+-- channels_holders
+-- The users who hold grants to some users and subjects
+-- $1 organization_id, $2 user_id, $3 issuer, $4 subject
+SELECT k.user_id, k.issuer, k.subject, u.user_id AS holder_id
+FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[]) AS k (organization_id, user_id, issuer, subject)
+CROSS JOIN LATERAL (SELECT coalesce((
+    SELECT j.into_id FROM user_joins j
+    WHERE j.organization_id = k.organization_id AND j.user_id = i.user_id
+        AND j.closed_until IS NULL), i.user_id) AS user_id
+FROM (
+    SELECT coalesce(k.user_id, (
+        SELECT s.user_id FROM user_subjects s
+        WHERE s.organization_id = k.organization_id AND s.issuer = k.issuer
+            AND s.subject = k.subject), (
+        SELECT overlay(overlay(encode(substring(sha256(z.salt || '\x01'::bytea || convert_to(k.issuer::text, 'UTF8') || '\x00'::bytea || convert_to(k.subject::text, 'UTF8')) FOR 16), 'hex') PLACING '8' FROM 13) PLACING '8' FROM 17)::uuid
+        FROM erasure_salts z WHERE z.organization_id = k.organization_id)) AS user_id
+    OFFSET 0
+) i
+OFFSET 0) u
+WHERE u.user_id IS NOT NULL AND NOT ((SELECT e.user_hash FROM user_erasures e
+     WHERE e.organization_id = k.organization_id
+        AND e.user_hash = sha256(uuid_send(k.organization_id) || uuid_send(u.user_id))) IS NOT NULL
+    OR k.subject IS NOT NULL AND EXISTS (
+        SELECT FROM erased_subjects d
+        WHERE d.organization_id = k.organization_id AND d.subject_hash = (
+            SELECT sha256(z.salt || convert_to(k.issuer::text, 'UTF8') || '\x00'::bytea || convert_to(k.subject::text, 'UTF8')) FROM erasure_salts z WHERE z.organization_id = k.organization_id)));
+
 -- channels_access
 -- The channels that users hold now, in addition to their own.
 -- $1 organization_id, $2 user_id
@@ -124,18 +190,18 @@ SELECT g.organization_id, g.user_id, g.channel, g.role, g.source
 FROM unnest($1::uuid[], $2::uuid[]) AS k (organization_id, user_id)
 CROSS JOIN LATERAL (
     SELECT * FROM channel_grants x
-    WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id AND x.until IS NULL
+    WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id AND coalesce(x.until, 0) = 0
     OFFSET 0
 ) g;
 
 -- channels_access_of_few
--- The same grants, but of each user at most one more than a group of pushes reads of a user.
+-- The same grants, but of each user at most one more than a transaction reads of a user at first.
 -- $1 organization_id, $2 user_id
 SELECT g.organization_id, g.user_id, g.channel, g.role, g.source
 FROM unnest($1::uuid[], $2::uuid[]) AS k (organization_id, user_id)
 CROSS JOIN LATERAL (
     SELECT * FROM channel_grants x
-    WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id AND x.until IS NULL
+    WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id AND coalesce(x.until, 0) = 0
     LIMIT 201
 ) g;
 
@@ -146,10 +212,27 @@ SELECT g.organization_id, g.user_id, g.channel, g.role, g.source
 FROM unnest($1::uuid[], $2::uuid[], $3::uuid[]) AS k (organization_id, user_id, channel)
 CROSS JOIN LATERAL (
     SELECT * FROM channel_grants x
-    WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id AND x.channel = k.channel
-        AND x.until IS NULL
+    WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id AND x.channel = k.channel AND x.until IS NULL
     OFFSET 0
 ) g;
+
+-- channels_subjects
+-- The subjects by which documents may name users, or users who were joined into them.
+-- $1 organization_id, $2 user_id
+SELECT k.organization_id, k.user_id, s.issuer, s.subject
+FROM unnest($1::uuid[], $2::uuid[]) AS k (organization_id, user_id)
+CROSS JOIN LATERAL (
+    (SELECT x.issuer, x.subject FROM user_subjects x
+     WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id LIMIT 1000)
+    UNION ALL
+    (SELECT y.issuer, y.subject FROM user_joins j
+     CROSS JOIN LATERAL (
+        SELECT z.issuer, z.subject FROM user_subjects z
+        WHERE z.organization_id = j.organization_id AND z.user_id = j.user_id
+        OFFSET 0
+     ) y
+     WHERE j.organization_id = k.organization_id AND j.into_id = k.user_id AND j.closed_until IS NULL LIMIT 1000)
+) s;
 
 -- channels_history
 -- The grants of a user at one position of the feed, including ended ones.

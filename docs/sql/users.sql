@@ -836,11 +836,6 @@ SELECT (EXISTS (SELECT 1 FROM users x WHERE x.organization_id = $1 AND x.user_id
 SELECT e.organization_id, e.user_hash, e.user_ids, e.started_at, e.state, e.walked_position, e.attempts, e.last_error,
     e.finished_at FROM user_erasures e WHERE e.organization_id = $1 AND e.user_hash = $2;
 
--- erase_salt
--- - Parameter salt: random bytes.
--- $1 organization, $2 salt
-INSERT INTO erasure_salts AS s (organization_id, salt) VALUES ($1, $2) ON CONFLICT (organization_id) DO NOTHING;
-
 -- erase_close
 -- - Parameter due_at: the time at which a gateway continues the erasure.
 -- $1 organization, $2 user_hash, $3 users, $4 now, $5 due_at

@@ -105,7 +105,8 @@ package struct ChannelEvaluation: Sendable {
             var step = Step()
             var writes: [(key: EntityKey, state: EntityState)] = []
             var changes = ChannelChanges()
-            for (key, state, placed) in evaluated where !changes.exceedGroup {
+            for (key, state, placed) in evaluated
+            where changes.grants < WorkBounds.groupGrants && changes.stays < WorkBounds.groupStays {
                 step.examined += 1
                 step.next = key.id
                 guard let state, var placed else {

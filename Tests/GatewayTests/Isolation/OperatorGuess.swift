@@ -15,7 +15,7 @@ struct OperatorGuess: Sendable {
 
     @Sendable
     private static func grants(_ name: String) -> String {
-        let grant = #"{"user":"/\#(name)","channels":["user/\#(name)"],"role":"read"}"#
+        let grant = #"{"user":"/\#(name)","issuer":"\#(name)","channels":["user/\#(name)"],"role":"read"}"#
         return #"{"visibility":"channels","channels":["a"],"grants":[\#(grant)]}"#
     }
 
@@ -65,6 +65,9 @@ struct OperatorGuess: Sendable {
             body: { #"{"visibility":"channels","channels":["user/\#($0)"]}"# }
         ) { path, _ in path + "/entity-types/guessed" },
         OperatorGuess("PUT \(root)/entity-types/{name}#/grants/0/channels", [.user], body: grants) { path, _ in
+            path + "/entity-types/guessed"
+        },
+        OperatorGuess("PUT \(root)/entity-types/{name}#/grants/0/issuer", [.user], body: grants) { path, _ in
             path + "/entity-types/guessed"
         },
         OperatorGuess("PUT \(root)/entity-types/{name}#/grants/0/user", [.user], body: grants) { path, _ in

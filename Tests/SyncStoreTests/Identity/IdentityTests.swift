@@ -244,9 +244,9 @@ import Testing
             """
         let key = "'\(organization.id)', 'https://id.example', 'auth0|ada'"
         let calls = [
-            (Identities.statements[0], key), (Identities.statements[1], "\(key), '\(UUID())', '2026-11-20T07:00:00Z'"),
-            (Identities.statements[2], "'\(organization.id)', '\(user)'"),
-            (Identities.statements[3], "'https://id.example', 'acme'"), (Identities.statements[4], key),
+            (Identities.statements[0], key), (Identities.statements[2], "\(key), '2026-11-20T07:00:00Z'"),
+            (Identities.statements[3], "'\(organization.id)', '\(user)'"),
+            (Identities.statements[4], "'https://id.example', 'acme'"), (Identities.statements[5], key),
         ]
         let names = "'\(UUID())', '{https://id.example}', '{org_1}'"
         let administration = [
