@@ -177,6 +177,8 @@ class PartialSync:
         self._cluster.query("postgres", "CHECKPOINT")
         self.result.seconds_to_fill = time.monotonic() - began
         print(f"  created in {self.result.seconds_to_fill:,.0f} s", flush=True)
+        # the gateway closes idle connections; this one opens again with the next request
+        self._connection.close()
         # plans are made, and the rows are in the cache
         for feed in (*self._selective(), *self._broad()):
             feed.read()
