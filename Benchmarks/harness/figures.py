@@ -5,6 +5,7 @@ from statistics import median
 
 from . import device_ids
 from .allocations import Allocations
+from .channels import WORKS, Channels
 from .deep_lane import Deep
 from .delivery import Delivery
 from .device_ids import Pulls
@@ -38,7 +39,7 @@ LOADS = PUSHES | REPLAYS
 # The figures that are measured without --only.
 USUAL = [*PUSHES, *REPLAYS, "memory", "allocations", "forward", "quiet", "listeners", "feed", "retention",
          "device-push-50", "device-pull", "deep-lane", "noisy-neighbour", "floor", "phone"]
-ALL = [*USUAL, "growth", "drain", "overload"]
+ALL = [*USUAL, "growth", "channels", "drain", "overload"]
 # The figures for which --against compares two binaries.
 COMPARED = [*LOADS, "forward"]
 
@@ -79,6 +80,13 @@ FIRST_PULL_BAR = 60.0
 # The longest delay of a phone's main thread while the phone synchronizes, in milliseconds. It is a fourth of the
 # network's round trip; to wait for an answer would take a whole round trip.
 MAIN_BAR = DELAY * 1000 / 2
+# The cost of a page for a user with ten channels, and of a first pull of a tenth of an organization, divided by that in
+# an organization without channels that has only the visible entities.
+CHANNEL_PAGE_BAR, CHANNEL_FIRST_PULL_BAR = 1.5, 1.3
+# The cost of a push into a type with two channels for each entity, divided by that of a push into a type without.
+CHANNEL_PUSH_BAR = 1.4
+# p99 of pushes of other users while a large channel is granted and revoked, divided by that without.
+GRANT_BAR = 1.2
 # Pushes and pulls of a database that has grown, divided by those of a fresh one.
 GROWTH_BAR = 0.9
 
@@ -326,6 +334,42 @@ def compare_deep_lanes(rounds: list[list[Deep]]) -> list[Figure]:
                               f"{empty:.2f} ms, empty", median(ratios), (min(ratios), max(ratios)),
                               f"≤ {DEEP_BAR}", median(ratios) <= DEEP_BAR))
     return figures
+
+
+def compare_channels(run: Channels | None) -> list[Figure]:
+    """Pulls and pushes of types with channels, divided by those without, in the same round."""
+    if run is None:
+        return []
+    figures = []
+    for name, own, plain in (("median", "own_ms", "plain_ms"), ("p99", "own_p99_ms", "plain_p99_ms")):
+        pairs = [(getattr(one, own), getattr(one, plain)) for one in run.pages]
+        figures.append(_costs(f"channels page {name}", pairs, "ms a page, ten channels", "ms, only what is visible",
+                              CHANNEL_PAGE_BAR))
+    pairs = [(one.own_seconds, one.plain_seconds) for one in run.first_pulls]
+    figures.append(_costs("channels first pull", pairs, f"s, {run.area:,} of {run.rows:,}", f"s, {run.area:,} of them",
+                          CHANNEL_FIRST_PULL_BAR))
+    if run.pushes:
+        pairs = [(1000 / own.pushes_per_second, 1000 / plain.pushes_per_second) for own, plain in run.pushes]
+        figures.append(_costs("channels push-50", pairs, "ms a push, two channels each", "ms, without channels",
+                              CHANNEL_PUSH_BAR))
+        pairs = [(_all_cpu(own) / 1000, _all_cpu(plain) / 1000) for own, plain in run.pushes]
+        figures.append(_costs("work channels push-50", pairs, "ms of CPU a push", "ms, without channels", None))
+    for work, what in WORKS.items():
+        pairs = [(one.p99_ms[work], one.p99_ms["alone"]) for one in run.grantings]
+        figures.append(_costs(f"channels {work} p99", pairs, f"ms, {what}", "ms before",
+                              None if work == "pull" else GRANT_BAR))
+    return figures
+
+
+def _costs(name: str, pairs: list[tuple[float, float]], own: str, other: str, bar: float | None) -> Figure:
+    """The median of the ratios of two costs, lower is better."""
+    ratios = [one / two for one, two in pairs]
+    values = [median(pair[side] for pair in pairs) for side in (0, 1)]
+    figure = Figure(name, f"{values[0]:,.2f} {own}", f"{values[1]:,.2f} {other}", median(ratios),
+                    (min(ratios), max(ratios)))
+    if bar is not None:
+        figure.bar, figure.met = f"≤ {bar}", figure.ratio <= bar
+    return figure
 
 
 def compare_phones(runs: list[Phone]) -> list[Figure]:

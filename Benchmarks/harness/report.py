@@ -1,6 +1,7 @@
 """Tables for people."""
 
 from .allocations import Allocations
+from .channels import FirstPulls, Granting, Pages
 from .deep_lane import Deep
 from .delivery import Delivery
 from .device_ids import Pulls
@@ -85,6 +86,20 @@ def deep_line(run: Deep) -> str:
 def pulls_line(run: Pulls) -> str:
     return (f"  median of {run.pages} pages: feed {run.plain_ms:.2f} ms, {run.plain_bytes / 1000:,.0f} kB; "
             f"ids known {run.known_ms:.2f} ms, {run.device_bytes / 1000:,.0f} kB; ids assigned {run.first_ms:.2f} ms")
+
+
+def channel_line(run: Pages | FirstPulls | Granting) -> str:
+    match run:
+        case Pages():
+            return (f"  {run.pages} pages of {run.changes:.0f} changes, {run.bytes / 1000:,.0f} kB: "
+                    f"p50 {run.own_ms:.2f} ms, p99 {run.own_p99_ms:.2f} ms; without channels {run.plain_ms:.2f} and "
+                    f"{run.plain_p99_ms:.2f} ms")
+        case FirstPulls():
+            return (f"  {run.entities:,} entities: {run.own_seconds:.2f} s, {run.own_pages} pages; without channels "
+                    f"{run.plain_seconds:.2f} s, {run.plain_pages} pages")
+        case Granting():
+            works = [f"{work} {run.p50_ms[work]:.1f}, {run.p99_ms[work]:.1f} ms" for work in run.p99_ms]
+            return f"  p50 and p99 of pushes: {'; '.join(works)} | the other: {run.said}"
 
 
 def neighbour_line(run: Neighbour) -> str:
