@@ -88,7 +88,8 @@ package final class TokenGrants: Sendable {
         let changed = try await pool.transaction { connection -> Int? in
             // the feed's lock orders concurrent tokens of the organization
             let locked = try await connection.run([
-                ChannelStatements.raiseFeed(organization: user.organization), find,
+                ChannelStatements.raiseFeed(organization: user.organization),
+                Self.lock(organization: user.organization, user: user.user, source: source),
             ])[1].read(Self.newest).first
             switch locked.map({ channels.order(after: $0.issuedAt, $0.digest) }) ?? .changed {
             case .outdated, .applied: return nil
@@ -160,6 +161,17 @@ package final class TokenGrants: Sendable {
         """
     )
 
+    /// Reads the newest token and locks it against a renewal, which does not take the feed's lock.
+    private static let lock = Statement(
+        "token_channels_lock",
+        ["organization", "user", "source"],
+        """
+        SELECT t.issued_at, t.digest FROM token_channels t
+        WHERE t.organization_id = :organization AND t.user_id = :user AND t.source = :source
+        FOR UPDATE
+        """
+    )
+
     /// Records a token, unless a newer token was recorded or the user was erased.
     private static let record = Statement(
         "token_channels_record",
@@ -221,5 +233,5 @@ package final class TokenGrants: Sendable {
         """
     )
 
-    static let statements = [find, renew, record, end, begin]
+    static let statements = [find, lock, renew, record, end, begin]
 }

@@ -76,6 +76,28 @@ import Testing
         #expect(try await held() == (["own"], 30))
     }
 
+    /// While the request with an older token runs, another request renews the newest token.
+    @Test(.onOneServer("locks of one server"))
+    func `an older token does not replace the channels of a token that was renewed in the meantime`() async throws {
+        try await apply(["own"], at: 10)
+        let replica = try await Gateway(replicaOf: gateway)
+        let other = try await gateway.database.connect()
+        defer { other.close() }
+        try await other.execute(
+            script: """
+                BEGIN;
+                UPDATE token_channels SET issued_at = 30
+                WHERE organization_id = '\(user.organization.lowercased)' AND user_id = '\(user.user.lowercased)';
+                """
+        )
+        async let older: Void = apply(["secret"], at: 20, by: replica)
+        // the request has read the token of second 10, and waits for the row
+        try await gateway.waitForLocks(1)
+        try await other.execute(script: "COMMIT")
+        try await older
+        #expect(try await held() == (["own"], 30))
+    }
+
     @Test func `of two tokens from the same second, all gateways select the same token, in any order`() async throws {
         let replica = try await Gateway(replicaOf: gateway)
         let tokens = [["a"], ["b", "c"]]
