@@ -11,6 +11,8 @@ public struct ChannelAccess: Sendable {
     private var read: [UUID: Set<ChannelID>] = [:]
     /// The channels of these users that decisions depended on; all copies share it.
     private var asked: AskedChannels?
+    /// The sources whose grants were replaced: the database still has their earlier grants.
+    private var replaced: Set<ByteExactString> = []
     /// The users of subjects. Other subjects are no users about whom decisions are made.
     private var subjects: [Subject: UUID] = [:]
 
@@ -39,8 +41,18 @@ public struct ChannelAccess: Sendable {
         }
     }
 
+    /// Adds a stored grant, unless its source was written since.
     public mutating func load(_ user: UUID, _ channel: ChannelID, _ role: ChannelRole, from source: String) {
-        grants[user, default: [:]][channel, default: [:]][ByteExactString(source)] = role
+        let source = ByteExactString(source)
+        guard !replaced.contains(source) else { return }
+        grants[user, default: [:]][channel, default: [:]][source] = role
+    }
+
+    /// Removes the stored grants of some channels before they are read again.
+    public mutating func forget(_ channels: Set<ChannelID>, of user: UUID) {
+        guard var held = grants[user] else { return }
+        for channel in channels { held[channel] = held[channel]?.filter { replaced.contains($0.key) } }
+        grants[user] = held
     }
 
     /// Notes that a subject is a name of this user.
@@ -48,15 +60,14 @@ public struct ChannelAccess: Sendable {
 
     /// Replaces the grants whose source is this entity.
     mutating func replace(_ granted: [GrantedChannel], of key: EntityKey) {
-        let source = GrantSource.entity(key).text
+        let source = ByteExactString(GrantSource.entity(key).text)
+        replaced.insert(source)
         for user in grants.keys {
-            for channel in grants[user]?.keys.map(\.self) ?? [] {
-                grants[user]?[channel]?[ByteExactString(source)] = nil
-            }
+            for channel in grants[user]?.keys.map(\.self) ?? [] { grants[user]?[channel]?[source] = nil }
         }
         for grant in granted {
             guard let user = user(of: grant.holder) else { continue }
-            load(user, ChannelID(named: grant.channel), grant.role, from: source)
+            grants[user, default: [:]][ChannelID(named: grant.channel), default: [:]][source] = grant.role
         }
     }
 

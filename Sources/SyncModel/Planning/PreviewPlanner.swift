@@ -173,6 +173,7 @@ extension PreviewPlanner {
             mappings: mappings,
             entity: new.record.entity.serverID.flatMap { entities[EntityKey(type: type.name, id: $0.text)] }
         )
+        surroundings.access = entities.access
         // the preview shows the request that is sent after the pause
         surroundings.organization.upstream?.pause = nil
         var turn = PreviewStep()

@@ -147,7 +147,8 @@ extension PushPlanner {
 
     private static func check(_ bytes: Int, _ which: String, _ most: Int) throws(PushRefusal) {
         guard bytes > most else { return }
-        let detail = "the documents \(which) have at least \(bytes) bytes; at most \(most) are allowed"
+        // without the sum, which would show the size of a document that counts although the user cannot see it
+        let detail = "the documents \(which) have more than \(most) bytes"
         throw .problem(Problem(.payloadTooLarge, detail + "; send its mutations in several pushes"))
     }
 }

@@ -38,10 +38,12 @@ struct ReferrerReader {
 
     /// Adds the referrers to the tables of their organizations.
     ///
+    /// - Returns: whether further entities were read.
     /// - Throws: ``CommitFailure``, after which the group is tried again: with fewer jobs, if the documents of all
     ///   referrers are too large for one group; or later, if an entity got a reference in the meantime.
-    func read(into tables: inout [UUID: EntityTable], on connection: Connection) async throws {
-        guard !deletions.isEmpty else { return }
+    @discardableResult
+    func read(into tables: inout [UUID: EntityTable], on connection: Connection) async throws -> Bool {
+        guard !deletions.isEmpty else { return false }
         let find = deletions.map { ReferenceRows.find($0.entities, of: $0.organization, $0.relations) }
         var referrers = try referrers(await connection.run(find))
         let keys = missing(referrers, tables)
@@ -65,6 +67,7 @@ struct ReferrerReader {
         for (deletions, found) in zip(deletions, referrers) {
             for (key, found) in found { tables[deletions.organization]?.load(found, of: key) }
         }
+        return !keys.isEmpty
     }
 
     private func referrers(_ results: [Rows]) throws -> [[EntityKey: FoundReferrers]] {

@@ -153,12 +153,16 @@ struct LaneGroup {
         } while try await ChannelAccess.readAsked(&entities, &reads, on: connection)
     }
 
-    /// Reads the channels on which the next actions depend, of users with many channels.
+    /// Reads the channels on which the next actions depend.
+    ///
+    /// The heads were read after the users' channels, so a grant may have ended before a head's entity was written.
     mutating func readAccessToHeads(on connection: Connection) async throws {
         let asked = plans.compactMap { plan -> (user: LaneKey, channels: Set<ChannelID>)? in
-            guard let plan, leavesOut(plan.request.lane) else { return nil }
-            return (plan.request.lane, Set(plan.channelsOfHeads(entities, now: now)))
+            guard let plan else { return nil }
+            let channels = Set(plan.channelsOfHeads(entities, now: now))
+            return channels.isEmpty ? nil : (plan.request.lane, channels)
         }
+        for (user, channels) in asked { entities[user.organization]?.access.forget(channels, of: user.user) }
         try await ChannelAccess.read(asked, into: &entities, on: connection)
     }
 

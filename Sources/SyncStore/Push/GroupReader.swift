@@ -69,8 +69,8 @@ struct GroupReader {
         addDeviceCounts(maybeNew, limit: deviceLimit)
         addAllowances()
         addLookUps()
-        addAccess()
         addEntities()
+        steps += accessSteps
     }
 
     /// Reads the data of repeats, on a committer's connection.
@@ -249,20 +249,31 @@ struct GroupReader {
 
     // MARK: - Entities
 
-    /// Reads the channels of users in organizations that have types with channels.
-    private mutating func addAccess() {
+    /// The queries for the channels of users in organizations that have types with channels.
+    ///
+    /// They run after the locks of entities. A grant that was read before the gateway waited for a lock may have ended
+    /// before the locked state of the entity, and would show the user a state that was never visible to them.
+    private var accessSteps: [Step] {
         let users = Set(group.lazy.filter { !$0.channelRules.isEmpty }.map(\.lane)).sorted()
-        guard !users.isEmpty else { return }
+        guard !users.isEmpty else { return [] }
         let named = Set(group.lazy.filter(\.grantsToSubjects).map(\.lane)).sorted()
-        if !named.isEmpty {
-            steps.append((Columns.lanes.query(ChannelStatements.subjects, named), ChannelAccess.readSubjects))
-        }
+        let subjects: [Step] =
+            named.isEmpty
+            ? [] : [(Columns.lanes.query(ChannelStatements.subjects, named), ChannelAccess.readSubjects)]
         // a preview is about one user
         guard access == .locking else {
-            steps.append((Columns.lanes.query(ChannelStatements.access, users), ChannelAccess.read))
-            return
+            return subjects + [(Columns.lanes.query(ChannelStatements.access, users), ChannelAccess.read)]
         }
-        steps.append((Columns.lanes.query(ChannelStatements.accessOfFew, users), ChannelAccess.readFew))
+        return subjects + [(Columns.lanes.query(ChannelStatements.accessOfFew, users), ChannelAccess.readFew)]
+    }
+
+    /// Reads the channels of users again, after further entities were locked.
+    func readAccess(into snapshot: inout GroupSnapshot, on connection: Connection) async throws {
+        let steps = accessSteps
+        guard !steps.isEmpty else { return }
+        for organization in snapshot.entities.keys { snapshot.entities[organization]?.access = ChannelAccess() }
+        let results = try await connection.run(steps.map(\.query))
+        for (step, rows) in zip(steps, results) { try step.read(rows, &snapshot) }
     }
 
     private mutating func addEntities() {

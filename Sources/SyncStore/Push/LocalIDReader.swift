@@ -39,16 +39,19 @@ struct LocalIDReader: Sendable {
     /// Makes two more round trips, for pushes that use assignments of a pull for the first time.
     ///
     /// They read the server ids of the assigned ids, and the entities that are written under these ids.
+    ///
+    /// - Returns: whether entities were read.
+    @discardableResult
     func readAssigned(
         _ snapshot: inout GroupSnapshot,
         _ access: GroupReader.Access,
         _ seals: SealTable,
         documentBytes: Int,
         on connection: Connection
-    ) async throws {
+    ) async throws -> Bool {
         let unassigned = snapshot.unassigned
         guard let pages = pages(snapshot), let again = find({ unassigned[$0]?.values.contains($1) == true }) else {
-            return
+            return false
         }
         // a pull may have confirmed a page since the first look-up; the second query finds the ids of such a page
         let found = try await connection.run([pages, again])
@@ -75,7 +78,7 @@ struct LocalIDReader: Sendable {
                 entities.add(PushEntityRow(push: index, device: job.device, entity: entity.with(id)))
             }
         }
-        guard !entities.isEmpty else { return }
+        guard !entities.isEmpty else { return false }
         let open = entities.open
         let results = try await connection.run(
             [entities.query(access, documentBytes: documentBytes)] + (open.map { [$0] } ?? [])
@@ -87,6 +90,7 @@ struct LocalIDReader: Sendable {
             seals
         )
         if open != nil { try GroupReader.readOpen(results[1], &snapshot) }
+        return true
     }
 
     /// Returns the query for the pages that may have assigned the ids for which no entity was found.

@@ -56,7 +56,7 @@ struct PushWork: GroupTransaction {
             documentBytes: documentBytes
         )
         var snapshot = try reader.snapshot(await connection.run(reader.queries))
-        try await LocalIDReader(inputs).readAssigned(
+        let hasAssigned = try await LocalIDReader(inputs).readAssigned(
             &snapshot,
             .locking,
             sealing,
@@ -65,7 +65,8 @@ struct PushWork: GroupTransaction {
         )
         var comparisons = reader.comparisons(&snapshot)
         try reader.add(await connection.run(comparisons.map(\.query)), of: comparisons, to: &snapshot)
-        try await reader.referrers(snapshot).read(into: &snapshot.entities, on: connection)
+        let hasReferrers = try await reader.referrers(snapshot).read(into: &snapshot.entities, on: connection)
+        if hasAssigned || hasReferrers { try await reader.readAccess(into: &snapshot, on: connection) }
         var plan = try await self.plan(batch, &snapshot, isCertain: context.looksUpAll, on: connection)
         if !plan.incomplete.isEmpty {
             let pushes = plan.incomplete
