@@ -149,7 +149,7 @@ import Testing
         #expect(counted.exported == 15 && counted.dropped(.shutdown) == 0 && queue.count == 0)
     }
 
-    @Test func `ends a request without an answer at shutdown and sends its spans once more`() async {
+    @Test func `ends a request without an answer at shutdown and sends its spans again`() async {
         let queue = queue(spans: 25)
         let hanging = HangingReceiver(receiver)
         let serving = serving(queue, to: hanging)
