@@ -84,6 +84,8 @@ import Testing
             let error = #expect(throws: DevelopmentError.self) { try find(path: path) }
             #expect(error?.description.hasPrefix("No PostgreSQL 15 or later server is installed: ") == true)
         }
+        let old = #expect(throws: DevelopmentError.self) { try find("14") }
+        #expect(old?.description.contains("needs PostgreSQL 15 or later") == true)
         try install(15)
         #expect(try find() == "\(root)/15/bin")
         try install(16)

@@ -214,6 +214,11 @@ struct PostgresBinaries: Sendable {
     ///
     /// - Parameter root: the folder with a folder for each installed major version.
     static func find(major: String?, path: String, root: String = "/usr/lib/postgresql") throws -> PostgresBinaries {
+        if let major, let version = Int(major), version < oldest {
+            throw DevelopmentError(
+                "The data are of PostgreSQL \(major), and Sluice needs PostgreSQL \(oldest) or later. Use another folder."
+            )
+        }
         let versions = ((try? FileManager.default.contentsOfDirectory(atPath: root)) ?? []).compactMap(Int.init)
         func folder(of version: Int) -> String { "\(root)/\(version)/bin" }
         let wanted = versions.filter { $0 >= oldest && (major == nil || String($0) == major) }
