@@ -45,10 +45,17 @@ struct SpanExport {
         self.send = send
     }
 
+    /// Sends the waiting spans at each signal of the queue, until the queue is closed or the task is cancelled.
+    ///
+    /// A cancellation ends the current request. Its batch is kept for ``flush(within:)``.
+    mutating func serve() async {
+        for await _ in queue.signals { await run() }
+    }
+
     /// Sends the waiting spans, unless it is too early after a failure.
     mutating func run() async {
         guard backoff.permits(at: now()) else { return }
-        while await sendNext(within: Self.timeout) {}
+        while !Task.isCancelled, await sendNext(within: Self.timeout) {}
     }
 
     /// Sends the waiting spans a last time, and drops spans that could not be sent within the time.
@@ -77,6 +84,9 @@ struct SpanExport {
             // the receiver works, but a setting is wrong
             if backoff.fail(at: now(), jitter: 1) { log(reason) }
             batch = []
+            return false
+        // the end of the task has ended the request, and not the receiver
+        case .failed where Task.isCancelled:
             return false
         case .failed(let reason, let pause):
             metrics.failure()

@@ -33,22 +33,29 @@ package final class TraceExporter: Service {
 
     package func run() async throws {
         let (queue, sender) = (queue, sender)
-        var export = SpanExport(queue, encoder: encoder, metrics: metrics, logger: logger, now: { .now }) {
+        let export = SpanExport(queue, encoder: encoder, metrics: metrics, logger: logger, now: { .now }) {
             await sender.send($0, within: $1)
         }
-        await withTaskCancellationOrGracefulShutdownHandler {
-            let clock = Task {
-                while !Task.isCancelled {
-                    queue.tick()
-                    try? await Task.sleep(for: Self.interval)
-                }
+        let clock = Task {
+            while !Task.isCancelled {
+                queue.tick()
+                try? await Task.sleep(for: Self.interval)
             }
-            for await _ in queue.signals { await export.run() }
-            clock.cancel()
+        }
+        // a separate task, so that a graceful shutdown can end a request without the cancellation of this task
+        let serving = Task {
+            var export = export
+            await export.serve()
+            return export
+        }
+        var rest = await withTaskCancellationOrGracefulShutdownHandler {
+            await serving.value
         } onCancelOrGracefulShutdown: {
             queue.close()
+            serving.cancel()
         }
-        await export.flush(within: Self.grace)
+        clock.cancel()
+        await rest.flush(within: Self.grace)
         await sender.shutdown()
     }
 }

@@ -61,6 +61,39 @@ import Testing
         #expect(Schema.created(by: sql) == ["one", "two", "three"])
     }
 
+    // MARK: - PostgreSQL
+
+    @Test func `sluice dev uses the newest supported PostgreSQL`() throws {
+        let files = FileManager.default
+        let root = "/tmp/sluice-postgresql-\(UInt64.random(in: 0...(.max)))"
+        defer { try? files.removeItem(atPath: root) }
+        func install(_ version: Int) throws {
+            let folder = "\(root)/\(version)/bin"
+            try files.createDirectory(atPath: folder, withIntermediateDirectories: true)
+            for name in ["initdb", "postgres"] {
+                let program = "\(folder)/\(name)"
+                #expect(files.createFile(atPath: program, contents: nil, attributes: [.posixPermissions: 0o755]))
+            }
+        }
+        func find(_ major: String? = nil, path: String = "") throws -> String {
+            try PostgresBinaries.find(major: major, path: path, root: root).folder
+        }
+        try install(9)
+        try install(14)
+        for path in ["", "\(root)/14/bin"] {
+            let error = #expect(throws: DevelopmentError.self) { try find(path: path) }
+            #expect(error?.description.hasPrefix("No PostgreSQL 15 or later server is installed: ") == true)
+        }
+        let old = #expect(throws: DevelopmentError.self) { try find("14") }
+        #expect(old?.description.contains("needs PostgreSQL 15 or later") == true)
+        try install(15)
+        #expect(try find() == "\(root)/15/bin")
+        try install(16)
+        #expect(try find() == "\(root)/16/bin")
+        #expect(try find("15") == "\(root)/15/bin")
+        #expect(throws: DevelopmentError.self) { try find("17") }
+    }
+
     // MARK: - Ports
 
     @Test func `finds listeners in the system's table`() {

@@ -26,6 +26,23 @@ import Testing
         )
     }
 
+    /// A task that sends the queue's spans until it is cancelled.
+    private func serving(_ queue: SpanQueue, to receiver: HangingReceiver) -> Task<SpanExport, Never> {
+        let export = SpanExport(
+            queue,
+            encoder: encoder(),
+            metrics: counted.metrics,
+            logger: log.logger,
+            now: { [clock] in clock.now },
+            send: { await receiver.send($0, $1) }
+        )
+        return Task {
+            var export = export
+            await export.serve()
+            return export
+        }
+    }
+
     @Test func `a full queue drops new spans and counts them`() {
         let queue = queue(capacity: 20, spans: 50)
         #expect(queue.count == 20)
@@ -130,6 +147,37 @@ import Testing
         receiver.answer(.accepted(rejected: 0))
         await export.flush(within: .seconds(2))
         #expect(counted.exported == 15 && counted.dropped(.shutdown) == 0 && queue.count == 0)
+    }
+
+    @Test func `ends a request without an answer at shutdown and sends its spans again`() async {
+        let queue = queue(spans: 25)
+        let hanging = HangingReceiver(receiver)
+        let serving = serving(queue, to: hanging)
+        queue.tick()
+        await hanging.firstRequest()
+        queue.close()
+        serving.cancel()
+        var rest = await serving.value
+        #expect(receiver.batches.isEmpty, "no second request before the flush")
+        #expect(counted.failures == 0 && log.messages.isEmpty, "the receiver has not failed")
+        await rest.flush(within: .seconds(2))
+        #expect(receiver.batches == [10, 10, 5])
+        #expect(hanging.timeouts == [.seconds(5), .seconds(2), .seconds(2), .seconds(2)])
+        #expect(counted.exported == 25 && counted.dropped(.shutdown) == 0 && queue.count == 0)
+    }
+
+    @Test func `counts the spans of an ended request as dropped once`() async {
+        receiver.answer(.failed("connection refused"))
+        let queue = queue(spans: 15)
+        let hanging = HangingReceiver(receiver)
+        let serving = serving(queue, to: hanging)
+        queue.tick()
+        await hanging.firstRequest()
+        serving.cancel()
+        var rest = await serving.value
+        await rest.flush(within: .seconds(2))
+        #expect(receiver.batches == [10], "one attempt")
+        #expect(counted.failures == 1 && counted.exported == 0 && counted.dropped(.shutdown) == 15)
     }
 
     @Test func `drops what cannot be sent at shutdown`() async {

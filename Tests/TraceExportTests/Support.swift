@@ -57,6 +57,38 @@ final class ScriptedReceiver: Sendable {
     }
 }
 
+/// A receiver that does not answer the first request until the request is ended. Another receiver answers later
+/// requests.
+final class HangingReceiver: Sendable {
+    private let next: ScriptedReceiver
+    private let limits = Mutex([Duration]())
+    /// Yields a value when the first request arrives.
+    private let arrivals = AsyncStream.makeStream(of: Void.self)
+    /// Never yields a value. Its reader waits until its task is cancelled.
+    private let answers = AsyncStream.makeStream(of: Void.self)
+
+    init(_ next: ScriptedReceiver) { self.next = next }
+
+    /// The time limit of each request, in order.
+    var timeouts: [Duration] { limits.withLock { $0 } }
+
+    /// Waits until the first request has arrived.
+    func firstRequest() async {
+        for await _ in arrivals.stream { return }
+    }
+
+    func send(_ body: [UInt8], _ timeout: Duration) async -> ExportAnswer {
+        let count = limits.withLock { limits in
+            limits.append(timeout)
+            return limits.count
+        }
+        guard count == 1 else { return next.send(body, timeout) }
+        arrivals.continuation.yield()
+        for await _ in answers.stream {}
+        return .failed("no response: cancelled")
+    }
+}
+
 /// The messages of a logger.
 final class LogMessages: LogHandler, Sendable {
     private let list = Mutex([String]())

@@ -16,7 +16,7 @@ struct TokenCommand: AsyncParsableCommand {
               sluice token --organization 0192f0c1-2345-7abc-8def-0123456789ab --user \
             0192f0c2-2345-7abc-8def-0123456789ab
               sluice token --operator
-              pbpaste | sluice token explain -
+              sluice token explain - < token.txt
 
             These are the tokens of users and operators. For tokens of programs, see `sluice tokens`.
             """,
@@ -150,7 +150,7 @@ struct ExplainTokenCommand: AsyncParsableCommand {
         abstract: "Show the user of a token, or why it is rejected and which setting to change.",
         discussion: """
             EXAMPLES
-              pbpaste | sluice token explain -
+              sluice token explain - < token.txt
               sluice token explain - --json < token.txt
               sluice token explain - --organization acme < token.txt
 

@@ -205,18 +205,32 @@ struct PostgresBinaries: Sendable {
     /// The folder of `initdb` and `postgres`.
     let folder: String
 
-    /// The newest installation, or the installation with a cluster's major version.
-    static func find(major: String?, path: String) throws -> PostgresBinaries {
-        let root = "/usr/lib/postgresql"
+    /// The lowest major version that the gateway supports.
+    static let oldest = 15
+
+    /// The newest supported installation, or the installation with a cluster's major version.
+    ///
+    /// The versions of installations in other folders of PATH are not known.
+    ///
+    /// - Parameter root: the folder with a folder for each installed major version.
+    static func find(major: String?, path: String, root: String = "/usr/lib/postgresql") throws -> PostgresBinaries {
+        if let major, let version = Int(major), version < oldest {
+            throw DevelopmentError(
+                "The data are of PostgreSQL \(major), and Sluice needs PostgreSQL \(oldest) or later. Use another folder."
+            )
+        }
         let versions = ((try? FileManager.default.contentsOfDirectory(atPath: root)) ?? []).compactMap(Int.init)
-        let wanted = versions.sorted(by: >).filter { major == nil || String($0) == major }
-        let installed = wanted.map { "\(root)/\($0)/bin" }
-        let candidates = installed + path.split(separator: ":").map(String.init)
+        func folder(of version: Int) -> String { "\(root)/\(version)/bin" }
+        let wanted = versions.filter { $0 >= oldest && (major == nil || String($0) == major) }
+        let unsupported = Set(versions.filter { $0 < oldest }.map(folder))
+        let candidates =
+            wanted.sorted(by: >).map(folder)
+            + path.split(separator: ":").map(String.init).filter { !unsupported.contains($0) }
         let found = candidates.first { folder in
             ["initdb", "postgres"].allSatisfy { FileManager.default.isExecutableFile(atPath: "\(folder)/\($0)") }
         }
         guard let found else {
-            let product = major.map { "PostgreSQL \($0)" } ?? "PostgreSQL 15 or later"
+            let product = major.map { "PostgreSQL \($0)" } ?? "PostgreSQL \(oldest) or later"
             throw DevelopmentError(
                 """
                 No \(product) server is installed: neither \(root)/*/bin nor PATH has initdb and postgres.

@@ -183,9 +183,9 @@ extension EntityState {
             // a tombstone stays in the channels of the last document
             if !isDeleted { placed.channels = rules.ids(document: document, id: id, owner: owner) }
             if isDeleted, channels == nil { placed.channels = [] }
-            // a deletion ends all of the entity's grants, even if its type's settings no longer have `grants`
-            let mayGrant = isDeleted || !rules.grants.isEmpty
-            placed.grants = mayGrant ? granted(by: rules, key) : nil
+            // a deletion ends all of the entity's grants, even if its type's settings no longer have `grants`; nil keeps
+            // the stored grants
+            placed.grants = isDeleted ? [] : rules.grants.isEmpty ? nil : granted(by: rules, key)
         } else {
             (placed.channels, placed.grants) = (nil, channels == nil ? nil : [])
         }
@@ -200,10 +200,11 @@ extension EntityState {
         return next
     }
 
-    /// The grants that the entity's document gives.
-    func granted(by rules: ChannelRules?, _ key: EntityKey) -> [GrantedChannel] {
+    /// The grants that the entity's document gives; nil if they are unknown (``ChannelRules/uuidIssuers``).
+    func granted(by rules: ChannelRules?, _ key: EntityKey) -> [GrantedChannel]? {
+        guard let rules else { return [] }
         let id = ServerID(text: key.id, isInteger: isIntegerID)
-        return rules?.granted(document: document, id: id, owner: owner) ?? []
+        return rules.granted(document: document, id: id, owner: owner)
     }
 
     /// The channels that the entity was in when it was read.

@@ -135,7 +135,8 @@ public struct ChannelRules: Sendable, Hashable {
     public var grants: [ContentGrant]
     /// The visibility of the type before it had channels; nil if it always had channels.
     var former: Visibility?
-    /// The issuers whose subjects are users' ids if they are UUIDs; nil in a process without token settings.
+    /// The issuers whose subjects are users' ids if they are UUIDs; nil in a process without token settings, which
+    /// cannot interpret a UUID.
     ///
     /// It is a setting of the gateway and not of the type.
     public var uuidIssuers: Set<ByteExactString>?
@@ -168,13 +169,17 @@ public struct ChannelRules: Sendable, Hashable {
     }
 
     /// The grants that a living entity makes. Each user and channel occurs once, with the stronger role.
-    public func granted(document: [UInt8]?, id: ServerID, owner: UUID) -> [GrantedChannel] {
+    ///
+    /// - Returns: the grants; nil if they are unknown, because the document names a UUID of an issuer, and
+    ///   ``uuidIssuers`` is nil.
+    public func granted(document: [UInt8]?, id: ServerID, owner: UUID) -> [GrantedChannel]? {
         guard !grants.isEmpty, let subject = Self.subject(document, id, owner) else { return [] }
         var granted: [GrantedChannel] = []
         var places: [GrantedChannel.Key: Int] = [:]
         for grant in grants {
             let names = grant.channels.flatMap { $0.names(of: subject, limit: ChannelName.limitOfEntity) }
-            for holder in holders(of: grant, subject) {
+            guard let holders = holders(of: grant, subject) else { return nil }
+            for holder in holders {
                 // a full list changes only where a stronger role comes
                 if granted.count == Self.limitOfGrants, grant.role == .read { break }
                 for name in names {
@@ -191,18 +196,23 @@ public struct ChannelRules: Sendable, Hashable {
         return granted
     }
 
-    /// The users whom a grant names.
-    private func holders(of grant: ContentGrant, _ subject: ChannelSubject) -> [GrantHolder] {
+    /// The users whom a grant names; nil if a UUID could be a subject or a user's id.
+    private func holders(of grant: ContentGrant, _ subject: ChannelSubject) -> [GrantHolder]? {
         guard let issuer = grant.issuer else {
             return subject.values(at: grant.user, limit: Self.limitOfGrants).compactMap { text in
                 UUID(parsing: text).map(GrantHolder.user)
             }
         }
-        let namesByUUID = uuidIssuers?.contains(issuer) ?? false
-        return subject.externalNames(at: grant.user, limit: Self.limitOfGrants).map { text in
-            if namesByUUID, let id = UUID(parsing: text) { return .user(id) }
-            return .subject(Subject(issuer: issuer, text: ByteExactString(text)))
+        var holders: [GrantHolder] = []
+        for text in subject.externalNames(at: grant.user, limit: Self.limitOfGrants) {
+            var id = UUID(parsing: text)
+            if id != nil {
+                guard let uuidIssuers else { return nil }
+                if !uuidIssuers.contains(issuer) { id = nil }
+            }
+            holders.append(id.map(GrantHolder.user) ?? .subject(Subject(issuer: issuer, text: ByteExactString(text))))
         }
+        return holders
     }
 
     private static func subject(_ document: [UInt8]?, _ id: ServerID, _ owner: UUID) -> ChannelSubject? {

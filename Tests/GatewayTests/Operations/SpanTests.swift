@@ -170,7 +170,7 @@ import Testing
         let database = try await LiveGateway.migratedDatabase()
         defer { withExtendedLifetime(database) {} }
         let receiver = try await Receiver()
-        let gateway = try await gateway(database, receiver.url)
+        let gateway = try await gateway(database, receiver.url, ["SLUICE_METRICS_ORGANIZATIONS": "1"])
         let worker = try await SingleWorker(gateway)
         let demo = try await DemoServer.start()
         try await gateway.operate("/upstream", of: worker.organization, #"{"base_url":"\#(demo.baseURL)"}"#)
@@ -188,6 +188,8 @@ import Testing
         try await gateway.operate("/sources/crm", of: worker.organization, poller)
         let found = try await receiver.wait(for: ["source batch", "ingest", "commit batches"])
         #expect(found["source batch"]?["parent"]?.string == "")
+        let organization = found["source batch"]?.value(at: "/attributes/sluice.organization.id")?.string
+        #expect(organization == worker.organization.lowercased)
         #expect(found["ingest"]?["parent"]?.string == found["source batch"]?["span"]?.string)
         let steps = receiver.spans.filter { $0["name"]?.string == "lane step" }
         let kinds = steps.compactMap { $0.value(at: "/attributes/sluice.lane.step")?.string }

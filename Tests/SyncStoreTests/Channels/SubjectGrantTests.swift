@@ -193,6 +193,20 @@ import UsersFeature
         #expect(try await visible(to: Phone(gateway, office.organization, user: user)) == [id])
     }
 
+    @Test func `a UUID changes no grants in a process without token settings`() async throws {
+        let office = try await office()
+        let ada = try await signIn("auth0|ada", beside: office)
+        let id = try await makeCase(["auth0|ada"], by: office)
+        gateway.store.catalog.setUUIDIssuers { nil }
+        gateway.store.catalog.invalidate(office.organization.id)
+        try await change(id, ["auth0|bob", UUID().uuidString], by: office)
+        #expect(try await holders(in: office.organization) == [ada.user.lowercased])
+        // other texts are always subjects
+        try await change(id, ["auth0|bob"], by: office)
+        #expect(try await visible(to: ada) == [])
+        #expect(try await visible(to: try await signIn("auth0|bob", beside: office)) == [id])
+    }
+
     // MARK: - Writes
 
     @Test func `a grant counts for later mutations of the same push`() async throws {

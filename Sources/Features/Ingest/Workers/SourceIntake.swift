@@ -133,6 +133,7 @@ struct SourceIntake: Sendable {
         do throws(Problem) {
             let request = IngestRequest(entries: entries, bodyBytes: entries.reduce(0) { $0 + Self.size(of: $1) })
             let span = Spans.root("source batch", .internal)
+            span?.set(organization: bearer.organization)
             return .success(
                 try await Spans.within(span) { () async throws(Problem) in
                     try await ingest.submit(request, from: bearer).verdicts
