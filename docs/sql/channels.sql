@@ -572,6 +572,13 @@ WHERE g.organization_id = $1 AND g.source = ANY ($2::text[]) AND g.until IS NULL
 SELECT t.issued_at, t.digest FROM token_channels t
 WHERE t.organization_id = $1 AND t.user_id = $2 AND t.source = $3;
 
+-- token_channels_lock
+-- Reads the newest token and locks it against a renewal, which does not take the feed's lock.
+-- $1 organization, $2 user, $3 source
+SELECT t.issued_at, t.digest FROM token_channels t
+WHERE t.organization_id = $1 AND t.user_id = $2 AND t.source = $3
+FOR UPDATE;
+
 -- token_channels_renew
 -- Records a newer token with the same channels as the newest recorded one, unless another was recorded in between.
 -- $1 organization, $2 user, $3 source, $4 issued_at, $5 digest
