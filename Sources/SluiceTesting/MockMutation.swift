@@ -28,6 +28,9 @@ struct MockMutation: Sendable {
         serverID = entry["server_id"]
     }
 
+    /// The id of the entity that it creates. It is the same if a restored gateway runs the mutation again.
+    var createdID: JSON { entry["id"] ?? .null }
+
     var type: String { entry["entity_type"]?.string ?? "" }
 
     var isOpen: Bool { status == "pending" || status == "blocked" }

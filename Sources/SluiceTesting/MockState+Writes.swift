@@ -105,7 +105,7 @@ extension MockState {
         }
         let id = mutation.serverID ?? mutation.clientName.flatMap { serverIDs[$0] }
         switch mutation.operation {
-        case "create": create(index, Name(type: mutation.type, id: id ?? .string(UUID.random().wire)))
+        case "create": create(index, Name(type: mutation.type, id: id ?? mutation.createdID))
         case "delete":
             guard let id, let entity = entities[Name(type: mutation.type, id: id)], !entity.isDeleted else {
                 return succeed(index, id, nil, 204)

@@ -1,18 +1,15 @@
-public import FoundationEssentials
+import FoundationEssentials
 import JSONText
 
 extension Dispatch {
     /// Applies the mutation to the built-in store.
     ///
-    /// - Parameters:
-    ///   - entities: the organization's entities, read under their locks. The outcome changes them.
-    ///   - makeID: generates the id of a created entity.
+    /// - Parameter entities: the organization's, loaded under their locks; the outcome changes them.
     public func applied(
         to entities: inout EntityTable,
-        payload: [UInt8],
-        makeID: () -> UUID
+        payload: [UInt8]
     ) -> (outcome: Outcome, version: Int64?) {
-        let id = serverID ?? ServerID(makeID())
+        let id = serverID ?? createdID
         var write = BuiltInStore.Write(
             operation: mutation.operation,
             id: id,
@@ -37,6 +34,11 @@ extension Dispatch {
         outcome.lastError = result.lastError
         outcome.lastErrorCode = result.lastError == nil ? nil : result.responseStatus
         return (outcome, result.version)
+    }
+
+    private var createdID: ServerID {
+        let user = mutation.keyUser ?? lane.user
+        return ServerID(UUID(createdBy: mutation.id, of: user, in: lane.organization, at: mutation.acceptedAt))
     }
 
     /// Replaces the entity's client id in a create's payload with its server id.

@@ -120,10 +120,8 @@ public final class LanePlan {
 
     /// Computes the outcomes of the step's mutations in flight, and their effects on entities and the lane.
     ///
-    /// - Parameters:
-    ///   - entities: the entities by organization, read under their locks. The outcome changes them.
-    ///   - makeID: generates the id of an entity that the built-in store creates.
-    public func settle(_ entities: inout [UUID: EntityTable], _ makeID: () -> UUID) {
+    /// - Parameter entities: the entities by organization, read under their locks. The outcomes change them.
+    public func settle(_ entities: inout [UUID: EntityTable]) {
         let organization = request.lane.organization
         switch request.step {
         case .claim: break
@@ -140,8 +138,7 @@ public final class LanePlan {
             guard case .builtIn(let payload) = dispatch.destination else { break }
             let (outcome, version) = dispatch.applied(
                 to: &entities[organization, default: EntityTable()],
-                payload: payload,
-                makeID: makeID
+                payload: payload
             )
             clearInFlight(dispatch, outcome, version)
         }

@@ -184,7 +184,7 @@ public struct PushPlanner {
 
     private mutating func apply(_ accepted: ValidatedMutation, serverID: ServerID?) -> BuiltInStore.Result {
         let mutation = accepted.mutation
-        let id = serverID ?? ServerID(context.makeID())
+        let id = serverID ?? ServerID(context.makeID(mutation.id))
         let write = BuiltInStore.Write(
             operation: mutation.operation,
             id: id,
@@ -262,8 +262,8 @@ extension PushPlanner {
         public var isStrict: Bool
         /// The time of the transaction.
         public var now: Timestamp
-        /// Generates a server id, in production a UUIDv7.
-        public var makeID: @Sendable () -> UUID
+        /// Returns the server id of the entity that a mutation creates.
+        public var makeID: @Sendable (_ mutation: UUID) -> UUID
         /// The maximum number of devices of a user.
         public var deviceLimit = 1_000
         /// Whether the push is committed together with others; if so, it must be light.
@@ -281,14 +281,14 @@ extension PushPlanner {
             user: UUID,
             isStrict: Bool,
             now: Timestamp,
-            makeID: @escaping @Sendable () -> UUID
+            makeID: (@Sendable (_ mutation: UUID) -> UUID)? = nil
         ) {
             self.organization = organization
             self.types = types
             self.user = user
             self.isStrict = isStrict
             self.now = now
-            self.makeID = makeID
+            self.makeID = makeID ?? { [organization] in UUID(createdBy: $0, of: user, in: organization.id, at: now) }
         }
 
         /// The entity type of a mutation; an unknown type is created at its first use.

@@ -88,6 +88,25 @@ extension UUID {
         uuid.8 = 0x80 | uuid.8 & 0x3f
         self.init(uuid: uuid)
     }
+
+    /// Creates the id of an entity that a mutation creates in the built-in store: a UUID of version 7.
+    ///
+    /// It depends only on the mutation. A restored gateway may have lost the entity, which the mutation then creates
+    /// again. It must get the id that phones have received, and that other mutations refer to.
+    ///
+    /// - Parameter accepted: the time of the id, if the id of the mutation is of another version.
+    init(createdBy mutation: UUID, of user: UUID, in organization: UUID, at accepted: Timestamp) {
+        var hash = SHA256()
+        for id in [organization, user, mutation] {
+            withUnsafeBytes(of: id.uuid) { hash.update(bufferPointer: $0) }
+        }
+        let time = mutation.uuid.6 >> 4 == 7 ? mutation.uuid : UUIDv7Generator.least(at: accepted).uuid
+        var uuid = hash.finalize().withUnsafeBytes { $0.loadUnaligned(as: uuid_t.self) }
+        (uuid.0, uuid.1, uuid.2, uuid.3, uuid.4, uuid.5) = (time.0, time.1, time.2, time.3, time.4, time.5)
+        uuid.6 = 0x70 | uuid.6 & 0x0f
+        uuid.8 = 0x80 | uuid.8 & 0x3f
+        self.init(uuid: uuid)
+    }
 }
 
 /// Generates random UUIDs of version 8 (RFC 9562, 5.8).

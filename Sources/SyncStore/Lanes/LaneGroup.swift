@@ -10,7 +10,6 @@ struct LaneGroup {
     private let group: [LaneJob]
     private let entries: [UUID: Catalog.Entry]
     private let reader: QueuedReader
-    private let makeID: @Sendable () -> UUID
     private let writer: LaneGroupWriter
     /// The seals for entities' documents. A document that cannot be opened is not patched.
     private let documentSeals: SealTable
@@ -38,8 +37,7 @@ struct LaneGroup {
         _ context: RetryContext,
         leaseSeconds: Double,
         participants: [any CommitParticipant],
-        now: Timestamp,
-        makeID: @escaping @Sendable () -> UUID
+        now: Timestamp
     ) {
         self.group = group
         self.entries = entries
@@ -54,7 +52,6 @@ struct LaneGroup {
         documentSeals = SealTable(entries.mapValues { context.hasNewestKeys ? $0.seal.withoutKeyRefresh : $0.seal })
         planner = DispatchPlanner(leaseSeconds: leaseSeconds)
         self.now = now
-        self.makeID = makeID
         plans = group.map { _ in nil }
     }
 
@@ -177,7 +174,7 @@ struct LaneGroup {
 
     /// Computes the outcomes of mutations in flight, and their effects on entities and lanes.
     mutating func settle() {
-        for case let plan? in plans { plan.settle(&entities, makeID) }
+        for case let plan? in plans { plan.settle(&entities) }
     }
 
     /// The number of grants that the outcomes begin or end.

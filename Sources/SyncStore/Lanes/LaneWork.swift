@@ -19,7 +19,6 @@ struct LaneWork: GroupTransaction {
     let participants: [any CommitParticipant]
     let now: TimeSource
     let failure: StoreFailure
-    let ids = UUIDv7Generator()
     private let metrics = ChannelMetrics()
 
     func commit(_ group: [LaneJob], on connection: Connection, _ context: RetryContext) async throws {
@@ -69,9 +68,7 @@ struct LaneWork: GroupTransaction {
             leaseSeconds: leaseSeconds,
             participants: participants,
             now: moment
-        ) { [ids] in
-            ids.make(at: moment)
-        }
+        )
         try steps.readLocked(await connection.run(steps.lockQueries))
         try await steps.readReferrers(on: connection)
         let lost = steps.lostQueries

@@ -29,7 +29,7 @@ package struct PushPreviewer: Sendable {
             user: user,
             isStrict: isStrict,
             now: now(),
-            makeID: { UUID() }
+            makeID: { _ in UUID() }
         )
         context.deviceLimit = deviceLimit
         context.documentBytes = WorkBounds.preview

@@ -18,7 +18,6 @@ struct PushWork: GroupTransaction {
     let failure: StoreFailure
     let hints = WatermarkHints()
     private let metrics = ChannelMetrics()
-    private let ids = UUIDv7Generator()
 
     init(
         catalog: Catalog,
@@ -170,8 +169,7 @@ struct PushWork: GroupTransaction {
                 types: entry.types,
                 user: job.user,
                 isStrict: job.isStrict,
-                now: moment,
-                makeID: { [ids] in ids.make(at: moment) }
+                now: moment
             )
             context.deviceLimit = deviceLimit
             context.isBatched = isBatched

@@ -29,6 +29,43 @@ import Testing
         #expect(try await phone.contacts().map(\.name) == ["done", "open"])
     }
 
+    /// Another phone refers to an entity whose create a restored gateway runs again.
+    @Test func `a restored gateway gives an entity the id that phones have`() async throws {
+        let gateway = try await TestGateway.start()
+        let organization = try await gateway.makeOrganization()
+        let proxy = try FaultyProxy(to: gateway.url.port ?? 0, rate: 0, SplitMix(state: 0))
+        let mine = try await TestPhone(gateway, organization: organization, through: proxy.url)
+        let theirs = try await TestPhone(gateway, organization: organization, through: proxy.url)
+        let kari = Contact(name: "Kari", phone: "1")
+        try await mine.create(kari)
+        for phone in [mine, theirs] { await phone.sync() }
+        // a conflict stops the queue
+        var copy = try #require(try await theirs.contacts().first)
+        copy.phone = "2"
+        try await theirs.update(copy)
+        await theirs.sync()
+        let conflict = try #require(try await mine.update(Contact(id: kari.id, name: "Kari", phone: "3")))
+        try await mine.create(Contact(name: "Ola"))
+        #expect(await mine.sync().conflicts == 1)
+        let backup = try await gateway.backup()
+        try await mine.client.resolve(conflict, .server)
+        await mine.sync()
+        await theirs.sync()
+        let ola = try #require(try await theirs.contacts().last)
+        try await theirs.create(Visit(contactID: ola.id, title: "First"))
+        await theirs.sync()
+        try await gateway.restore(backup)
+        proxy.retarget(to: gateway.url.port ?? 0)
+        for phone in [theirs, mine, theirs, mine] { await phone.sync() }
+        for phone in [mine, theirs] {
+            let status = phone.client.currentStatus
+            #expect(status.held == 0 && status.pending == 0 && status.failed == 0, "\(status)")
+            #expect(try await phone.contacts().map(\.name) == ["Kari", "Ola"])
+            #expect(try await phone.visits().map(\.title) == ["First"])
+        }
+        #expect(try await theirs.visits().map(\.contactID) == [ola.id])
+    }
+
     @Test func `discarded writes are not sent again after a restore`() async throws {
         let lab = try Lab()
         let kari = Contact(name: "Kari")

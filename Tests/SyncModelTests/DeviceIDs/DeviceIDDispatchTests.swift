@@ -115,9 +115,9 @@ import Testing
             return
         }
         var entities = EntityTable()
-        let made = UUID(uuid: (7, 7, 7, 7, 7, 7, 0x77, 7, 0x87, 7, 7, 7, 7, 7, 7, 7))
-        let (outcome, version) = dispatch.applied(to: &entities, payload: payload) { made }
-        #expect(outcome.status == .succeeded && outcome.serverID == ServerID(made) && version == 1)
+        let (outcome, version) = dispatch.applied(to: &entities, payload: payload)
+        #expect(outcome.status == .succeeded && version == 1)
+        let made = try #require(outcome.serverID?.uuid)
         let stored = try #require(entities[EntityKey(type: "contact", id: made.lowercased)])
         #expect(stored.document == Array(#"{"parent":"\#(made.lowercased)","folderId":47}"#.utf8))
         #expect(stored.clientID == nil)

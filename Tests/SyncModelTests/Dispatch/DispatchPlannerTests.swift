@@ -1,7 +1,8 @@
 import Foundation
 import JSONText
-import SyncModel
 import Testing
+
+@testable import SyncModel
 
 @Suite struct DispatchPlannerTests {
     private static let other = UUID(uuid: (9, 9, 9, 9, 9, 9, 0x49, 9, 0x89, 9, 9, 9, 9, 9, 9, 9))
@@ -21,6 +22,30 @@ import Testing
     }
 
     // MARK: - Ids
+
+    /// A restored gateway runs mutations again whose effects it has lost.
+    @Test func `a create that runs again in the built-in store makes the same id`() throws {
+        func made(_ change: (inout Sample) -> Void = { _ in }) throws -> UUID? {
+            var sample = Sample(isForwarded: false)
+            change(&sample)
+            let dispatch = try #require(sample.dispatch)
+            guard case .builtIn(let payload) = dispatch.destination else { return nil }
+            var entities = EntityTable()
+            return dispatch.applied(to: &entities, payload: payload).outcome.serverID?.uuid
+        }
+        let id = try #require(try made())
+        #expect(try made { $0.revision = 2 } == id)
+        let (organization, user) = (Sample.lane.organization, Sample.lane.user)
+        #expect(id == UUID(createdBy: Sample.id, of: user, in: organization, at: Sample.now))
+        // a push that arrives again later
+        let mutation = UUIDv7Generator().make(at: Sample.now)
+        let ids = [0.0, 60].map { seconds in
+            UUID(createdBy: mutation, of: user, in: organization, at: Sample.now.adding(seconds: seconds))
+        }
+        #expect(ids[0] == ids[1] && ids[0] != mutation)
+        // the same mutation id of another user
+        #expect(try made { $0.lane = LaneKey(organization: organization, user: Self.other) } != id)
+    }
 
     @Test(arguments: [
         (ServerID(text: "12", isInteger: true), "12", "12"), (ServerID(text: "12", isInteger: false), "12", #""12""#),

@@ -71,7 +71,7 @@ import Testing
     {
         let plan = try #require(plan)
         var entities: [UUID: EntityTable] = [:]
-        plan.settle(&entities) { UUID() }
+        plan.settle(&entities)
         var window = LaneWindow()
         if case .mutation(let first, _, _, _)? = due.first { window.first = (first.position, first.acceptedAt) }
         if due.isEmpty, nextRetryAt != nil { window.first = (1, now) }
@@ -361,7 +361,7 @@ import Testing
             again.recover(mutation, isForwarded: true)
         }
         var entities: [UUID: EntityTable] = [:]
-        again.settle(&entities) { UUID() }
+        again.settle(&entities)
         #expect(again.outcomes.map(\.mutation.position) == [3, 4])
         #expect(again.outcomes.allSatisfy { $0.status == .pending && !$0.outcome.isOutcomeUnknown })
         #expect(again.lane.lease.step == 2, "the worker counts the step once")

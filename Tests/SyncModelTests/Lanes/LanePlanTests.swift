@@ -36,7 +36,7 @@ import Testing
     private static func settled(_ plan: LanePlan?) throws -> LanePlan {
         let plan = try #require(plan)
         var entities: [UUID: EntityTable] = [:]
-        plan.settle(&entities) { UUID() }
+        plan.settle(&entities)
         return plan
     }
 
@@ -257,7 +257,7 @@ import Testing
         let claiming = try #require(Self.plan(.claim, Self.lane(owner: nil)))
         var entities = [Sample.lane.organization: EntityTable()]
         entities[Sample.lane.organization]?.load(EntityKey(type: "contact", id: "7"), read)
-        for plan in [settling, claiming] { plan.settle(&entities) { UUID() } }
+        for plan in [settling, claiming] { plan.settle(&entities) }
         // for a mutation that names its entity by client id, the mapping determines the entity
         var byClient = Self.at(2, flown)
         byClient.serverID = nil

@@ -118,7 +118,7 @@ private struct Draft {
                 user: Sample.lane.user,
                 isStrict: isStrict,
                 now: Sample.now,
-                makeID: { [made] in made.next() }
+                makeID: { [made] _ in made.next() }
             ),
             entities: entities
         )
