@@ -162,10 +162,10 @@ import Testing
         )
         let first = try #require(Self.plan(step, claimed.lane, Self.progress()))
         var entities: [UUID: EntityTable] = [:]
-        first.settle(&entities) { UUID() }
+        first.settle(&entities)
         let again = try #require(Self.plan(step, first.lane, Self.progress()))
         #expect(again.recovery == .repetition)
-        again.settle(&entities) { UUID() }
+        again.settle(&entities)
         #expect(again.outcomes.isEmpty && again.lane.openCount == 0 && again.lane.queue.count == 0)
         // an outcome under an older lease is dropped
         var lost = claimed.lane
