@@ -9,7 +9,7 @@ extension Dispatch {
         to entities: inout EntityTable,
         payload: [UInt8]
     ) -> (outcome: Outcome, version: Int64?) {
-        let id = serverID ?? createdID
+        let id = serverID ?? newID
         var write = BuiltInStore.Write(
             operation: mutation.operation,
             id: id,
@@ -36,7 +36,13 @@ extension Dispatch {
         return (outcome, result.version)
     }
 
-    private var createdID: ServerID {
+    /// The entity that the mutation changes or creates in the built-in store.
+    var builtInKey: EntityKey? {
+        guard let id = serverID ?? (mutation.operation == .create ? newID : nil) else { return nil }
+        return EntityKey(type: type.name, id: id.text)
+    }
+
+    private var newID: ServerID {
         let user = mutation.keyUser ?? lane.user
         return ServerID(UUID(createdBy: mutation.id, of: user, in: lane.organization, at: mutation.acceptedAt))
     }

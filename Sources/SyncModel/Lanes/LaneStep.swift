@@ -30,13 +30,12 @@ public enum LaneStep: Sendable {
         }
     }
 
-    /// The entities that the step may change, without those that do not exist yet.
+    /// The entities that the step may change or create, without those that an upstream creates.
     public var entityKeys: [EntityKey] {
         switch self {
         case .claim, .proceed: []
         case .settle(let results): results.compactMap { $0.outcome.entityKey(of: $0.dispatch) }
-        case .apply(let dispatch):
-            dispatch.serverID.map { [EntityKey(type: dispatch.type.name, id: $0.text)] } ?? []
+        case .apply(let dispatch): dispatch.builtInKey.map { [$0] } ?? []
         }
     }
 }

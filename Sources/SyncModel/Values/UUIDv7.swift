@@ -94,9 +94,15 @@ extension UUID {
     /// It depends only on the mutation. A restored gateway may have lost the entity, which the mutation then creates
     /// again. It must get the id that phones have received, and that other mutations refer to.
     ///
-    /// - Parameter accepted: the time of the id, if the id of the mutation is of another version.
+    /// Clients choose the ids of mutations, so an entity may already have the id. Read that entity before a create.
+    ///
+    /// - Parameters:
+    ///   - user: the user who pushed the mutation. Mutations of different users never create the same entity.
+    ///   - accepted: the time in the id, if the id of the mutation is of another version.
     init(createdBy mutation: UUID, of user: UUID, in organization: UUID, at accepted: Timestamp) {
         var hash = SHA256()
+        // upstreams receive idempotency keys, which are hashes of the same ids without this text
+        Array("entity".utf8).withUnsafeBytes { hash.update(bufferPointer: $0) }
         for id in [organization, user, mutation] {
             withUnsafeBytes(of: id.uuid) { hash.update(bufferPointer: $0) }
         }

@@ -1,3 +1,4 @@
+import FoundationEssentials
 import JSONText
 import Postgres
 import SyncModel
@@ -29,6 +30,8 @@ struct GroupReader {
     private var pushOfLane: [LaneKey: Int] = [:]
     /// The first look-ups of each push.
     let wanted: [PushLookUps]
+    /// For each push, the ids of the entities that its mutations would create; empty if these are not read.
+    private let makeIDs: [@Sendable (_ mutation: UUID) -> UUID]
     /// The watermark for each push, above which keys are new; nil to look up every key.
     let watermarks: [Int64]?
     /// Whether the first look-ups suffice to refuse an entry.
@@ -43,6 +46,8 @@ struct GroupReader {
     ///   - deviceLimit: the maximum number of a user's devices, at which counting stops.
     ///   - documentBytes: the maximum bytes of documents to read; other documents are left out.
     ///   - namedBytes: the maximum bytes of documents of entities that mutations name; nil for `documentBytes`.
+    ///   - makeIDs: for each push, the ids of the entities that its mutations would create. Entities that already have
+    ///     these ids are read. Empty to read none: if one exists, its primary key is violated.
     init(
         _ group: [PushInput],
         hints: WatermarkHints?,
@@ -50,6 +55,7 @@ struct GroupReader {
         seals: SealTable,
         documentBytes: Int = WorkBounds.groupDocuments,
         namedBytes: Int? = nil,
+        makeIDs: [@Sendable (_ mutation: UUID) -> UUID] = [],
         access: Access = .locking
     ) {
         let remembered = group.map { hints?[$0.device] }
@@ -59,6 +65,7 @@ struct GroupReader {
             access,
             documentBytes,
             namedBytes ?? documentBytes,
+            makeIDs,
             // a read without locks uses a connection of the pool, which by default does not plan by index
             opening: access == .locking ? [.begin] : Query.beginReadingByIndex,
             watermarks: hints == nil ? nil : remembered.map { $0 ?? 0 },
@@ -77,7 +84,7 @@ struct GroupReader {
     ///
     /// It does not read the data that only new entries need.
     init(repeating group: [PushInput], seals: SealTable) {
-        self.init(group, seals, .looking, 0, 0, opening: [.beginReading], watermarks: nil, isComplete: false)
+        self.init(group, seals, .looking, 0, 0, [], opening: [.beginReading], watermarks: nil, isComplete: false)
         addLanes(maybeNew: [])
         addAllowances()
         addRepeated()
@@ -89,6 +96,7 @@ struct GroupReader {
         _ access: Access,
         _ documentBytes: Int,
         _ namedBytes: Int,
+        _ makeIDs: [@Sendable (_ mutation: UUID) -> UUID],
         opening: [Query],
         watermarks: [Int64]?,
         isComplete: Bool
@@ -98,6 +106,7 @@ struct GroupReader {
         self.access = access
         self.documentBytes = documentBytes
         self.namedBytes = namedBytes
+        self.makeIDs = makeIDs
         self.opening = opening
         self.watermarks = watermarks
         self.isComplete = isComplete
@@ -268,8 +277,13 @@ struct GroupReader {
                 for target in job.targets(of: mutation) {
                     entities.add(target: PushEntityRow(push: index, device: job.device, entity: target))
                 }
-                guard mutation.namesKnownEntity else { continue }
-                entities.add(PushEntityRow(push: index, device: job.device, entity: mutation.entity))
+                var entity = mutation.entity
+                if !mutation.namesKnownEntity {
+                    guard !makeIDs.isEmpty else { continue }
+                    let id = ServerID(makeIDs[index](mutation.id))
+                    entity = EntityName(type: entity.type, client: nil, serverID: id)
+                }
+                entities.add(PushEntityRow(push: index, device: job.device, entity: entity))
             }
         }
         if let open = entities.open { steps.append((open, Self.readOpen)) }

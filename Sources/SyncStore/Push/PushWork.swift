@@ -52,7 +52,8 @@ struct PushWork: GroupTransaction {
             hints: context.looksUpAll ? nil : hints,
             deviceLimit: deviceLimit,
             seals: sealing,
-            documentBytes: documentBytes
+            documentBytes: documentBytes,
+            makeIDs: context.looksUpAll ? batch.contexts.map(\.makeID) : []
         )
         var snapshot = try reader.snapshot(await connection.run(reader.queries))
         try await LocalIDReader(inputs).readAssigned(

@@ -1,10 +1,10 @@
 import Foundation
 import JSONText
 import StoreSupport
-import SyncModel
 import TestSupport
 import Testing
 
+@testable import SyncModel
 @testable import SyncStore
 
 /// Mutations of the built-in store that follow forwarded mutations take effect in their turn, once.
@@ -38,6 +38,37 @@ import Testing
         try await bob.push([bob.entry("update", "note", server: #""\#(id)""#, payload: #"{"n":2}"#)])
         gate.open()
         return (harness, first, update, rest)
+    }
+
+    /// The id of a created entity follows from the id of its mutation, which a client chooses.
+    @Test func `a waiting create whose entity ID is in use when it runs is a conflict`() async throws {
+        let gate = Gate()
+        let harness = try await DispatcherHarness(
+            upstream: FakeUpstream { request, _ in
+                if request.text.contains("wait") { await gate.pass() }
+                return nil
+            }
+        )
+        try await harness.makeBuiltIn("note")
+        let mutation = UUIDv7Generator().make(at: Timestamp(microseconds: 1_795_000_000_000_000))
+        let create = harness.phone.entry("create", "note", local: UUID(), payload: #"{"mine":true}"#, id: mutation)
+        let answer = try await harness.phone.push([harness.create(payload: #"{"wait":1}"#), create])
+        #expect(answer.results.map(\.status) == ["pending", "pending"])
+        await gate.arrivals(1)
+        let bob = harness.newPhone()
+        let id = UUID(
+            createdBy: mutation,
+            of: harness.phone.user,
+            in: harness.organization.id,
+            at: Timestamp(microseconds: 0)
+        )
+        var taken = bob.create("note", payload: #"{"n":1}"#)
+        taken.server = #""\#(id.lowercased)""#
+        #expect(try await bob.push([taken]).results[0].serverID == id.lowercased)
+        gate.open()
+        let found = try await harness.mutation(mutation, is: .conflict)
+        #expect(found.code == "conflict" && found.serverID == nil)
+        #expect(try await document(harness) == #"{"n":1}"#)
     }
 
     private func document(_ harness: DispatcherHarness) async throws -> String? {

@@ -1,9 +1,9 @@
 import Foundation
 import JSONText
 import StoreSupport
-import SyncModel
 import Testing
 
+@testable import SyncModel
 @testable import SyncStore
 
 @Suite struct PushTests {
@@ -75,6 +75,36 @@ import Testing
         var wrong = phone.create("task", payload: #"{"name":"Eve"}"#)
         wrong.server = "4711"
         #expect(try await phone.push([other, wrong]).results.map(\.status) == ["conflict", "rejected"])
+    }
+
+    /// The id of a created entity follows from the id of its mutation, which a client chooses.
+    @Test func `a create whose entity ID is in use is a conflict`() async throws {
+        let phone = try await Phone.new()
+        let (mine, theirs) = (#"{"title":"mine"}"#, #"{"title":"theirs"}"#)
+        let mutation = UUIDv7Generator().make(at: Timestamp(microseconds: 1_795_000_000_000_000))
+        func id(of user: UUID) -> String {
+            UUID(createdBy: mutation, of: user, in: phone.organization.id, at: Timestamp(microseconds: 0)).lowercased
+        }
+        func conflict(on phone: Phone) async throws {
+            let create = phone.entry("create", local: UUID(), payload: mine, id: mutation)
+            let result = try await phone.push([create]).results[0]
+            #expect(result.status == "conflict" && result.serverID == nil)
+        }
+        // another user's entity
+        let other = Phone(phone.gateway, phone.organization)
+        var taken = other.create(payload: theirs)
+        taken.server = #""\#(id(of: phone.user))""#
+        #expect(try await other.push([taken]).results[0].serverID == id(of: phone.user))
+        try await conflict(on: phone)
+        // another device pushes the mutation after the gateway has deleted its record
+        let create = other.entry("create", local: UUID(), payload: theirs, id: mutation)
+        #expect(try await other.push([create]).results[0].serverID == id(of: other.user))
+        let connection = try await phone.gateway.database.connect()
+        try await connection.execute(
+            script: "DELETE FROM mutations WHERE id = '\(mutation.lowercased)' AND user_id = '\(other.user.lowercased)'"
+        )
+        try await conflict(on: Phone(phone.gateway, phone.organization, user: other.user))
+        #expect(try await phone.pull().map { $0["document"]?.text } == [theirs, theirs])
     }
 
     @Test func `each type that uses a client ID has a separate mapping, which is listed once`() async throws {
