@@ -52,16 +52,70 @@ import Testing
         await mine.sync()
         await theirs.sync()
         let ola = try #require(try await theirs.contacts().last)
+        #expect(ola.name == "Ola")
         try await theirs.create(Visit(contactID: ola.id, title: "First"))
         await theirs.sync()
+        let ids = try await theirs.contactIDs()
         try await gateway.restore(backup)
         proxy.retarget(to: gateway.url.port ?? 0)
-        for phone in [theirs, mine, theirs, mine] { await phone.sync() }
+        try await Self.expectOneVisit(to: ola, on: mine, theirs, ids)
+    }
+
+    /// The gateway loses a create, and its author has received no answer and therefore no id.
+    @Test func `a restored gateway gives an entity the same id again that its author has never received`() async throws
+    {
+        let gateway = try await TestGateway.start()
+        let organization = try await gateway.makeOrganization()
+        let proxy = try FaultyProxy(to: gateway.url.port ?? 0, rate: 0, SplitMix(state: 0))
+        let losing = try FaultyProxy(to: gateway.url.port ?? 0, faults: [.loseAnswer], rate: 0, SplitMix(state: 0))
+        let mine = try await TestPhone(gateway, organization: organization, through: losing.url)
+        let theirs = try await TestPhone(gateway, organization: organization, through: proxy.url)
+        try await mine.create(Contact(name: "Kari"))
+        for phone in [mine, theirs] { await phone.sync() }
+        let backup = try await gateway.backup()
+        losing.set(rate: 1)
+        try await mine.create(Contact(name: "Ola"))
+        for _ in 0..<100 where try await theirs.contacts().count < 2 {
+            await mine.client.syncOnce(deadline: .milliseconds(500))
+            await theirs.sync()
+        }
+        let ola = try #require(try await theirs.contacts().last)
+        #expect(ola.name == "Ola")
+        try await theirs.create(Visit(contactID: ola.id, title: "First"))
+        await theirs.sync()
+        let ids = try await theirs.contactIDs()
+        #expect(try await mine.contactIDs().count == 1)
+        while losing.isBusy { try await Task.sleep(for: .milliseconds(2)) }
+        try await gateway.restore(backup)
+        for proxy in [proxy, losing] {
+            proxy.set(rate: 0)
+            proxy.retarget(to: gateway.url.port ?? 0)
+        }
+        try await Self.expectOneVisit(to: ola, on: mine, theirs, ids)
+    }
+
+    /// Checks that both phones show the contacts Kari and Ola, and a visit to Ola, in the end.
+    ///
+    /// - Parameter ids: the server ids that the contacts had before the restore.
+    private static func expectOneVisit(
+        to ola: Contact,
+        on mine: TestPhone,
+        _ theirs: TestPhone,
+        _ ids: Set<String>
+    ) async throws {
+        // the gateway runs the waiting create some time after it has received the decision
+        for _ in 0..<100 {
+            for phone in [theirs, mine] { await phone.sync() }
+            let hasAll = try await [mine, theirs].asyncMap { try await $0.contacts().count == 2 }
+            if hasAll == [true, true] { break }
+            try await Task.sleep(for: .milliseconds(50))
+        }
         for phone in [mine, theirs] {
             let status = phone.client.currentStatus
             #expect(status.held == 0 && status.pending == 0 && status.failed == 0, "\(status)")
             #expect(try await phone.contacts().map(\.name) == ["Kari", "Ola"])
             #expect(try await phone.visits().map(\.title) == ["First"])
+            #expect(try await phone.contactIDs() == ids)
         }
         #expect(try await theirs.visits().map(\.contactID) == [ola.id])
     }
@@ -117,5 +171,17 @@ import Testing
         #expect(try lab.strings("SELECT action FROM sluice_intents WHERE mutation_id = '\(edit.wire)'") == ["retry"])
         #expect(try await lab.pool.read { try FailedWrite.fetchAll($0) } == [])
         #expect(try await lab.pool.read { try Contact.filter(Column("phone") != nil).fetchOne($0)?.phone } == "2")
+    }
+}
+
+extension TestPhone {
+    /// The server ids that the phone has received for contacts.
+    fileprivate func contactIDs() async throws -> Set<String> {
+        try await pool.read { db in
+            try String.fetchSet(
+                db,
+                sql: "SELECT server_id FROM sluice_id_mappings WHERE entity_type = 'contact' AND server_id IS NOT NULL"
+            )
+        }
     }
 }
