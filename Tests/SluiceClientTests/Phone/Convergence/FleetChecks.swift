@@ -30,8 +30,42 @@ extension Fleet {
             if status.lastError != nil || counts != (0, 0, 0, 0) {
                 found.append("phone \(phone.index): \(counts), \(status.lastError ?? "no error")")
             }
+            found += try await heldRows(of: phone)
         }
         return found
+    }
+
+    /// Describes a phone's held rows, and the creates of the rows that they wait for.
+    private func heldRows(of phone: FleetPhone) async throws -> [String] {
+        let rows = try await phone.app.pool.read { db in
+            try Row.fetchAll(
+                db,
+                sql: """
+                    SELECT h.entity_type || ' ' || h.key || ': ' || h.reason, i.server_id,
+                        h.waits_for_type || ' ' || h.waits_for_key || ' ' || coalesce(b.is_deleted, 'unknown')
+                    FROM sluice_held h
+                    LEFT JOIN sluice_id_mappings i ON i.entity_type = h.waits_for_type AND i.key = h.waits_for_key
+                    LEFT JOIN sluice_base b ON b.entity_type = h.waits_for_type AND b.key = h.waits_for_key
+                    """
+            ).map { ($0[0] as String, $0[1] as String?, $0[2] as String?) }
+        }
+        return try await rows.asyncMap { row, id, target in
+            let creates = try await phones.asyncMap { other in
+                let states = try await other.app.pool.read { db in
+                    try String.fetchAll(
+                        db,
+                        sql: """
+                            SELECT m.id || ' ' || m.status FROM sluice_mutations m
+                            JOIN sluice_id_mappings i ON i.entity_type = m.entity_type AND i.key = m.key
+                            WHERE m.operation = 'create' AND i.server_id = ?
+                            """,
+                        arguments: [id]
+                    )
+                }
+                return "phone \(other.index)\(other.isLost ? " (lost)" : ""): \(states)"
+            }
+            return "phone \(phone.index) holds \(row); \(target ?? "no row") \(id ?? "no id"), created by \(creates)"
+        }
     }
 
     /// The rows of a phone in a form that is the same on all phones, without the phone's own keys.
