@@ -1,6 +1,8 @@
 import Foundation
 import JSONText
+import Postgres
 import StoreSupport
+import TestSupport
 import Testing
 
 @testable import SyncModel
