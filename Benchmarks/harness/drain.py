@@ -135,7 +135,6 @@ class Drains:
         self._gateway, self._upstream = gateway, upstream
         # the mutations that a failing route leaves, and the circuit that they open, are in the way of no other run
         self._organizations = {run: organization(number) for number, run in enumerate(runs, 1)}
-        self._connection = http.client.HTTPConnection("127.0.0.1", gateway.port, timeout=60)
 
     def set_up(self) -> None:
         self._gateway.create_organizations(len(self._organizations))
@@ -153,12 +152,15 @@ class Drains:
         upstream.released.clear()
         upstream.delay_ms, upstream.fails = delay_ms, fails
         phone = Phone(self._gateway, where)
+        # the gateway closes a connection that is idle during a long run
+        connection = http.client.HTTPConnection("127.0.0.1", self._gateway.port, timeout=60)
         for start in range(0, edits, _PUSH):
             entries = [
                 phone.create(endpoint=f"/route-{index % ROUTES}/notes")
                 for index in range(start, min(edits, start + _PUSH))
             ]
-            phone.push(self._connection, entries)
+            phone.push(connection, entries)
+        connection.close()
         expected = self._completed() + edits - (edits // ROUTES if fails else 0)
         started = time.monotonic()
         upstream.released.set()
