@@ -135,6 +135,11 @@ extension ChannelRules {
     static func byType(_ types: [ByteExactString: EntityType]) -> [ByteExactString: ChannelRules] {
         types.compactMapValues(\.channelRules)
     }
+
+    /// Whether entities of any type grant channels to subjects.
+    static func grantToSubjects(_ rules: [ByteExactString: ChannelRules]) -> Bool {
+        rules.values.contains(where: \.grantsToSubjects)
+    }
 }
 
 extension ChannelAccess {

@@ -152,24 +152,22 @@ package final class TokenGrants: Sendable {
 
     // MARK: - Statements
 
-    private static let find = Statement(
-        "token_channels_find",
-        ["organization", "user", "source"],
-        """
+    private static let newestText = """
         SELECT t.issued_at, t.digest FROM token_channels t
         WHERE t.organization_id = :organization AND t.user_id = :user AND t.source = :source
         """
+
+    private static let find = Statement(
+        "token_channels_find",
+        ["organization", "user", "source"],
+        newestText
     )
 
     /// Reads the newest token and locks it against a renewal, which does not take the feed's lock.
     private static let lock = Statement(
         "token_channels_lock",
         ["organization", "user", "source"],
-        """
-        SELECT t.issued_at, t.digest FROM token_channels t
-        WHERE t.organization_id = :organization AND t.user_id = :user AND t.source = :source
-        FOR UPDATE
-        """
+        newestText + "\nFOR UPDATE"
     )
 
     /// Records a token, unless a newer token was recorded or the user was erased.

@@ -52,7 +52,7 @@ struct LaneGroup {
             group.lazy.map(\.lane).filter { entries[$0.organization]?.channelRules.isEmpty == false }
         ).sorted()
         namedUsers = usersOfChannels.filter {
-            entries[$0.organization]?.channelRules.values.contains(where: \.grantsToSubjects) == true
+            entries[$0.organization].map { ChannelRules.grantToSubjects($0.channelRules) } == true
         }
         sources = entries.filter(\.value.hasSources).map(\.key).sorted()
         writer = LaneGroupWriter(seals: seals, sources: Set(sources), now: now, participants: participants)

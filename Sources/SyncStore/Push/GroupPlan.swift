@@ -18,7 +18,8 @@ struct GroupPlan {
     private(set) var incomplete: Set<Int> = []
     /// Pushes with too much work to share a group. If there are any, the plan is discarded.
     private(set) var heavy: Set<Int> = []
-    /// Light pushes for which other pushes left no room: their documents were not read, or they change too many grants or stays.
+    /// Light pushes for which other pushes left no room: their documents were not read, or they change too many grants
+    /// or stays.
     private(set) var crowded: Set<Int> = []
     /// Pushes whose user's lane is missing and was not created.
     private(set) var withoutLane: [Int] = []

@@ -193,7 +193,7 @@ struct PushInput {
 
     var device: DeviceKey { DeviceKey(lane: lane, id: push.deviceID) }
     /// Whether entities of the organization grant channels to subjects.
-    var grantsToSubjects: Bool { channelRules.values.contains(where: \.grantsToSubjects) }
+    var grantsToSubjects: Bool { ChannelRules.grantToSubjects(channelRules) }
 }
 
 /// A cache of recent devices' watermarks, so that new keys need no look-up.

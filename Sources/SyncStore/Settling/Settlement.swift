@@ -383,8 +383,11 @@ package struct Settlement: Sendable {
             if let next = planner.adoption(of: stored, isNewer: isNewer, user: reader.lane.user) {
                 let placed = next.placed(by: subject.type.channelRules, key)
                 state = placed
-                subject.access = try await reader.access(to: Set((stored?.channels ?? []) + (placed.channels ?? [])))
-                planner = try ServerWinsPlanner(subject, idPointer: idPointer)
+                let channels = Set(stored?.channels ?? []).union(placed.channels ?? [])
+                if channels.count > stored?.channels?.count ?? 0 {
+                    subject.access = try await reader.access(to: channels)
+                    planner = try ServerWinsPlanner(subject, idPointer: idPointer)
+                }
                 let writer = SettleWriter(lane: reader.lane, now: now(), seal: reader.seal)
                 queries = try writer.queries(key, placed)
             }

@@ -55,7 +55,7 @@ import UsersFeature
     }
 
     /// The phone of a user whose first token has a subject.
-    private func signIn(_ text: String, beside phone: Phone) async throws -> Phone {
+    private func signIn(_ text: String, inOrganizationOf phone: Phone) async throws -> Phone {
         let made = try await gateway.store.identities.make(subject(text), in: phone.organization)
         return Phone(gateway, phone.organization, user: made)
     }
@@ -82,18 +82,18 @@ import UsersFeature
         let id = try await makeCase(["auth0|ada", "auth0|bob"], by: office)
         let theirs = try await makeCase(["auth0|bob"], by: other)
         #expect(try await gateway.count("user_subjects", of: office.organization.id) == 0, "no user was made")
-        let ada = try await signIn("auth0|ada", beside: office)
-        let stranger = try await signIn("auth0|ada", beside: other)
+        let ada = try await signIn("auth0|ada", inOrganizationOf: office)
+        let stranger = try await signIn("auth0|ada", inOrganizationOf: other)
         #expect(ada.user.isVersion8 && ada.user != stranger.user)
         #expect(try await visible(to: ada) == [id])
         #expect(try await visible(to: stranger) == [])
-        #expect(try await visible(to: try await signIn("auth0|Ada", beside: office)) == [])
-        #expect(try await visible(to: try await signIn("auth0|bob", beside: other)) == [theirs])
+        #expect(try await visible(to: try await signIn("auth0|Ada", inOrganizationOf: office)) == [])
+        #expect(try await visible(to: try await signIn("auth0|bob", inOrganizationOf: other)) == [theirs])
         // the user holds the channel with `write`, and loses it with the name
         try await change(id, ["auth0|ada", "auth0|carol"], by: ada)
         try await change(id, ["auth0|carol"], by: office)
         #expect(try await visible(to: ada) == [])
-        #expect(try await visible(to: try await signIn("auth0|carol", beside: office)) == [id])
+        #expect(try await visible(to: try await signIn("auth0|carol", inOrganizationOf: office)) == [id])
     }
 
     @Test func `a subject with an id of an earlier release keeps it`() async throws {
@@ -107,7 +107,7 @@ import UsersFeature
         )
         let id = try await makeCase(["auth0|ada"], by: office)
         #expect(try await holders(in: office.organization) == [user.lowercased])
-        #expect(try await signIn("auth0|ada", beside: office).user == user)
+        #expect(try await signIn("auth0|ada", inOrganizationOf: office).user == user)
         #expect(try await visible(to: Phone(gateway, office.organization, user: user)) == [id])
     }
 
@@ -127,7 +127,8 @@ import UsersFeature
         let office = try await office()
         let id = try await makeCase(["auth0|ada"], by: office)
         let (ada, target) = (
-            try await signIn("auth0|ada", beside: office), try await signIn("auth0|ada2", beside: office)
+            try await signIn("auth0|ada", inOrganizationOf: office),
+            try await signIn("auth0|ada2", inOrganizationOf: office)
         )
         try await ada.join(into: target)
         #expect(try await visible(to: target) == [id])
@@ -154,10 +155,10 @@ import UsersFeature
             )
         }
         let id = try await makeCase(["auth0|ada", "auth0|bob"], by: office)
-        let ada = try await signIn("auth0|ada", beside: office)
+        let ada = try await signIn("auth0|ada", inOrganizationOf: office)
         #expect(try await holders(in: office.organization).contains(ada.user.lowercased))
         try await ada.erase()
-        let bob = try await signIn("auth0|bob", beside: office)
+        let bob = try await signIn("auth0|bob", inOrganizationOf: office)
         #expect(try await holders(in: office.organization) == [bob.user.lowercased])
         try await change(id, ["auth0|bob", "auth0|ada"], by: office)
         _ = try await makeCase(["auth0|ada"], by: office)
@@ -186,7 +187,7 @@ import UsersFeature
         let user = UUID()
         let mapped = try await makeCase([user.uuidString], by: office)
         #expect(try await holders(in: office.organization) != [user.lowercased])
-        #expect(try await visible(to: try await signIn(user.uuidString, beside: office)) == [mapped])
+        #expect(try await visible(to: try await signIn(user.uuidString, inOrganizationOf: office)) == [mapped])
         gateway.store.catalog.setUUIDIssuers { [Self.issuer] }
         gateway.store.catalog.invalidate(office.organization.id)
         let id = try await makeCase([user.uuidString], by: office)
@@ -195,7 +196,7 @@ import UsersFeature
 
     @Test func `a UUID changes no grants in a process without token settings`() async throws {
         let office = try await office()
-        let ada = try await signIn("auth0|ada", beside: office)
+        let ada = try await signIn("auth0|ada", inOrganizationOf: office)
         let id = try await makeCase(["auth0|ada"], by: office)
         gateway.store.catalog.setUUIDIssuers { nil }
         gateway.store.catalog.invalidate(office.organization.id)
@@ -204,14 +205,14 @@ import UsersFeature
         // other texts are always subjects
         try await change(id, ["auth0|bob"], by: office)
         #expect(try await visible(to: ada) == [])
-        #expect(try await visible(to: try await signIn("auth0|bob", beside: office)) == [id])
+        #expect(try await visible(to: try await signIn("auth0|bob", inOrganizationOf: office)) == [id])
     }
 
     // MARK: - Writes
 
     @Test func `a grant counts for later mutations of the same push`() async throws {
         let office = try await office()
-        let ada = try await signIn("auth0|ada", beside: office)
+        let ada = try await signIn("auth0|ada", inOrganizationOf: office)
         let id = try await makeCase(["auth0|ada"], by: office)
         func update(_ payload: String) -> Entry {
             ada.entry("update", "case", server: #""\#(id)""#, payload: payload)
@@ -227,7 +228,7 @@ import UsersFeature
         let office = try await office()
         let event = EventSource.event("e1", of: "case", #""seven""#, version: 1, document(["auth0|ada"]))
         #expect(try await EventSource(gateway, office.organization).results([event]) == ["applied"])
-        #expect(try await visible(to: try await signIn("auth0|ada", beside: office)) == ["seven"])
+        #expect(try await visible(to: try await signIn("auth0|ada", inOrganizationOf: office)) == ["seven"])
     }
 
     @Test func `an evaluation replaces grants to ids by grants to subjects, once`() async throws {
@@ -235,7 +236,7 @@ import UsersFeature
         try await declare(#"[{"user":"/id","channels":["case/{id}"],"role":"read"}]"#, in: id)
         let office = Phone(gateway, try await gateway.known(id))
         _ = try await gateway.store.administration.grantChannel("office", to: office.user, .write, in: id)
-        let (first, gone) = (UUID(), try await signIn("auth0|gone", beside: office))
+        let (first, gone) = (UUID(), try await signIn("auth0|gone", inOrganizationOf: office))
         try await gone.erase()
         let payload = #"{"id":"\#(first.lowercased)","who":["auth0|ada","auth0|gone"]}"#
         try await office.push([office.create("case", payload: payload)])
@@ -253,7 +254,7 @@ import UsersFeature
             try await gateway.store.channelEvaluation.step(of: "case", in: id, after: "")
         }
         gateway.store.catalog.setUUIDIssuers { [] }
-        let ada = try await signIn("auth0|ada", beside: office)
+        let ada = try await signIn("auth0|ada", inOrganizationOf: office)
         #expect(try await holders(in: office.organization) == [ada.user.lowercased])
     }
 
