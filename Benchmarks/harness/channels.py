@@ -103,8 +103,8 @@ class Granting:
 
     p50_ms: dict[str, float]
     p99_ms: dict[str, float]
-    said: dict[str, dict]
-    """What the other process did."""
+    work_output: dict[str, dict]
+    """The output of the other process."""
 
     def as_json(self) -> dict:
         return asdict(self)
@@ -140,8 +140,8 @@ class Channels:
 class PartialSync:
     """The pulls of one gateway, and pushes at the same time."""
 
-    def __init__(self, gateway: Gateway, cluster: Cluster, runner: Runner, *, rows: int, say) -> None:
-        self._gateway, self._cluster, self._runner, self._say = gateway, cluster, runner, say
+    def __init__(self, gateway: Gateway, cluster: Cluster, runner: Runner, *, rows: int, log) -> None:
+        self._gateway, self._cluster, self._runner, self._log = gateway, cluster, runner, log
         self.result = Channels(rows)
         self._every = rows // VISIBLE + 1
         """One of so many entities is in a channel of the first user."""
@@ -158,7 +158,7 @@ class PartialSync:
     def set_up(self) -> None:
         began = time.monotonic()
         rows = self.result.rows
-        self._say(f"{rows + VISIBLE:,} entities in channels, and organizations with {VISIBLE:,} and "
+        self._log(f"{rows + VISIBLE:,} entities in channels, and organizations with {VISIBLE:,} and "
                   f"{self.result.area:,} without")
         self._gateway.create_organizations(_SAMPLE)
         for number in (_CHANNELS, _SAMPLE):
@@ -337,16 +337,16 @@ class PartialSync:
 
     def granting(self) -> Granting:
         """Pushes of other users at a fixed rate, alone and during each work of `granting.py`."""
-        p50, p99, said = {}, {}, {}
+        p50, p99, work_output = {}, {}, {}
         for work in ("alone", *WORKS):
             if work == "alone":
                 results, complaint = self._push()
             else:
-                (results, complaint), said[work] = self._push_during(work)
+                (results, complaint), work_output[work] = self._push_during(work)
             if int(results["errors"]) + int(results["wrong"]) or complaint:
                 raise Failure(f"channels: pushes failed during {work}: {results} {complaint}")
             p50[work], p99[work] = int(results["p50_us"]) / 1000, int(results["p99_us"]) / 1000
-        found = Granting(p50, p99, said)
+        found = Granting(p50, p99, work_output)
         self.result.grantings.append(found)
         return found
 

@@ -81,14 +81,14 @@ class Forwarding:
         meter = Meter(self._cluster, None, self._database, self._nginx.pid)
         command = [str(self._baseline), "--url", f"{self._nginx.url}/api/v1/activities",
                    "--seconds", str(self._runner.seconds)]
-        said = dict(pair.split("=", 1) for pair in children.run(command).split())
+        results = dict(pair.split("=", 1) for pair in children.run(command).split())
         meter.stop()
-        count = max(1, int(said["requests"]))
+        count = max(1, int(results["requests"]))
         # The upstream also answered requests that were sent before the measurement began.
         share = self._runner.seconds / (self._runner.seconds + 1)
         return Forward(
-            "client", float(said["requests_per_second"]), cpu_upstream=meter.upstream * share * 1e6 / count,
-            cpu_client=float(said["own_cpu_us_per_request"]), cpu_others=meter.others, errors=int(said["failed"]),
+            "client", float(results["requests_per_second"]), cpu_upstream=meter.upstream * share * 1e6 / count,
+            cpu_client=float(results["own_cpu_us_per_request"]), cpu_others=meter.others, errors=int(results["failed"]),
         )
 
     def drain(self) -> Forward:
@@ -126,10 +126,10 @@ class Forwarding:
 
     def _push(self, pushes: int, organizations: int, users: int) -> int:
         """Makes this many pushes of fifty mutations; returns the number of failures."""
-        said, _ = self._runner.generate(
+        results, _ = self._runner.generate(
             "forward", self._gateway, BATCH, PATIENCE, pushes=pushes, organizations=organizations, users=users
         )
-        return int(said["errors"]) + int(said["wrong"])
+        return int(results["errors"]) + int(results["wrong"])
 
     def _completed(self) -> int:
         return int(self._gateway.metrics().get(COMPLETED, 0))

@@ -74,10 +74,10 @@ _AGED = {
 class Growth:
     """Both databases with their gateways, which are already running."""
 
-    def __init__(self, grown: Gateway, fresh: Gateway, cluster: Cluster, runner: Runner, *, rows: int, say) -> None:
+    def __init__(self, grown: Gateway, fresh: Gateway, cluster: Cluster, runner: Runner, *, rows: int, log) -> None:
         """`runner` pushes for all organizations."""
         self.gateways = {GROWN: grown, FRESH: fresh}
-        self._cluster, self._runner, self._rows, self._say = cluster, runner, rows, say
+        self._cluster, self._runner, self._rows, self._log = cluster, runner, rows, log
         self._columns: dict[str, list[str]] = {}
         self._page = min(PAGE, rows // FEWEST_ROWS * BATCH)
         """At most the number that each organization has from the beginning: later pushes differ."""
@@ -93,7 +93,7 @@ class Growth:
     def grow(self) -> None:
         """Fills both databases."""
         began = time.monotonic()
-        self._say(f"{ORGANIZATIONS:,} organizations, {ORGANIZATIONS * USERS:,} users; in one of two databases "
+        self._log(f"{ORGANIZATIONS:,} organizations, {ORGANIZATIONS * USERS:,} users; in one of two databases "
                   f"{self._rows:,} mutations, mappings and entities")
         for database, gateway in self.gateways.items():
             self._make_users(database, gateway)
@@ -165,14 +165,14 @@ class Growth:
     def compare(self, turns: int) -> None:
         """Pushes and pulls of both, directly after each other."""
         for name in COMPARED:
-            self._say(f"{name}, {turns} times each")
+            self._log(f"{name}, {turns} times each")
             load = replace(figures.PUSHES[name], users=USERS)
             pairs = [versions.pair(load, self.gateways, self._runner, turn, name) for turn in range(turns)]
             self.pairs += pairs
             own = versions.figures_of(f"growth {name}", pairs, other="fresh")
             _hold(own[0])
             self.figures += own
-        self._say(f"pages of {self._page}, {turns} times each")
+        self._log(f"pages of {self._page}, {turns} times each")
         rates: list[tuple[float, float]] = []
         for turn in range(turns):
             order = list(self.gateways) if turn % 2 == 0 else list(reversed(self.gateways))
@@ -210,7 +210,7 @@ class Growth:
     def sizes(self) -> None:
         """Prints the sizes of partitioned tables and their indexes, from a megabyte up, and their bytes per
         mutation."""
-        self._say("sizes, and bytes for each created mutation")
+        self._log("sizes, and bytes for each created mutation")
         listed = self._cluster.query(GROWN, """
             SELECT p.relkind = 'I', p.relname, sum(pg_relation_size(c.oid))
             FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid JOIN pg_class p ON p.oid = i.inhparent
@@ -230,7 +230,7 @@ class Growth:
     def work_off(self) -> None:
         """Runs retention on all old rows, to the end and without other load."""
         gateway = self.gateways[GROWN]
-        self._say("retention of all created rows")
+        self._log("retention of all created rows")
         before, began = rows_done(gateway), time.monotonic()
         begin(gateway)
         while is_running(gateway):

@@ -43,17 +43,17 @@ class Keeping:
         return asdict(self)
 
 
-def keep(gateway: Gateway, cluster: Cluster, runner: Runner, *, rows: int, rounds: int, say, show) -> Keeping:
+def keep(gateway: Gateway, cluster: Cluster, runner: Runner, *, rows: int, rounds: int, log, show) -> Keeping:
     """Measures the latency of pushes without retention and while it runs, and the duration of retention."""
     gateway.create_organizations(ORGANIZATIONS)
     result = Keeping(rows)
     runner.push("first", gateway, DATABASE, LOAD, seconds=runner.seconds)
-    say(f"making {rows:,} old mutations of the pushing users")
+    log(f"making {rows:,} old mutations of the pushing users")
     for start in range(0, rows, CHUNK):
         cluster.query(DATABASE, _old(start, min(rows, start + CHUNK)))
     cluster.vacuum(DATABASE)
     result.heap_mb = (_heap(cluster), 0.0)
-    say("pushes without retention, and while it runs")
+    log("pushes without retention, and while it runs")
     for _ in range(rounds):
         result.without.append(show(runner.push("without", gateway, DATABASE, LOAD)))
     began = time.monotonic()

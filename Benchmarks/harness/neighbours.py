@@ -124,13 +124,13 @@ class Neighbours:
         finally:
             children.stop(noisy, patience=2)
         peak = cpu.memory(self._gateway.pid)["peak"]
-        said = noisy.stdout.read().strip()
+        output = noisy.stdout.read().strip()
         self._cluster.query(DATABASE, "analyze")
         return [
             Neighbour(
                 scenario, kind, _rank(alone[kind][0], 0.5), _rank(alone[kind][0], 0.99),
                 _rank(beside[kind][0], 0.5), _rank(beside[kind][0], 0.99), len(beside[kind][0]),
-                alone[kind][1] + beside[kind][1], peak, {"said": said},
+                alone[kind][1] + beside[kind][1], peak, {"output": output},
             )
             for kind in alone
         ]

@@ -99,14 +99,14 @@ def channel_line(run: Pages | FirstPulls | Granting) -> str:
                     f"{run.plain_seconds:.2f} s, {run.plain_pages} pages")
         case Granting():
             works = [f"{work} {run.p50_ms[work]:.1f}, {run.p99_ms[work]:.1f} ms" for work in run.p99_ms]
-            return f"  p50 and p99 of pushes: {'; '.join(works)} | the other: {run.said}"
+            return f"  p50 and p99 of pushes: {'; '.join(works)} | the other process: {run.work_output}"
 
 
 def neighbour_line(run: Neighbour) -> str:
     errors = f" | {run.errors} ERRORS" if run.errors else ""
     return (f"  {run.scenario:<10} {run.kind:<10} p50 {run.alone_p50:>6.1f} → {run.beside_p50:>6.1f} ms, "
             f"p99 {run.alone_p99:>6.1f} → {run.beside_p99:>6.1f} ms ({run.ratio:.1f}) | {run.pushes} pushes, "
-            f"peak {run.peak_mb:.0f} MB; the other: {run.extra['said']}{errors}")
+            f"peak {run.peak_mb:.0f} MB; the other process: {run.extra['output']}{errors}")
 
 
 def table(figures: list[Figure]) -> str:

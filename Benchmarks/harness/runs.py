@@ -207,11 +207,11 @@ class Runner:
         number of pushes, in at most `seconds`."""
         target.check()
         meter = Meter(self._cluster, target, database)
-        said, complaint = self.generate(
+        results, complaint = self.generate(
             figure, target, load, self.seconds if seconds is None else seconds, watch=watch, pushes=pushes
         )
         meter.stop()
-        return self._read_generator(figure, said, complaint, load, meter)
+        return self._read_generator(figure, results, complaint, load, meter)
 
     def generate(
         self, figure: str, target: Target, load: Load, seconds: float, *, watch=None, **how
@@ -225,20 +225,20 @@ class Runner:
             raise Failure(f"{figure}: the load generator failed:\n{complaint}{output}\n{target.log_tail}")
         return dict(pair.split("=", 1) for pair in output.split()), complaint
 
-    def _read_generator(self, figure: str, said: dict[str, str], complaint: str, load: Load, meter: Meter) -> Run:
-        pushes = max(1, int(said["total_pushes"]))
-        errors = int(said["errors"]) + int(said["wrong"])
+    def _read_generator(self, figure: str, results: dict[str, str], complaint: str, load: Load, meter: Meter) -> Run:
+        pushes = max(1, int(results["total_pushes"]))
+        errors = int(results["errors"]) + int(results["wrong"])
         return Run(
-            figure=figure, mutations=load.mutations, pushes_per_second=float(said["pushes_per_second"]),
-            mutations_per_second=float(said["mutations_per_second"]), p50_ms=int(said["p50_us"]) / 1000,
-            p99_ms=int(said["p99_us"]) / 1000, cpu_gateway=meter.gateway * 1e6 / pushes,
+            figure=figure, mutations=load.mutations, pushes_per_second=float(results["pushes_per_second"]),
+            mutations_per_second=float(results["mutations_per_second"]), p50_ms=int(results["p50_us"]) / 1000,
+            p99_ms=int(results["p99_us"]) / 1000, cpu_gateway=meter.gateway * 1e6 / pushes,
             cpu_postgres=meter.postgres * 1e6 / pushes, cpu_backends=meter.backends * 1e6 / pushes,
-            cpu_client=float(said["own_cpu_us_per_push"]), client_share=float(said["own_cpu_share"]),
+            cpu_client=float(results["own_cpu_us_per_push"]), client_share=float(results["own_cpu_share"]),
             cpu_others=meter.others, wal_per_mutation=meter.wal / (pushes * load.mutations),
             checkpoint=meter.checkpoint, errors=errors, groups=meter.groups,
             extra=({"complaint": complaint.strip()} if complaint else {})
-            | {name: int(value) for name, value in said.items() if name.startswith("status_")}
-            | {"max_ms": int(said["max_us"]) / 1000},
+            | {name: int(value) for name, value in results.items() if name.startswith("status_")}
+            | {"max_ms": int(results["max_us"]) / 1000},
         )
 
 

@@ -19,7 +19,7 @@ Pair = tuple[Run, Run]
 
 def compare(
     binary: Path, other: Path, names: list[str], cluster: Cluster, runner: Runner, *, turns: int, age: float,
-    partitions: int | None, settings: dict[str, str], say: Callable[[str], None],
+    partitions: int | None, settings: dict[str, str], log: Callable[[str], None],
 ) -> tuple[list[Figure], list[Pair]]:
     """Runs each of the pushes `names` this many times on both sides, each with a separate database."""
     sides = [("own", binary), ("other", other)]
@@ -40,7 +40,7 @@ def compare(
                 runner.push("age", gateway, database, figures.PUSHES["push-50"], seconds=age)
         cluster.vacuum(*gateways)
         for name in names:
-            say(f"{name}, {turns} times each")
+            log(f"{name}, {turns} times each")
             pairs = [pair(figures.LOADS[name], gateways, runner, turn, name) for turn in range(turns)]
             results += figures_of(name, pairs)
             runs += pairs
@@ -50,7 +50,7 @@ def compare(
 
 def compare_forwarding(
     binary: Path, other: Path, cluster: Cluster, runner: Runner, *, turns: int, pushes: int, partitions: int | None,
-    settings: dict[str, str], say: Callable[[str], None],
+    settings: dict[str, str], log: Callable[[str], None],
 ) -> tuple[list[Figure], list[Forward]]:
     """Drains backlogs on both sides in turns, each with a separate database; the upstream is the same."""
     databases = {"forward_own": binary, "forward_other": other}
@@ -69,7 +69,7 @@ def compare_forwarding(
         }
         for side in sides.values():
             side.set_up()
-        say(f"forward, {turns} times each")
+        log(f"forward, {turns} times each")
         for turn in range(turns):
             for database in sides if turn % 2 == 0 else reversed(sides):
                 runs[database].append(sides[database].drain())

@@ -14,7 +14,7 @@ struct DemoList: Sendable {
     }
 
     /// The default number of items in a page.
-    private static let usual = 100
+    private static let defaultLimit = 100
 
     private let showsChanges: Bool
     private let since: Timestamp?
@@ -60,7 +60,7 @@ struct DemoList: Sendable {
             limit = number
             query.append(("limit", text))
         } else {
-            limit = showsChanges ? Self.usual : Int.max
+            limit = showsChanges ? Self.defaultLimit : Int.max
         }
         if let text = request.parameter("after") {
             let parts = text.split(separator: "-").compactMap { Int64($0) }

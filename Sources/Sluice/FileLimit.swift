@@ -75,7 +75,7 @@ enum FileLimit {
     ///
     /// It is the same number, unless that would leave too few files for a quarter of the connections. A device that
     /// listens for events usually has no other connection.
-    static func listeners(beside connections: Int) -> Int {
+    static func listeners(inAdditionTo connections: Int) -> Int {
         max(reserve, min(connections, current - reserve - connections / 4))
     }
 }

@@ -219,7 +219,7 @@ enum GatewayAssembly {
         configuration.limits.payloadBytes = settings.maxPayloadBytes
         configuration.maximumConnections = settings.maxConnections
         configuration.allowedOrigins = settings.allowedOrigins
-        configuration.maximumListeners = FileLimit.listeners(beside: settings.maxConnections)
+        configuration.maximumListeners = FileLimit.listeners(inAdditionTo: settings.maxConnections)
         configuration.heldBodyBytes = settings.maxBodyBytesInFlight
         configuration.heldAnswerBytes = settings.maxAnswerBytesInFlight
         // for each committer the maximum of one group, and as much for the next one

@@ -32,7 +32,7 @@ struct IssuersFile {
     let hasExclusiveKeys: Bool
 
     /// - Parameter own: the name of the issuer that other settings configure. The file must not contain it again.
-    func issuers(beside own: String?) throws(ConfigurationError) -> [TrustedIssuer] {
+    func issuers(excluding own: String?) throws(ConfigurationError) -> [TrustedIssuer] {
         let root = try root()
         try requireNames(of: root, ["issuers"], at: "")
         guard let list = root["issuers"], let elements = list.elements else {

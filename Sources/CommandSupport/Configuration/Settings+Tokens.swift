@@ -41,7 +41,7 @@ extension Settings {
                 defaults: configuration.own,
                 hasExclusiveKeys: hasExclusiveKeys
             )
-            let issuers = problems.gather { () throws(ConfigurationError) in try file.issuers(beside: own) }
+            let issuers = problems.gather { () throws(ConfigurationError) in try file.issuers(excluding: own) }
             configuration.otherIssuers = issuers ?? []
         }
         try problems.check()

@@ -204,18 +204,19 @@ struct PutSourceCommand: AsyncParsableCommand {
     func run() async throws {
         let body = try SourceArguments.bytes(of: file)
         let key = source.key
-        typealias Put = (written: (row: SourceRow, isNew: Bool), usual: String?)
-        let (written, usual) = try await options.withStore(
+        typealias Put = (written: (row: SourceRow, isNew: Bool), generatedSecret: String?)
+        let (written, generatedSecret) = try await options.withStore(
             CommandAct("putSource", of: key.organization, ["name": key.name]),
             orElse: .noOrganization(key.organization)
         ) { store, settings throws(Problem) -> Put? in
             let update = try SourceUpdate(body: body)
             try update.check(settings.webhookAddresses)
-            let usual = update.settings.kind == .webhook && update.secret == nil ? WebhookSecret().text : nil
-            guard let written = try await store.sourceAdministration.put(key, update, usual: usual) else { return nil }
-            return (written: written, usual: usual)
+            let generatedSecret = update.settings.kind == .webhook && update.secret == nil ? WebhookSecret().text : nil
+            guard let written = try await store.sourceAdministration.put(key, update, defaultSecret: generatedSecret)
+            else { return nil }
+            return (written: written, generatedSecret: generatedSecret)
         }
-        let secret = written.isNew ? usual : nil
+        let secret = written.isNew ? generatedSecret : nil
         let userMessage = "\(key.name) is \(written.isNew ? "created" : "changed"): \(written.row.line)"
         options.output(userMessage + (secret.map { "\nsecret: \($0)" } ?? "")) { writer in
             written.row.writeMembers(to: &writer)

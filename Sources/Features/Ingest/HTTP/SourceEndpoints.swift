@@ -32,9 +32,11 @@ struct SourceEndpoints: Sendable {
         return try await bodies.withBody(of: exchange) { body in
             let update = try SourceUpdate(body: body)
             try update.check(policy)
-            let usual = update.settings.kind == .webhook && update.secret == nil ? WebhookSecret().text : nil
-            guard let written = try await administration.put(key, update, usual: usual) else { throw Refusal.notFound }
-            return Self.answer(written.isNew ? .created : .ok, written.row, written.isNew ? usual : nil)
+            let generatedSecret = update.settings.kind == .webhook && update.secret == nil ? WebhookSecret().text : nil
+            guard let written = try await administration.put(key, update, defaultSecret: generatedSecret) else {
+                throw Refusal.notFound
+            }
+            return Self.answer(written.isNew ? .created : .ok, written.row, written.isNew ? generatedSecret : nil)
         }
     }
 
@@ -55,12 +57,12 @@ struct SourceEndpoints: Sendable {
                     "only webhook sources support two secrets during a rotation; PUT the source with another secret"
                 throw Problem(.validationFailed, pointer: "", rule: Rule.range, detail)
             }
-            let usual = request.secret == nil ? WebhookSecret().text : nil
-            let secret = request.secret ?? usual ?? ""
+            let generatedSecret = request.secret == nil ? WebhookSecret().text : nil
+            let secret = request.secret ?? generatedSecret ?? ""
             guard let row = try await administration.rotate(key, to: secret, overlap: Double(request.overlap)) else {
                 throw Refusal.notFound
             }
-            return Self.answer(.ok, row, usual)
+            return Self.answer(.ok, row, generatedSecret)
         }
     }
 

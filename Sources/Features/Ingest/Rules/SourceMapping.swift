@@ -40,7 +40,7 @@ package struct SourceMapping: TableObject, Hashable {
         var bytes = 0
         for (index, item) in items.enumerated() {
             let place = events.map { "\($0.pointer)/\(index)" } ?? ""
-            values.find(at: item)
+            values.select(item)
             guard let number = rules.firstIndex(where: { $0.matches(&values) }) else {
                 found.ignored += 1
                 continue
@@ -126,7 +126,7 @@ struct MappedValues {
         item = body
     }
 
-    mutating func find(at item: JSONValue) {
+    mutating func select(_ item: JSONValue) {
         self.item = item
         ofItem.removeAll(keepingCapacity: true)
     }

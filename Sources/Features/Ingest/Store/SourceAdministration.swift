@@ -33,14 +33,14 @@ package struct SourceAdministration: Sendable {
 
     /// Adds a source, or replaces its settings; returns nil if there is no such organization.
     ///
-    /// - Parameter usual: the secret that a new source gets if the update has no secret.
+    /// - Parameter defaultSecret: the secret that a new source gets if the update has no secret.
     /// - Returns: the source's row, and whether the source is new.
     /// - Throws: `validation_failed` if the organization already has the maximum number of sources, if the kind
     ///   differs, or if the secret does not fit the kind.
     package func put(
         _ key: SourceKey,
         _ update: SourceUpdate,
-        usual: String? = nil
+        defaultSecret: String? = nil
     ) async throws(Problem) -> (row: SourceRow, isNew: Bool)? {
         let moment = now()
         let kind = update.settings.kind
@@ -54,8 +54,8 @@ package struct SourceAdministration: Sendable {
                     guard found[0].count > 0 else { return nil }
                     let known = try found[1].read(SourceRow.init)
                     let old = known.first { $0.name == key.name }
-                    try Self.check(update, instead: old, usual: usual, beside: known.count)
-                    let secret = update.secret ?? (old == nil ? usual : nil)
+                    try Self.check(update, replacing: old, defaultSecret: defaultSecret, existingCount: known.count)
+                    let secret = update.secret ?? (old == nil ? defaultSecret : nil)
                     let sealed = try seal.seal(text: secret, as: .source(.secret, key.name))
                     let nextRunAt = update.isEnabled && kind.isWorkedOn ? moment : nil
                     var parameters = Self.parameters(key, moment)
@@ -78,9 +78,9 @@ package struct SourceAdministration: Sendable {
 
     private static func check(
         _ update: SourceUpdate,
-        instead old: SourceRow?,
-        usual: String?,
-        beside count: Int
+        replacing old: SourceRow?,
+        defaultSecret: String?,
+        existingCount count: Int
     ) throws(Problem) {
         let kind = update.settings.kind
         if let old, old.kind != kind {
@@ -93,7 +93,7 @@ package struct SourceAdministration: Sendable {
             let detail = "an organization has at most \(maximumSources) sources; delete one first"
             throw Problem(.validationFailed, pointer: "", rule: Rule.range, detail)
         }
-        let mayKeep = update.secret == nil && (old?.hasSecret ?? (usual != nil))
+        let mayKeep = update.secret == nil && (old?.hasSecret ?? (defaultSecret != nil))
         if !mayKeep, let detail = SourceSettings.problem(ofSecret: update.secret, for: kind) {
             let rule = update.secret == nil ? Rule.required : Rule.range
             throw Problem(.validationFailed, pointer: "/secret", rule: rule, detail)

@@ -11,14 +11,14 @@ import SyncStore
 /// lanes in which nothing runs.
 package struct FailureEndpoints: Sendable {
     /// The number of groups on a page: the default, and the maximum.
-    private static let groups = (usual: 50, most: 100)
+    private static let groups = (standard: 50, maximum: 100)
 
     let store: Store
 
     func groups(_ exchange: Exchange) async throws -> Answer {
         let query = try URLQuery(of: exchange, allowing: URLQuery.stuckFilter.union(["limit", "cursor"]))
         let (organization, filter) = try (query.uuid("organization_id"), query.stuckFilter())
-        let limit = try query.integer("limit", in: 1...Self.groups.most, default: Self.groups.usual)
+        let limit = try query.integer("limit", in: 1...Self.groups.maximum, default: Self.groups.standard)
         let cursor = try query.text("cursor")
         try await exchange.hold.acquire(ResponseMemoryLease.backlog)
         let json = try await BlockingWork.run {

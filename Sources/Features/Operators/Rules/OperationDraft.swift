@@ -13,7 +13,7 @@ package struct OperationDraft: Sendable, Hashable {
     /// The maximum number of bytes of a reason.
     package static let reasonBytes = 500
     /// Mutations a second: the default, and the maximum.
-    package static let perSecond = (usual: 50, most: 1_000)
+    package static let perSecond = (standard: 50, maximum: 1_000)
 
     package let kind: OperationKind
     package private(set) var filter = FailureFilter()
@@ -50,7 +50,7 @@ package struct OperationDraft: Sendable, Hashable {
             throw SettleBody.problem("/strategy", Rule.required, detail)
         }
         reason = try Self.reason(body["reason"], isOptional: isPreview)
-        perSecond = try Self.perSecond(body["per_second"], usual: kind == .evaluate ? Self.perSecond.most : nil)
+        perSecond = try Self.perSecond(body["per_second"], default: kind == .evaluate ? Self.perSecond.maximum : nil)
         guard let filter = body["filter"], filter.kind == .object else {
             let detail = "filter is required; {} selects all failed and conflicting mutations of the organization"
             throw SettleBody.problem("/filter", body["filter"] == nil ? Rule.required : Rule.memberType, detail)
@@ -94,10 +94,10 @@ package struct OperationDraft: Sendable, Hashable {
         return text
     }
 
-    private static func perSecond(_ value: JSONValue?, usual: Int?) throws(Problem) -> Int {
-        guard let value else { return usual ?? perSecond.usual }
-        guard let number = value.int64, (1...Int64(perSecond.most)).contains(number) else {
-            throw SettleBody.problem("/per_second", Rule.range, "per_second must be 1 to \(perSecond.most)")
+    private static func perSecond(_ value: JSONValue?, default fallback: Int?) throws(Problem) -> Int {
+        guard let value else { return fallback ?? perSecond.standard }
+        guard let number = value.int64, (1...Int64(perSecond.maximum)).contains(number) else {
+            throw SettleBody.problem("/per_second", Rule.range, "per_second must be 1 to \(perSecond.maximum)")
         }
         return Int(number)
     }

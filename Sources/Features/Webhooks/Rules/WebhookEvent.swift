@@ -24,7 +24,7 @@ package enum WebhookEvent: String, Sendable, Hashable, CaseIterable {
     /// The events to which an endpoint may subscribe.
     package static let subscribable = allCases.filter { $0 != .test }
     /// The default subscription of an endpoint: all events except `entity.changed`, which every write causes.
-    package static let usual = subscribable.filter { $0 != .entityChanged }
+    package static let defaults = subscribable.filter { $0 != .entityChanged }
 }
 
 /// An event to be delivered to the endpoints of its organization that subscribe to it.

@@ -60,7 +60,7 @@ package struct WebhookAdministration: Sendable {
     ) async throws(Problem) -> WebhookEndpointRow? {
         let moment = now()
         let endpoint = WebhookKey(organization: organization, id: ids.make(at: moment))
-        let events = update.events ?? WebhookEvent.usual
+        let events = update.events ?? WebhookEvent.defaults
         do {
             return try await catalog.opening(organization) { seal in
                 let sealed = try seal.seal(text: secret, as: .webhook(.secret, endpoint.id))

@@ -14,7 +14,7 @@ extension Gateway {
     /// Adds an endpoint.
     func webhook(
         _ organization: Organization,
-        _ events: [WebhookEvent] = WebhookEvent.usual,
+        _ events: [WebhookEvent] = WebhookEvent.defaults,
         secret: String = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
     ) async throws -> WebhookKey {
         var update = WebhookUpdate()
