@@ -57,24 +57,35 @@ export function showProblem(form, place, problem) {
 
 // Returns fields for the members of an object.
 // @param members `[name, label, kind, hint]`; kinds are choices (`[value, text]`), `flag`, `text` and `whole` (null if
-// empty), `lines`, and `pairs` (one pair in each line, separated by a space)
+// empty), `lines`, `pairs` (one pair in each line, separated by a space), and `objects` (one JSON object in each line; the
+// gateway refuses any other text)
 export function record(members, values, prefix = '') {
 	const fields = members.map(([name, label, kind, hint]) => {
 		const value = values?.[name]
 		const shape = Array.isArray(kind) ? { type: 'select', options: kind, value: String(value ?? kind[0][0]) }
 			: kind === 'flag' ? { type: 'check', value }
 				: kind === 'lines' ? { type: 'area', value: value?.join('\n') }
-					: kind === 'pairs' ? { type: 'area', value: Object.entries(value ?? {}).map(pair => pair.join(' ')).join('\n') }
-						: { value, inputmode: kind === 'whole' ? 'numeric' : null }
+					: kind === 'objects' ? { type: 'area', value: value?.map(each => JSON.stringify(each)).join('\n') }
+						: kind === 'pairs' ? { type: 'area', value: Object.entries(value ?? {}).map(pair => pair.join(' ')).join('\n') }
+							: { value, inputmode: kind === 'whole' ? 'numeric' : null }
 		return field({ label, hint, name, api: name, pointer: `${prefix}/${name}`, ...shape })
 	})
 	const lines = text => text.split('\n').filter(line => line.trim())
 	const read = (kind, value) => Array.isArray(kind) ? (kind[0][0] === 'true' ? value === 'true' : value)
 		: kind === 'flag' ? value
 			: kind === 'lines' ? lines(value).map(line => line.trim())
-				: kind === 'pairs' ? Object.fromEntries(lines(value).map(line => /^(\S*)\s+(.*?)\s*$/.exec(line)?.slice(1) ?? [line, '']))
-					: value.trim() === '' ? null : kind === 'whole' && /^\d+$/.test(value.trim()) ? Number(value) : value.trim()
+				: kind === 'objects' ? lines(value).map(parsed)
+					: kind === 'pairs' ? Object.fromEntries(lines(value).map(line => /^(\S*)\s+(.*?)\s*$/.exec(line)?.slice(1) ?? [line, '']))
+						: value.trim() === '' ? null : kind === 'whole' && /^\d+$/.test(value.trim()) ? Number(value) : value.trim()
 	return { fields, read: () => Object.fromEntries(members.map(([name, , kind], index) => [name, read(kind, fields[index].value)])) }
+}
+
+function parsed(line) {
+	try {
+		return JSON.parse(line)
+	} catch {
+		return line
+	}
 }
 
 // @param act receives the reason and saves the form; its result is passed to `done`

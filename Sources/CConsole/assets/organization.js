@@ -102,6 +102,7 @@ const TYPE = [
 	['upstream', 'Where mutations go', [['true', 'to the upstream'], ['false', 'into the built-in store']]],
 	['visibility', 'Who sees entities', [['organization', 'all users of the organization'], ['user', 'only their creator'], ['channels', 'the users who hold their channels']]],
 	['channels', 'Channels of an entity', 'lines', 'One template a line, such as project/{/project_id}. Only for users who hold channels.'],
+	['grants', 'Channels that an entity grants', 'objects', 'One rule a line, such as {"user": "/officer_id", "channels": ["case/{id}"], "role": "write"}.'],
 	['on_erase', 'When their owner is erased', [['delete', 'they are deleted'], ['blank_owner', 'they are kept without an owner']]],
 	['default_priority', 'Priority', 'whole', '0 to 1,000'],
 	['relations', 'Relations', 'pairs', 'One a line: member, a space, entity type.'],
