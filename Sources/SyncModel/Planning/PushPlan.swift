@@ -71,6 +71,11 @@ public enum PushRefusal: Error, Sendable {
     ///
     /// The caller must read this push without the heavy pushes.
     case isCrowded
+    /// A grant of the push made documents visible that were not read.
+    ///
+    /// The caller must read the documents of these entities, and plan again. Only a push that is planned alone needs
+    /// documents in this way.
+    case needsDocuments([EntityKey])
 }
 
 /// A warning to the client about an accepted entry.

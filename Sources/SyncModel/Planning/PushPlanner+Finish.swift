@@ -104,52 +104,107 @@ public enum DocumentBounds {
     public static let most = WorkBounds.pushDocuments
 }
 
-extension PushPlanner {
+/// The stored documents that a push reads, patches and merges.
+///
+/// A document counts only while the user sees it, because a refusal would otherwise show that it exists. So documents
+/// that become visible by a grant of the push itself are counted when their mutation runs.
+struct DocumentCosts {
+    private let context: PushPlanner.Context
+    private let writer: Writer
+    private var cost = WorkCost()
+    private var seen: Set<EntityKey> = []
+    /// The entities that mutations name and that the user does not see before the push.
+    private var hidden: Set<EntityKey> = []
+
+    init(_ context: PushPlanner.Context, by writer: Writer) {
+        self.context = context
+        self.writer = writer
+    }
+
     /// Refuses work that is too large for the push, before anything is merged.
-    ///
-    /// A document that the user cannot see does not count, because a refusal would show that it exists. If the push
-    /// itself may grant channels, all documents count.
-    static func checkPatchSize(
-        _ accepted: [ValidatedMutation],
-        _ entities: EntityTable,
-        _ context: Context,
-        by writer: Writer
-    ) throws(PushRefusal) {
+    mutating func count(_ accepted: [ValidatedMutation], _ entities: EntityTable) throws(PushRefusal) {
         // usually all documents together are small
         guard entities.hasUnread || entities.largestDocument * accepted.count > DocumentBounds.light else { return }
-        let mayGrant = accepted.contains { $0.type.makesGrants }
-        var cost = WorkCost()
-        var seen: Set<EntityKey> = []
         var isCrowded = false
-        for mutation in accepted where !mutation.type.isForwarded || context.readsForwarded {
-            guard let id = mutation.serverID else { continue }
-            let key = EntityKey(type: mutation.mutation.entity.type, id: id.text)
-            guard let state = entities[key],
-                mayGrant || state.isVisible(to: writer.user, mutation.type.visibility, entities.access)
-            else { continue }
-            let strategy = mutation.mutation.conflictResolution ?? context.organization.settings.conflictResolution
-            // an update on an outdated version ends in a conflict, regardless of earlier writes of this push
-            let isPassed = state.run.verdict(on: mutation.mutation.baseVersion, from: writer) == .passed
-            let isMerged = mutation.mutation.operation == .update && (!isPassed || strategy == .clientWins)
-            if isMerged { cost.merged += state.documentBytes }
-            guard seen.insert(key).inserted else { continue }
-            cost.read += state.documentBytes
-            if mutation.mutation.operation == .update { cost.written += state.documentBytes }
+        for mutation in accepted {
+            guard let key = key(of: mutation), let state = entities[key] else { continue }
+            guard isVisible(state, mutation, entities) else {
+                hidden.insert(key)
+                continue
+            }
+            add(mutation, state, key)
             if state.unreadBytes > 0 { isCrowded = true }
         }
-        if context.isBatched, cost.merged > DocumentBounds.light { throw .requiresOwnBatch }
-        try check(cost.written, "that this push patches", DocumentBounds.most)
-        try check(cost.read, "to which this push refers", context.documentBytes)
-        try check(cost.merged, "that this preview merges, counted once per patch,", context.mergedBytes)
+        try check()
         // the documents of this push fit if they are read without those of other pushes
         if isCrowded { throw cost.read > DocumentBounds.light ? .requiresOwnBatch : .isCrowded }
     }
 
-    private static func check(_ bytes: Int, _ which: String, _ most: Int) throws(PushRefusal) {
-        guard bytes > most else { return }
-        // without the sum, which would show the size of a document that counts although the user cannot see it
-        let detail = "the documents \(which) have more than \(most) bytes"
-        throw .problem(Problem(.payloadTooLarge, detail + "; send its mutations in several pushes"))
+    /// Counts the document of the next mutation if a grant of the push has made it visible.
+    mutating func countIfGranted(_ mutation: ValidatedMutation, _ entities: EntityTable) throws(PushRefusal) {
+        guard !hidden.isEmpty, let key = key(of: mutation), hidden.contains(key), let state = entities[key],
+            isVisible(state, mutation, entities)
+        else { return }
+        add(mutation, state, key)
+        try check()
+        guard state.unreadBytes > 0 else { return }
+        if context.isBatched { throw .requiresOwnBatch }
+        throw .needsDocuments(unread(from: key, state, mutation, entities))
+    }
+
+    /// Returns the keys of an unread document and of others that are visible now and fit into the limit with it.
+    private func unread(
+        from first: EntityKey,
+        _ state: EntityState,
+        _ mutation: ValidatedMutation,
+        _ entities: EntityTable
+    ) -> [EntityKey] {
+        var keys = [first]
+        var bytes = state.unreadBytes
+        for key in hidden { if let state = entities[key], state.unreadBytes == 0 { bytes += state.documentBytes } }
+        let others = hidden.filter { $0 != first && $0.type == first.type }
+        for key in others.sorted(by: { $0.id < $1.id }) {
+            guard let state = entities[key], state.unreadBytes > 0, isVisible(state, mutation, entities) else {
+                continue
+            }
+            bytes += state.unreadBytes
+            guard bytes <= context.documentBytes else { break }
+            keys.append(key)
+        }
+        return keys
+    }
+
+    private func key(of mutation: ValidatedMutation) -> EntityKey? {
+        guard !mutation.type.isForwarded || context.readsForwarded, let id = mutation.serverID else { return nil }
+        return EntityKey(type: mutation.mutation.entity.type, id: id.text)
+    }
+
+    private func isVisible(_ state: EntityState, _ mutation: ValidatedMutation, _ entities: EntityTable) -> Bool {
+        state.isVisible(to: writer.user, mutation.type.visibility, entities.access)
+    }
+
+    private mutating func add(_ mutation: ValidatedMutation, _ state: EntityState, _ key: EntityKey) {
+        let strategy = mutation.mutation.conflictResolution ?? context.organization.settings.conflictResolution
+        // an update on an outdated version ends in a conflict, regardless of earlier writes of this push
+        let isPassed = state.run.verdict(on: mutation.mutation.baseVersion, from: writer) == .passed
+        let isMerged = mutation.mutation.operation == .update && (!isPassed || strategy == .clientWins)
+        if isMerged { cost.merged += state.documentBytes }
+        guard seen.insert(key).inserted else { return }
+        cost.read += state.documentBytes
+        if mutation.mutation.operation == .update { cost.written += state.documentBytes }
+    }
+
+    private func check() throws(PushRefusal) {
+        if context.isBatched, cost.merged > DocumentBounds.light { throw .requiresOwnBatch }
+        try Self.check(cost.written, "that this push patches", DocumentBounds.most)
+        try Self.check(cost.read, "to which this push refers", context.documentBytes)
+        try Self.check(cost.merged, "that this preview merges, counted once per patch,", context.mergedBytes)
+    }
+
+    private static func check(_ bytes: Int, _ which: String, _ maximum: Int) throws(PushRefusal) {
+        guard bytes > maximum else { return }
+        let detail = "the documents \(which) have more than \(maximum) bytes; send its mutations in several pushes"
+        throw .problem(Problem(.payloadTooLarge, detail))
     }
 }
 

@@ -74,7 +74,8 @@ public struct PushPlanner {
             // an apparently new entry may be a repeat, and repeats use no quota
             throw snapshot.isComplete ? error : .needsProbe
         }
-        try checkPatchSize(validator.accepted, entities, context, by: Writer(user: context.user, device: push.deviceID))
+        var costs = DocumentCosts(context, by: Writer(user: context.user, device: push.deviceID))
+        try costs.count(validator.accepted, entities)
         var planner = PushPlanner(push, snapshot, context, entities)
         // further grants or stays cannot be written in one transaction, so the push is not planned to its end
         let before = entities.channelChanges
@@ -84,6 +85,12 @@ public struct PushPlanner {
         entities = entities.emptied
         planner.entities.reserve(validator.accepted.count)
         for accepted in validator.accepted {
+            do throws(PushRefusal) {
+                try costs.countIfGranted(accepted, planner.entities)
+            } catch {
+                entities = unchanged ?? planner.entities
+                throw error
+            }
             planner.run(accepted)
             let changes = planner.entities.channelChanges - before
             guard changes.exceed(context.isBatched ? .group : .push) else { continue }

@@ -74,7 +74,7 @@ struct ReferrerReader {
         try zip(deletions, results).map { try ReferenceRows.read($1, of: $0.entities) }
     }
 
-    /// Returns the referrers that were not read yet, in key order.
+    /// Returns the referrers that were not read yet, or without their documents, in key order.
     private func missing(
         _ referrers: [[EntityKey: FoundReferrers]],
         _ tables: [UUID: EntityTable]
@@ -83,7 +83,7 @@ struct ReferrerReader {
         for (deletions, found) in zip(deletions, referrers) {
             let table = tables[deletions.organization]
             for referrers in found.values where !referrers.isCut {
-                for key in referrers.entities where table?[key].map(\.isTarget) ?? true {
+                for key in referrers.entities where table?[key].map({ $0.isTarget || $0.unreadBytes > 0 }) ?? true {
                     keys[deletions.organization, default: []].insert(key)
                 }
             }

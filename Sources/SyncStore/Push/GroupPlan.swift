@@ -21,6 +21,8 @@ struct GroupPlan {
     /// Light pushes for which other pushes left no room: their documents were not read, or they change too many grants
     /// or stays.
     private(set) var crowded: Set<Int> = []
+    /// Entities whose documents the only push of the group needs, because one of its grants made them visible.
+    private(set) var neededDocuments: [EntityKey] = []
     /// Pushes whose user's lane is missing and was not created.
     private(set) var withoutLane: [Int] = []
     /// Whether a cached lane or device no longer exists.
@@ -60,6 +62,9 @@ struct GroupPlan {
                 case .needsProbe: incomplete.insert(index)
                 case .requiresOwnBatch: heavy.insert(index)
                 case .isCrowded: crowded.insert(index)
+                case .needsDocuments(let keys):
+                    heavy.insert(index)
+                    neededDocuments = keys
                 }
             }
         }

@@ -340,3 +340,49 @@ extension PushSnapshot {
         }
     }
 }
+
+/// Documents that are read only when it is known whether the user sees them.
+///
+/// The documents of entities that the user does not see use up no part of a limit, because a refusal would show that
+/// they exist.
+extension GroupReader {
+    /// The maximum number of times that documents are read because a grant of the push made them visible. A push that
+    /// needs more reads is refused as too large.
+    static let documentReads = 64
+
+    /// Whether the documents of the entities that a push names depend on what its user sees.
+    static func dependsOnVisibility(_ push: PushRequest, _ types: [ByteExactString: EntityType]) -> Bool {
+        push.entries.contains { entry in
+            guard let type = entry.mutation.flatMap({ types[$0.entity.type] }) else { return false }
+            return type.visibility != .organization
+        }
+    }
+
+    /// Reads the documents that were left out of entities that the user of the only push sees.
+    func readVisible(
+        _ types: [ByteExactString: EntityType],
+        readsForwarded: Bool,
+        into snapshot: inout GroupSnapshot,
+        on connection: Connection
+    ) async throws {
+        let lane = group[0].lane
+        let entities = snapshot.entities[lane.organization] ?? EntityTable()
+        let keys = entities.unread { key, state in
+            let type = types[key.type]
+            guard readsForwarded || type?.isForwarded != true else { return false }
+            let visibility = type?.visibility ?? .organization
+            // without a document, templates that were not evaluated yet give no channels
+            return visibility == .channels && state.stored?.channels == nil
+                || state.mayBeSeen(by: lane.user, visibility, entities.access)
+        }
+        try await read(keys, into: &snapshot, on: connection)
+    }
+
+    /// Reads the documents of some entities that the only push names.
+    func read(_ keys: [EntityKey], into snapshot: inout GroupSnapshot, on connection: Connection) async throws {
+        guard !keys.isEmpty else { return }
+        let organization = group[0].lane.organization
+        let query = EntityRows.query(access, keys.map { (organization, $0) }, documentBytes: documentBytes)
+        try EntityRows.loadBounded(await connection.run([query])[0], into: &snapshot.entities, seals)
+    }
+}

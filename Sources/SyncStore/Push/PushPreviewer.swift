@@ -44,67 +44,54 @@ package struct PushPreviewer: Sendable {
             relations: entry.relations,
             channelRules: entry.channelRules
         )
-        let named = push.entries.compactMap(\.mutation).compactMap { types[$0.entity.type] }
-        let isOpen = named.allSatisfy { $0.visibility == .organization } || named.contains(where: \.makesGrants)
-        let (snapshot, entities) = try await read(input, types, readsHidden: isOpen)
-        do throws(PushRefusal) {
-            return try PreviewPlanner.preview(push, snapshot: snapshot, context: context, entities: entities)
-        } catch {
-            switch error {
-            case .problem(let problem): throw problem
-            case .requiresOwnBatch, .isCrowded:
-                throw Problem(.payloadTooLarge, "the documents of this push are too large to preview; preview fewer")
-            case .needsProbe: throw Problem(.internalError, "the push could not be previewed")
-            }
-        }
+        return try await preview(input, context)
     }
 
-    /// - Parameter readsHidden: whether documents are read that the user does not see.
-    private func read(
-        _ input: PushInput,
-        _ types: [ByteExactString: EntityType],
-        readsHidden: Bool
-    ) async throws(Problem) -> (PushSnapshot, EntityTable) {
+    private func preview(_ input: PushInput, _ context: PushPlanner.Context) async throws(Problem) -> PushPreview {
         do {
             return try await catalog.opening(input.lane.organization) { seal in
-                let seals = SealTable([input.lane.organization: seal])
+                let readsHidden = !GroupReader.dependsOnVisibility(input.push, context.types)
                 let reader = GroupReader(
                     [input],
                     hints: nil,
                     deviceLimit: deviceLimit,
-                    seals: seals,
+                    seals: SealTable([input.lane.organization: seal]),
                     documentBytes: WorkBounds.preview,
                     namedBytes: readsHidden ? nil : 0,
                     access: .looking
                 )
-                return try await read(reader, input, seals, types, readsHidden: readsHidden)
+                return try await preview(reader, input, context, readsHidden: readsHidden)
             }
         } catch {
             throw failure.problem(error, doing: "preview a push")
         }
     }
 
-    private func read(
+    /// Reads the data of a push and plans it, in one read-only transaction.
+    ///
+    /// - Parameter readsHidden: whether no document of the push is hidden from the user, so that all can be read at once.
+    private func preview(
         _ reader: GroupReader,
         _ input: PushInput,
-        _ seals: SealTable,
-        _ types: [ByteExactString: EntityType],
+        _ context: PushPlanner.Context,
         readsHidden: Bool
-    ) async throws -> (PushSnapshot, EntityTable) {
-        return try await pool.withConnection { connection in
+    ) async throws -> PushPreview {
+        try await pool.withConnection { connection in
             var snapshot = try reader.snapshot(await connection.run(reader.queries))
             try await LocalIDReader([input]).readAssigned(
                 &snapshot,
                 .looking,
-                seals,
+                reader.seals,
                 documentBytes: readsHidden ? WorkBounds.preview : 0,
                 on: connection
             )
-            if !readsHidden { try await readVisible(input.lane, types, seals, into: &snapshot, on: connection) }
+            if !readsHidden {
+                try await reader.readVisible(context.types, readsForwarded: true, into: &snapshot, on: connection)
+            }
             try await reader.referrers(snapshot).read(into: &snapshot.entities, on: connection)
             let comparisons = reader.comparisons(&snapshot)
             let organization = Parameters(of: input.lane.organization)
-            let last = [Query(PullStatements.organization, organization), .rollback]
+            let last = [Query(PullStatements.organization, organization)] + (readsHidden ? [.rollback] : [])
             let results = try await connection.run(comparisons.map(\.query) + last)
             try reader.add(results, of: comparisons, to: &snapshot)
             // the push of a new user creates the lane, but only in an active organization
@@ -112,32 +99,47 @@ package struct PushPreviewer: Sendable {
             guard snapshot.hasLane[0] || status == OrganizationStatus.active.rawValue else {
                 throw Problem(.organizationUnknown, "the organization does not accept pushes")
             }
-            return (snapshot.pushes[0], snapshot.entities[input.lane.organization] ?? EntityTable())
+            for _ in 0...GroupReader.documentReads {
+                switch try Self.plan(input, snapshot, context) {
+                case .planned(let preview): return preview
+                case .needsDocuments(let keys): try await reader.read(keys, into: &snapshot, on: connection)
+                }
+            }
+            throw Self.tooLarge
         }
     }
 
-    /// Reads the documents that the user sees.
-    private func readVisible(
-        _ lane: LaneKey,
-        _ types: [ByteExactString: EntityType],
-        _ seals: SealTable,
-        into snapshot: inout GroupSnapshot,
-        on connection: Connection
-    ) async throws {
-        let entities = snapshot.entities[lane.organization] ?? EntityTable()
-        let keys = entities.unread { key, state in
-            let visibility = types[key.type]?.visibility ?? .organization
-            // without a document, templates that were not evaluated yet give no channels
-            return visibility == .channels && state.stored?.channels == nil
-                || state.mayBeSeen(by: lane.user, visibility, entities.access)
+    private enum Planned {
+        case planned(PushPreview)
+        case needsDocuments([EntityKey])
+    }
+
+    private static let tooLarge = Problem(
+        .payloadTooLarge,
+        "the documents of this push are too large to preview; preview fewer"
+    )
+
+    private static func plan(
+        _ input: PushInput,
+        _ snapshot: GroupSnapshot,
+        _ context: PushPlanner.Context
+    ) throws(Problem) -> Planned {
+        do throws(PushRefusal) {
+            return .planned(
+                try PreviewPlanner.preview(
+                    input.push,
+                    snapshot: snapshot.pushes[0],
+                    context: context,
+                    entities: snapshot.entities[input.lane.organization] ?? EntityTable()
+                )
+            )
+        } catch {
+            switch error {
+            case .problem(let problem): throw problem
+            case .needsDocuments(let keys): return .needsDocuments(keys)
+            case .requiresOwnBatch, .isCrowded: throw tooLarge
+            case .needsProbe: throw Problem(.internalError, "the push could not be previewed")
+            }
         }
-        guard !keys.isEmpty else { return }
-        let query = EntityRows.query(
-            .looking,
-            keys.map { (lane.organization, $0) },
-            documentBytes: WorkBounds.preview
-        )
-        let rows = try await connection.run([query])[0]
-        try EntityRows.loadBounded(rows, into: &snapshot.entities, seals)
     }
 }

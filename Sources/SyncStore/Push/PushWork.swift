@@ -48,32 +48,46 @@ struct PushWork: GroupTransaction {
         // a push that is alone at the heavy worker may read as many bytes as are allowed for a single push
         let isAlone = group.count == 1 && context.takesHeavy
         let documentBytes = isAlone ? WorkBounds.pushDocuments : WorkBounds.groupDocuments
+        let readsVisible = isAlone && GroupReader.dependsOnVisibility(group[0].push, batch.contexts[0].types)
         let reader = GroupReader(
             inputs,
             hints: context.looksUpAll ? nil : hints,
             deviceLimit: deviceLimit,
             seals: sealing,
-            documentBytes: documentBytes
+            documentBytes: documentBytes,
+            namedBytes: readsVisible ? 0 : nil
         )
         var snapshot = try reader.snapshot(await connection.run(reader.queries))
         let hasAssigned = try await LocalIDReader(inputs).readAssigned(
             &snapshot,
             .locking,
             sealing,
-            documentBytes: documentBytes,
+            documentBytes: readsVisible ? 0 : documentBytes,
             on: connection
         )
         var comparisons = reader.comparisons(&snapshot)
         try reader.add(await connection.run(comparisons.map(\.query)), of: comparisons, to: &snapshot)
         let hasReferrers = try await reader.referrers(snapshot).read(into: &snapshot.entities, on: connection)
         if hasAssigned || hasReferrers { try await reader.readAccess(into: &snapshot, on: connection) }
-        var plan = try await self.plan(batch, &snapshot, isCertain: context.looksUpAll, on: connection)
+        var plan = try await self.plan(
+            batch,
+            &snapshot,
+            readsVisible ? reader : nil,
+            isCertain: context.looksUpAll,
+            on: connection
+        )
         if !plan.incomplete.isEmpty {
             let pushes = plan.incomplete
             try reader.complete(pushes, await connection.run(reader.completion(of: pushes)), in: &snapshot)
             comparisons = reader.comparisons(&snapshot, of: pushes)
             try reader.add(await connection.run(comparisons.map(\.query)), of: comparisons, to: &snapshot)
-            plan = try await self.plan(batch, &snapshot, isCertain: context.looksUpAll, on: connection)
+            plan = try await self.plan(
+                batch,
+                &snapshot,
+                readsVisible ? reader : nil,
+                isCertain: context.looksUpAll,
+                on: connection
+            )
         }
         if plan.lacksRemembered || !plan.incomplete.isEmpty { throw CommitFailure.readAgain }
         let unread = plan.heavy.isEmpty ? plan.crowded : plan.heavy
@@ -99,17 +113,27 @@ struct PushWork: GroupTransaction {
         }
     }
 
-    /// Plans a group, and reads the channels of users with many on which the plans depend.
+    /// Plans a group, and reads the channels and documents on which the plans depend.
+    ///
+    /// - Parameter reader: the reader of the only push, if documents are read only for entities that its user sees.
     private func plan(
         _ batch: PushBatch,
         _ snapshot: inout GroupSnapshot,
+        _ reader: GroupReader?,
         isCertain: Bool,
         on connection: Connection
     ) async throws -> GroupPlan {
-        var reads = 0
+        var (channelReads, documentReads) = (0, 0)
         while true {
+            let types = batch.contexts[0].types
+            try await reader?.readVisible(types, readsForwarded: false, into: &snapshot, on: connection)
             let plan = GroupPlan(batch.jobs, contexts: batch.contexts, snapshot: snapshot, isCertain: isCertain)
-            if try await !ChannelAccess.readAsked(&snapshot.entities, &reads, on: connection) { return plan }
+            if try await ChannelAccess.readAsked(&snapshot.entities, &channelReads, on: connection) { continue }
+            guard let reader, !plan.neededDocuments.isEmpty, documentReads < GroupReader.documentReads else {
+                return plan
+            }
+            documentReads += 1
+            try await reader.read(plan.neededDocuments, into: &snapshot, on: connection)
         }
     }
 
