@@ -223,6 +223,48 @@ import Testing
         #expect(shown.statuses == ["succeeded"], "\(shown.text)")
     }
 
+    @Test func `a document counts for a push only after a grant of the push has made it visible`() async throws {
+        let (ada, bob) = (fixture.ada, fixture.bob)
+        let type = #"""
+            {"visibility":"channels","channels":["user/{owner}"],
+             "grants":[{"user":"/member","channels":["team/{/team}"],"role":"write"}]}
+            """#
+        #expect(try await fixture.operate(.PUT, fixture.admin + "/entity-types/membership", type).status == 201)
+        let made = try await ada.push((0..<40).map { _ in ada.create("visit", document(for: ada)) })
+        let ids = made.results.compactMap { $0["server_id"]?.string }
+        let document = #"{"assignee":\#(ada.user.quoted),"team":"a","text":"#
+        try await fixture.execute(
+            """
+            UPDATE entities SET document = ('\(document)"' || repeat('x', 1040000) || '"}')::json
+            WHERE entity_type = 'visit'
+            """
+        )
+        func entries(_ team: String, _ ids: some Sequence<String>) -> [Draft] {
+            [bob.create("membership", #"{"member":\#(bob.user.quoted),"team":"\#(team)"}"#)]
+                + ids.map { bob.change("update", "visit", server: $0) }
+        }
+        // a grant of another channel shows nothing of the documents
+        func errors(_ reply: Reply, _ ids: [String]) -> [String] {
+            #expect(reply.status == 200, "\(reply.text)")
+            return reply.results.dropFirst().enumerated().map { index, result in
+                result["error"]?.text.replacing(ids[index], with: "ID") ?? "none"
+            }
+        }
+        let unknown = ids.map { _ in UUID().lowercased }
+        let previewed = try await bob.preview(entries("b", ids))
+        #expect(try await errors(previewed, ids) == errors(bob.preview(entries("b", unknown)), unknown))
+        let pushed = try await bob.push(entries("b", ids))
+        #expect(try await errors(pushed, ids) == errors(bob.push(entries("b", unknown)), unknown))
+        #expect(Set(errors(pushed, ids)).count == 1 && !errors(pushed, ids).contains("none"), "\(pushed.text)")
+        // a grant of their channel does
+        expectProblem(try await bob.preview(entries("a", ids)), .payloadTooLarge, errors: [])
+        expectProblem(try await bob.push(entries("a", ids)), .payloadTooLarge, errors: [])
+        let few = try await bob.preview(entries("a", ids.prefix(3)))
+        #expect(few.statuses == Array(repeating: "succeeded", count: 4), "\(few.text)")
+        let some = try await bob.push(entries("a", ids.prefix(10)))
+        #expect(some.statuses == Array(repeating: "succeeded", count: 11), "\(some.text)")
+    }
+
     @Test func `pages of a channel's users do not skip a user's further grants`() async throws {
         let (ada, bob) = (fixture.ada, fixture.bob)
         let type = #"""
