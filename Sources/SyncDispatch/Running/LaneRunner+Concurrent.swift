@@ -224,6 +224,9 @@ final class LaneShares: Sendable {
         }
     }
 
+    /// The number of requests in flight of an organization's lanes with several.
+    func flights(of organization: UUID) -> Int { state.withLock { $0.flightsOfOrganizations[organization] ?? 0 } }
+
     /// The number of the organization's running lanes, and the number of requests that one of them may start.
     ///
     /// An organization may hold at most as many requests as then remain free (product rule 16).

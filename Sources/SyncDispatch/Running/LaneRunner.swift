@@ -118,12 +118,17 @@ struct LaneRunner: Sendable {
         while true {
             let permit = circuits.ask(lane)
             progress.isProbe = permit == .probe
+            if let limit = circuits.concurrency(of: lane.organization) {
+                progress.room = min(room, max(0, limit - surroundings.shares.flights(of: lane.organization)))
+            } else {
+                progress.room = room
+            }
             var heldUntil = permit.end
             let taken =
                 heldUntil == nil ? await store.rates.take(upTo: starts, of: lane.organization, progress) : nil
             let tokens = taken?.count
             if let taken {
-                progress.room = min(room, taken.count)
+                progress.room = min(progress.room, taken.count)
                 if let pause = taken.pause {
                     metrics.throttle()
                     if permit == .probe { circuits.release(lane.organization) }
@@ -168,8 +173,7 @@ struct LaneRunner: Sendable {
     }
 
     func run(_ dispatch: Dispatch) async -> LaneStep {
-        let cap = dispatch.organization.upstream?.maximumConcurrency ?? LaneScheduler.defaultCap
-        surroundings.noteCap(dispatch.lane.organization, cap)
+        noteCap(of: dispatch)
         guard case .upstream(let request, let settings) = dispatch.destination else {
             if dispatch.organization.upstream == nil { clock.recordNoHost(of: dispatch.lane.organization) }
             return .apply(dispatch)
@@ -184,6 +188,15 @@ struct LaneRunner: Sendable {
     }
 
     /// Whether the lease leaves enough time for the request.
+    /// Reports the number of lanes of an organization that may run.
+    ///
+    /// It is smaller than the organization's own limit while its upstream recovers from an outage.
+    private func noteCap(of dispatch: Dispatch) {
+        let (organization, upstream) = (dispatch.lane.organization, dispatch.organization.upstream)
+        let cap = upstream?.maximumConcurrency ?? LaneScheduler.defaultCap
+        surroundings.noteCap(organization, min(cap, circuits.concurrency(of: organization) ?? cap))
+    }
+
     private func canBeSent(_ dispatch: Dispatch) -> Bool {
         if dispatch.canBeSent(at: configuration.now()) { return true }
         // the next write shows whether another worker has the lane
@@ -298,6 +311,7 @@ struct LaneRunner: Sendable {
     func record(_ outcome: Outcome, of dispatch: Dispatch, took elapsed: Duration, isShared: Bool = false) {
         metrics.attempt(outcome.kind, took: elapsed)
         let change = isShared ? nil : circuits.record(outcome.kind, of: dispatch.lane)
+        noteCap(of: dispatch)
         if change == .opened {
             surroundings.recordUpstream(dispatch.lane.organization, true, outcome.kind.rawValue)
         } else if !isShared, outcome.kind.isResponsive {

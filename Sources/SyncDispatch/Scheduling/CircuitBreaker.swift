@@ -12,6 +12,9 @@ import Synchronization
 /// An open circuit first lets no request pass for a pause, and then a single request as a probe. If the probe succeeds,
 /// the circuit closes; otherwise the next pause is twice as long. Lanes take turns at probing: after its probe failed,
 /// a lane waits a little longer than the others.
+///
+/// An upstream that has just recovered does not receive the backlog at once. After the circuit has closed, the number of
+/// requests at the same time is limited: first to two, and to one more after each success. A failure halves the limit.
 struct CircuitBreaker: Sendable {
     /// The number of consecutive failures that open the circuit.
     static let threshold = 5
@@ -30,6 +33,9 @@ struct CircuitBreaker: Sendable {
     static let turnTimeout: Double = 3
     /// The maximum number of stored lanes with failed probes.
     static let triedLimit = 64
+    /// The limit of requests at the same time after the circuit has closed, and the limit at which it ends.
+    static let firstConcurrency = 2
+    static let fullConcurrency = 64
 
     private enum State {
         case closed
@@ -48,6 +54,11 @@ struct CircuitBreaker: Sendable {
     private var troubled: Set<UUID> = []
     /// The last lanes whose probes failed.
     private var tried: Deque<UUID> = []
+    /// The limit of requests at the same time after an outage; nil for no limit.
+    private var recovery: Int?
+
+    /// The number of requests that may be sent at the same time; nil for no limit.
+    var concurrency: Int? { isOpen ? 1 : recovery }
 
     /// Whether at most a probe passes.
     var isOpen: Bool {
@@ -55,7 +66,7 @@ struct CircuitBreaker: Sendable {
     }
 
     /// Whether the circuit is in its initial state.
-    var isUntouched: Bool { !isOpen && failures == 0 && troubled.isEmpty }
+    var isUntouched: Bool { !isOpen && failures == 0 && troubled.isEmpty && recovery == nil }
 
     /// The decision on a lane's request.
     enum Permit: Sendable, Equatable {
@@ -120,7 +131,9 @@ struct CircuitBreaker: Sendable {
     mutating func record(_ kind: Outcome.Kind, by lane: UUID, now: Timestamp, jitter: Double) {
         switch kind {
         case .succeeded, .discarded, .conflict, .overridden, .rejected:
+            let next = isOpen ? Self.firstConcurrency : recovery.map { $0 + 1 }
             self = CircuitBreaker()
+            recovery = next.flatMap { $0 < Self.fullConcurrency ? $0 : nil }
         case .serverError, .unreachable:
             recordFailure(kind, now)
             failures = min(failures + 1, Self.threshold)
@@ -138,6 +151,7 @@ struct CircuitBreaker: Sendable {
     }
 
     private mutating func recordFailure(_ kind: Outcome.Kind, _ now: Timestamp) {
+        recovery = recovery.map { max(1, $0 / 2) }
         failure = (since: isOpen ? failure?.since ?? now : now, failures: (failure?.failures ?? 0) + 1, last: kind)
     }
 
@@ -207,6 +221,9 @@ final class Circuits: Sendable {
     func isOpen(_ organization: UUID) -> Bool {
         breakers.withLock { $0[organization]?.isOpen ?? false }
     }
+
+    /// The number of requests that an organization may send at the same time; nil for no limit.
+    func concurrency(of organization: UUID) -> Int? { breakers.withLock { $0[organization]?.concurrency } }
 
     /// Releases the permit of a probe that was not sent.
     func release(_ organization: UUID) {

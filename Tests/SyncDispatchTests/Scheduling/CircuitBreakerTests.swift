@@ -54,7 +54,39 @@ import Testing
         advance(1)
         #expect(ask() == .probe)
         record(kind)
-        #expect(!breaker.isOpen && breaker.isUntouched)
+        #expect(!breaker.isOpen && ask() == .go)
+    }
+
+    @Test mutating func `after an outage the number of concurrent requests rises with each success`() {
+        #expect(breaker.concurrency == nil)
+        record(.serverError, .serverError, .serverError, .serverError, .serverError)
+        #expect(breaker.concurrency == 1)
+        advance(1)
+        #expect(ask() == .probe)
+        record(.succeeded)
+        #expect(!breaker.isOpen && !breaker.isUntouched && breaker.concurrency == 2)
+        for limit in 3..<20 {
+            record(.conflict)
+            #expect(breaker.concurrency == limit)
+        }
+        record(.unreachable)
+        #expect(!breaker.isOpen && breaker.concurrency == 9)
+        record(.deferred)
+        #expect(breaker.concurrency == 9, "no evidence of health")
+        for _ in 9..<64 { record(.succeeded) }
+        #expect(breaker.concurrency == nil && breaker.isUntouched)
+        record(.serverError)
+        #expect(breaker.concurrency == nil, "a failure without an outage")
+    }
+
+    @Test mutating func `failures during the recovery open the circuit again`() {
+        record(.serverError, .serverError, .serverError, .serverError, .serverError)
+        advance(1)
+        #expect(ask() == .probe)
+        record(.succeeded, .succeeded, .serverError, .serverError, .serverError, .serverError)
+        #expect(!breaker.isOpen && breaker.concurrency == 1)
+        record(.serverError)
+        #expect(breaker.isOpen)
     }
 
     @Test(arguments: [Outcome.Kind.deferred, .abandoned, .refused])
@@ -154,7 +186,7 @@ import Testing
         #expect(ask(50) == .wait(until: now.adding(seconds: CircuitBreaker.turnTimeout)))
         #expect(ask(51) == .probe)
         record(.succeeded, by: 51)
-        #expect(breaker.isUntouched && ask(50) == .go)
+        #expect(!breaker.isOpen && ask(50) == .go)
     }
 
     @Test mutating func `a single lane probes again`() {
