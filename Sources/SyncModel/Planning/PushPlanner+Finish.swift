@@ -1,11 +1,11 @@
 import FoundationEssentials
 
-/// The results of the whole push, once its entries have run.
+/// The results of the whole push, computed after its entries have run.
 extension PushPlanner {
     mutating func finish(_ validator: PushValidator) -> PushPlan {
         plan.rejections = Array(validator.rejections.values)
-        // if the lane already has queued mutations, a worker will poll it anyway, or it waits for its back-off; in the
-        // order of dependencies, a back-off does not delay new mutations
+        // if the lane already had queued mutations, a worker already runs it or will run it after a back-off; in the
+        // order of dependencies, new mutations do not wait for that back-off
         let (before, after) = (snapshot.lane.queue.count, plan.lane.queue.count)
         if before == 0 || context.organization.settings.order == .dependencies && after > before {
             plan.lane.wake(now: context.now)
@@ -13,13 +13,13 @@ extension PushPlanner {
         plan.acceptedSequence = push.entries.reduce(snapshot.watermark) { max($0, $1.sequenceNumber ?? 0) }
         plan.verdicts = push.entries.map { entry in
             if let record = records[entry.index] { return .accepted(record) }
-            // a repeat within the push shows the result of the first entry
+            // a repeat within the push has the result of the first entry
             if let first = validator.repeated[entry.index], let record = records[first] { return .replayed(record) }
             return validator.verdicts[entry.index] ?? .rejected(Problem(.internalError, "the entry was not evaluated"))
         }
         plan.touchedMappings = touchedMappings()
         plan.warnings = warnings()
-        // UUIDs that are only data in a mutation
+        // the UUIDs in accepted mutations that are only data
         let strays = validator.accepted.lazy.reversed().flatMap { accepted in
             accepted.mutation.references.lazy.reversed()
                 .filter { accepted.references[$0] == nil && $0 != accepted.mutation.entity.clientID }
@@ -28,9 +28,9 @@ extension PushPlanner {
         return plan
     }
 
-    /// Warnings for creates whose client ids occurred in earlier mutations.
+    /// Warnings for creates with client ids that earlier mutations contained as data.
     ///
-    /// A repeat gets the same warning.
+    /// A repeat of such a create gets the same warning.
     private func warnings() -> [Int: PushWarning] {
         guard !snapshot.unresolvedIDs.isEmpty else { return [:] }
         var warnings: [Int: PushWarning] = [:]
@@ -43,7 +43,7 @@ extension PushPlanner {
         return warnings
     }
 
-    /// The user's resolved mappings of ids that the push contains, in the order of the push.
+    /// The user's resolved mappings of the client ids in the push, in the order of the push.
     private func touchedMappings() -> [IDMapping] {
         guard !snapshot.mappings.isEmpty || !plan.mappings.isEmpty else { return [] }
         var created = CreatedMappings(plan.mappings)
@@ -68,7 +68,7 @@ extension PushPlanner {
     }
 }
 
-/// The mappings that a push creates. Each can be taken once.
+/// The mappings that a push creates. Each mapping can be removed from this list once.
 private struct CreatedMappings {
     private let mappings: [NewMapping]
     private var isTaken: [Bool]
@@ -92,30 +92,31 @@ private struct CreatedMappings {
 
 /// Bounds on the stored documents into which the patches of a push are merged.
 ///
-/// A push of a few bytes can patch documents of a megabyte each, so its size does not limit the work.
+/// The size of a push does not limit its work, because a push of a few bytes can patch documents of a megabyte each.
 public enum DocumentBounds {
-    /// The maximum number of bytes of documents that a push merges if it is committed together with other pushes.
+    /// The maximum total size, in bytes, of the documents into which a push merges patches, if it is committed together
+    /// with other pushes.
     ///
     /// A document counts once for each patch.
     public static let light = 524_288
-    /// The maximum number of bytes of all documents that a push may patch.
+    /// The maximum total size, in bytes, of the documents that a push patches.
     ///
-    /// The database writes that many bytes within a statement's time limit.
+    /// The database can write this number of bytes within the time limit of a statement.
     public static let most = WorkBounds.pushDocuments
 }
 
 extension PushPlanner {
-    /// Refuses work that is too large for the push, before anything is merged.
+    /// Refuses a push that needs too much work, before any patch is merged.
     ///
-    /// A document that the user cannot see does not count, because a refusal would show that it exists. If the push
-    /// itself may grant channels, all documents count.
+    /// A document that the user cannot see does not count, because a refusal would show that the document exists. If
+    /// the push itself may grant channels, all documents count.
     static func checkPatchSize(
         _ accepted: [ValidatedMutation],
         _ entities: EntityTable,
         _ context: Context,
         by writer: Writer
     ) throws(PushRefusal) {
-        // usually all documents together are small
+        // usually the total size of all documents is small, and the exact check is not needed
         guard entities.hasUnread || entities.largestDocument * accepted.count > DocumentBounds.light else { return }
         let mayGrant = accepted.contains { $0.type.makesGrants }
         var cost = WorkCost()
@@ -128,7 +129,7 @@ extension PushPlanner {
                 mayGrant || state.isVisible(to: writer.user, mutation.type.visibility, entities.access)
             else { continue }
             let strategy = mutation.mutation.conflictResolution ?? context.organization.settings.conflictResolution
-            // an update on an outdated version ends in a conflict, regardless of earlier writes of this push
+            // an update based on an outdated version is in conflict, regardless of the push's earlier writes
             let isPassed = state.run.verdict(on: mutation.mutation.baseVersion, from: writer) == .passed
             let isMerged = mutation.mutation.operation == .update && (!isPassed || strategy == .clientWins)
             if isMerged { cost.merged += state.documentBytes }
@@ -141,13 +142,13 @@ extension PushPlanner {
         try check(cost.written, "that this push patches", DocumentBounds.most)
         try check(cost.read, "to which this push refers", context.documentBytes)
         try check(cost.merged, "that this preview merges, counted once per patch,", context.mergedBytes)
-        // the documents of this push fit if they are read without those of other pushes
+        // the push is not too large by itself: its documents can be read without the documents of other pushes
         if isCrowded { throw cost.read > DocumentBounds.light ? .requiresOwnBatch : .isCrowded }
     }
 
     private static func check(_ bytes: Int, _ which: String, _ most: Int) throws(PushRefusal) {
         guard bytes > most else { return }
-        // without the sum, which would show the size of a document that counts although the user cannot see it
+        // the text omits the sum, which would show the size of a document that the user cannot see
         let detail = "the documents \(which) have more than \(most) bytes"
         throw .problem(Problem(.payloadTooLarge, detail + "; send its mutations in several pushes"))
     }
