@@ -190,15 +190,14 @@ extension BuiltInStore {
         var lastError: String?
     }
 
-    /// - Parameter index: the mutation's index in its push; nil if the mutation is not applied in the push that
-    ///   contains it.
+    /// - Parameter index: the mutation's index in its push; nil if the mutation is applied after that push.
     static func apply(_ write: Write, type: String, index: Int?, to entities: inout EntityTable) -> Result {
         var shown: Set<EntityKey> = []
         return apply(write, type: type, index: index, showing: &shown, to: &entities)
     }
 
     /// - Parameters:
-    ///   - index: the mutation's index in its push; nil if the mutation is not applied in the push that contains it.
+    ///   - index: the mutation's index in its push; nil if the mutation is applied after that push.
     ///   - shown: entities whose large documents an error of the same push already contains; later errors omit them.
     static func apply(
         _ write: Write,

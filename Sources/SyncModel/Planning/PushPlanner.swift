@@ -80,7 +80,8 @@ public struct PushPlanner {
         var planner = PushPlanner(push, snapshot, context, entities)
         // planning stops when the changes of grants and stays become too many for one transaction
         let before = entities.channelChanges
-        // if the push may require its own batch, the caller discards the entities of the group, and no copy is needed
+        // a batched push needs no copy of the entities: if it requires its own batch, the caller discards the group's
+        // entities
         let unchanged = context.isBatched ? nil : entities
         // only one variable may hold the table at a time, because a table in two variables is copied at its next write
         entities = entities.emptied
@@ -96,7 +97,7 @@ public struct PushPlanner {
         var plan = planner.finish(validator)
         plan.allowance = validator.newCount > 0 ? allowance?.bucket : nil
         plan.standing = allowance?.standing
-        // a push from a device above the limit is planned only if it contains nothing but repeats, which change nothing
+        // for a device above the limit, a push gets here only if no entry gets a record, for example if all are repeats
         if isOneTooMany { plan.acceptedSequence = snapshot.watermark }
         // an unknown device is stored only if one of its entries is stored; otherwise refused pushes could create an
         // unlimited number of devices

@@ -21,8 +21,9 @@ struct PushValidator {
     private(set) var rejections: [UUID: Rejection] = [:]
     /// Whether an entry is refused although not every key, id and client id of the push was looked up.
     ///
-    /// A look-up could change the result, because a row that was not read may be the entry's first attempt or the
-    /// dependency that it lacks. A refusal that repeats a stored refusal needs no look-up, because its key was found.
+    /// A look-up could change the result: a row that was not read may be the entry's first attempt or its missing
+    /// dependency, or may have the refused id or client id. A refusal that repeats a stored refusal needs no look-up,
+    /// because its key was found.
     var needsProbe: Bool {
         !snapshot.isComplete
             && verdicts.contains { verdict in
