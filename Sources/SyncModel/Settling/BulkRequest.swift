@@ -20,7 +20,8 @@ public struct BulkRequest: Sendable {
     public private(set) var ids: [UUID]?
     /// The statuses of the mutations to settle.
     ///
-    /// If the request contains neither ids nor statuses, these are `failed` and `conflict`.
+    /// If the filter contains no statuses, these are `failed` and `conflict`. Without a filter, these are all statuses
+    /// that the move allows.
     public private(set) var statuses = MutationStatus.forAPerson
     /// The entity type of the mutations to settle; nil for all types.
     public private(set) var entityType: String?
