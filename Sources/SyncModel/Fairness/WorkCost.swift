@@ -12,7 +12,7 @@ public enum WorkBounds {
     public static let answer = 2_097_152
     /// The maximum size, in bytes, of a value that is always part of an answer.
     ///
-    /// A mutation's row can have its own copy of a value of at most this size.
+    /// Each mutation's row has its own copy of such a small value.
     public static let small = 2_048
     /// The number of bytes of an id in a JSON list.
     public static let listedID = 39

@@ -232,7 +232,7 @@ struct IngestEventPlanner {
     private func checkOwner(_ stored: EntityState?) throws(Problem) {
         guard type.visibility == .user else { return }
         guard let stored, !stored.isNobodysTombstone else {
-            // an entity without an owner can only be deleted, because no user sees this deletion
+            // a deletion needs no owner here, because no user sees the entity or its deletion
             guard owner != nil || event.operation == .delete else {
                 let detail = "owner is required: an entity of '\(type.name)' is only visible to its owner"
                 throw refused("/owner", Rule.required, detail)
