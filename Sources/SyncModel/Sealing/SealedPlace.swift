@@ -48,7 +48,8 @@ public enum SealedPlace: Sendable, Hashable {
         case previousSecret = 15
     }
 
-    /// A sealed column of a table that has no case of its own. The number is part of the stored form.
+    /// A sealed column of a table for which this enumeration has no separate case. The number is part of the stored
+    /// form.
     public struct NumberedColumn: Sendable {
         let number: UInt8
         let name: StaticString

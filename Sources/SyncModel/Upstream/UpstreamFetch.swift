@@ -72,7 +72,7 @@ public struct FetchedResponse: Sendable {
     public var challenge: String?
     /// The `Content-Type` without its parameters; nil if the header is missing or invalid.
     public var contentType: String?
-    /// The `ETag`, if later requests can send it. The next member is the `Last-Modified`, under the same condition.
+    /// The `ETag`; nil if later requests cannot send it. The same is true of ``lastModified``.
     public var etag: String?
     public var lastModified: String?
     /// The values of the `Link` headers.

@@ -19,7 +19,7 @@ public struct EntityName: Sendable, Hashable {
         EntityName(type: type, client: client, serverID: serverID)
     }
 
-    /// The client id, or the UUID that represents a device id.
+    /// The entity's client id, or the UUID that represents its device id.
     public var clientID: UUID? { client?.id }
 
     /// The key of the client's id in the mappings.
@@ -92,7 +92,7 @@ public enum ClientName: Sendable, Hashable {
 ///
 /// The entity type is necessary because a client id may occur in several types.
 public struct ClientReference: Sendable, Hashable {
-    /// The client id, or the UUID that represents a device id.
+    /// The entity's client id, or the UUID that represents its device id.
     public let clientID: UUID
     @Exact public private(set) var entityType: String
 
