@@ -82,8 +82,10 @@ public struct Backlog: Sendable, Hashable {
     public var counts = Counts()
     /// Whether the user has more mutations than the counts include.
     public var isTruncated = false
-    /// The mutation that halts the lane. If the lane is not halted, the next mutation to run or, if there is none, the
-    /// first blocked mutation.
+    /// The mutation at the head of the lane.
+    ///
+    /// This is the mutation that halts the lane. If the lane is not halted, it is the next mutation to run or, if no
+    /// mutation can run, the first blocked mutation.
     public var head: Mutation?
     /// The reason why the head does not run; nil if the head runs or is due.
     public var blocker: LaneBlocker?

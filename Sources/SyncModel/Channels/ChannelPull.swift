@@ -1,4 +1,4 @@
-/// One read of the feed for a user in an organization with channels. It does no I/O.
+/// One read of the feed for a user in an organization with channels. This type does no I/O.
 ///
 /// See product rule 28. The cursor's `grants` is the position up to which changes of the user's grants were applied. A
 /// pull first applies the later changes of grants, one channel after the other. Then it returns the feed's changes

@@ -129,7 +129,7 @@ struct ChannelSubject {
 public struct ChannelRules: Sendable, Hashable {
     /// The maximum number of templates of a type.
     public static let maximumTemplates = 16
-    /// The maximum number of rules by which a type grants channels.
+    /// The maximum number of a type's rules for granting channels.
     public static let maximumGrants = 8
     /// The maximum number of grants of one entity, which are pairs of a user and a channel.
     public static let limitOfGrants = 200

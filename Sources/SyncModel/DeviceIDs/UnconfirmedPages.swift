@@ -61,7 +61,7 @@ public struct UnconfirmedPages: Sendable {
 
     /// Whether a page is older than the device's state at the time of this request.
     ///
-    /// Counters and page numbers only increase. If the device's numbers are higher than those of the page, the device
+    /// Counters and page numbers only increase. If the device's numbers are higher than the page's numbers, the device
     /// has not applied the page, or has continued after it. If its numbers are lower, the device sent this request
     /// before it received the page, or was restored from a backup.
     private static func isOlder(_ page: Page, _ base: Int64, _ counters: [ByteExactString: Int64]) -> Bool {

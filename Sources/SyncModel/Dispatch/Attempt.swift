@@ -317,7 +317,8 @@ extension Attempt {
                 CurrentEntity(
                     type: mutation.entity.type,
                     id: id,
-                    // before the answer, it is not known with which entity a create is in conflict
+                    // before the answer, the gateway does not have the version of the entity with which a create is in
+                    // conflict
                     feedVersion: mutation.operation == .create ? nil : dispatch.entityVersion ?? 0,
                     etag: etag,
                     document: document

@@ -93,7 +93,7 @@ public struct AttemptRecord: Sendable, Hashable {
         )
     }
 
-    /// The record of a request whose worker was lost before the answer arrived.
+    /// Creates the record of a request if the worker was lost before the answer arrived.
     init(ofLost mutation: QueuedMutation, isExhausted: Bool) {
         self.init(
             result: isExhausted ? .failed : .unknown,
@@ -131,7 +131,7 @@ extension QueuedMutation {
 ///
 /// The key is stored separately from the problem, because the problem may be sealed.
 public struct FailureClass: Sendable, Hashable {
-    /// The problem's code; `conflict` if and only if the mutation's status is `conflict`.
+    /// The code of the problem. The code is `conflict` if the mutation's status is `conflict`, and only then.
     @Exact public private(set) var code: String
     /// The HTTP status of the response that caused the failure or the conflict; 0 if there was no response.
     public let status: Int16

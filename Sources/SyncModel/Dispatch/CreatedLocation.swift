@@ -136,7 +136,7 @@ struct CreatedLocation {
         if let key = ODataKey(segment: last), isCollection(parent + [key.name]) {
             return key.id.map { .entity($0) } ?? .withoutID
         }
-        // a segment with an OData key, whose name is the name of the collection
+        // the segment has an OData key after the name of the collection
         if let key = ODataKey(segment: last), isCollection(parent), isName(key.name, of: parent) {
             return key.id.map { .entity($0) } ?? .withoutID
         }

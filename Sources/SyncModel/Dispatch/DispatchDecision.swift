@@ -19,7 +19,7 @@ struct DispatchDecision {
         own = surroundings.serverID(of: mutation)
     }
 
-    /// - Throws: the reason why the mutation can never run unless it is changed.
+    /// - Throws: the reason why the mutation can never run without a change of its content.
     func decision(now: Timestamp, heldUntil: Timestamp?) throws(Problem) -> DispatchPlanner.Decision {
         if let problem = Problem.unreadable(mutation) { throw problem }
         if let due = mutation.nextRetryAt, due > now { return .hold(until: due) }
@@ -234,7 +234,7 @@ extension DispatchPlanner {
     }
 }
 
-/// The conflict of a forwarded mutation whose base version is outdated.
+/// The conflict of a forwarded mutation that has an outdated base version.
 ///
 /// The gateway detects this conflict without a request, and no attempt is spent (product rule 12).
 extension DispatchDecision {

@@ -1,6 +1,6 @@
 public import FoundationEssentials
 
-/// Decides about the mutation at the head of a lane. It does no I/O.
+/// Decides about the mutation at the head of a lane. This type does no I/O.
 ///
 /// The planner decides whether the mutation may run now, and which request the gateway sends (product rules 2, 6 and
 /// 8).
@@ -10,7 +10,7 @@ public struct DispatchPlanner: Sendable {
         case run(Dispatch)
         /// The mutation must wait until this time, and so must its lane.
         case hold(until: Timestamp)
-        /// The mutation can never run unless it is changed.
+        /// The mutation can never run without a change of its content.
         case fail(Outcome)
         /// The mutation is in conflict with the feed, and no request is sent.
         ///

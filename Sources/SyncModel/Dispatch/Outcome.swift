@@ -166,7 +166,7 @@ public struct Outcome: Sendable {
 }
 
 extension Outcome {
-    /// The outcome of a mutation whose worker was lost.
+    /// Creates the outcome of a mutation in flight if its worker was lost.
     ///
     /// The mutation may have taken effect. If it has attempts left, it runs again immediately (product rule 13;
     /// specification 001 (docs/spec), `in_flight_lock_prevents_duplicate_dispatch`).

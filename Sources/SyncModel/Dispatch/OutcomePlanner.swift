@@ -1,4 +1,4 @@
-/// Determines the outcome of a mutation from the upstream's response. It does no I/O.
+/// Determines the outcome of a mutation from the upstream's response. This type does no I/O.
 ///
 /// The planner applies product rules 6, 7, 11 and 12.
 public struct OutcomePlanner: Sendable {

@@ -109,7 +109,7 @@ public struct QueuedMutation: EntityWrite, Sendable {
 
     /// The trace of the mutation's requests and log entries.
     ///
-    /// This is the trace of the push. If the push had no trace, the trace is derived from the mutation's id, so that
+    /// This is the trace of the push. If the push had no trace, the trace is derived from the mutation's id. Therefore
     /// all attempts have the same trace.
     public var trace: TraceContext { traceparent.flatMap(TraceContext.init(traceparent:)) ?? TraceContext(of: id) }
 }
@@ -123,14 +123,14 @@ public final class Dispatch: Sendable {
     public let lane: LaneKey
     /// The lease under which the outcome must be written.
     public let token: Int64
-    /// When the lease expires, unless the worker renews it.
+    /// When the lease expires if the worker does not renew it.
     public let leasedUntil: Timestamp
     /// The mutation to run.
     ///
     /// Its `attemptCount` does not include the next request.
     public let mutation: QueuedMutation
     public let type: EntityType
-    /// The entity's permanent id; nil for a create whose id is not known yet.
+    /// The entity's permanent id; nil for a create if the id is not known yet.
     public let serverID: ServerID?
     /// The entity's version in the feed when the mutation's turn came.
     ///

@@ -8,7 +8,7 @@ import Glibc
 /// kept short. If all organizations take about the same time, large groups are best for all of them. The ledger needs
 /// no clock, because it measures time in microseconds of committers' work.
 struct CostLedger: Sendable {
-    /// The minimum share of recent work with which an organization is busy.
+    /// The minimum share of recent work of a busy organization.
     static let busyShare = 0.125
     /// If the total recent work is below this value, no organization is busy.
     ///
@@ -24,11 +24,11 @@ struct CostLedger: Sendable {
     static let capacity = 8_192
     /// The weight of a new measurement.
     private static let learning = 0.25
-    /// The minimum share of recent work with which an organization is measured in separate groups.
+    /// The minimum share of recent work of an organization that is measured in separate groups.
     ///
-    /// The share is that of all groups with jobs of the organization. An organization with a smaller share need not be
-    /// measured separately, because the cost of its jobs follows from the difference between groups with and without
-    /// such jobs.
+    /// The share includes the whole work of each group with jobs of the organization. An organization with a smaller
+    /// share need not be measured separately, because the cost of its jobs follows from the difference between groups
+    /// with and without such jobs.
     private static let sharedBySuspects = 0.5
     /// The upper bound of ``fixed``, which is the longest time that a flush to disk is assumed to take.
     ///

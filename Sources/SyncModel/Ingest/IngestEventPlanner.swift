@@ -284,7 +284,7 @@ struct IngestEventPlanner {
         )
     }
 
-    /// Writes the next state, unless it equals the stored state.
+    /// Writes the next state, if it differs from the stored state.
     ///
     /// An equal state is not written, because the write would cause conflicts for users.
     ///

@@ -40,8 +40,8 @@ public struct IngestRequest: Sendable {
         )
     }
 
-    /// - Parameter limits: the limits of a push. The limits for mutations apply to events, and those for payloads apply
-    ///   to documents.
+    /// - Parameter limits: the limits of a push. The limits for mutations apply to events, and the limits for payloads
+    ///   apply to documents.
     /// - Throws: `invalid_json` for invalid JSON, `invalid_request` for a wrong envelope, `payload_too_large` if a
     ///   limit is exceeded. Each error refuses the whole batch.
     public init(body: [UInt8], limits: IntakeLimits) throws(Problem) {

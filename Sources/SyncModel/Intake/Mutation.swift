@@ -6,8 +6,8 @@ public import JSONText
 /// Every instance satisfies the rules that can be checked without stored data, because only ``MutationDecoder`` creates
 /// instances.
 ///
-/// The type is a class because mutations are passed often and never change. A copy of a struct would increment a
-/// reference count for each member, instead of a single one.
+/// The type is a class because mutations are passed often and never change. A copy of the reference increments only one
+/// reference count. A copy of a struct would increment a reference count for each member.
 public final class Mutation: EntityWrite, Sendable {
     /// The mutation's id, which is unique for the user (specification 001 (docs/spec), `id`).
     public let id: UUID

@@ -1,6 +1,6 @@
 public import FoundationEssentials
 
-/// The decisions of one step of a lane's worker. It does no I/O.
+/// The decisions of one step of a lane's worker. This type does no I/O.
 ///
 /// The caller makes three calls during the step's transaction, and after each call writes ``outcomes`` and ``lane``:
 /// - ``init(_:lane:organization:isClosed:by:now:)``, after the lane has been locked
@@ -13,7 +13,7 @@ public final class LanePlan {
     public enum Recovery: Sendable {
         /// The lane's last worker was lost, and the mutation in flight may have been sent.
         case takeover
-        /// The step was committed before, but its worker did not receive the result.
+        /// The step was already committed, but the worker did not receive its result.
         ///
         /// The mutation in flight was never sent.
         case repetition
@@ -46,9 +46,9 @@ public final class LanePlan {
     public private(set) var outcomes: [LaneOutcome] = []
     /// The finished mutations whose waiters this step releases. A waiter is a mutation that depends on another one.
     ///
-    /// The step's weight is the maximum number of these mutations, because it bounds the work of a statement.
+    /// The maximum number of these mutations is the step's weight, which bounds the work of a statement.
     public private(set) var unblocking: [UUID] = []
-    /// The finished mutations whose waiters must be released after those of ``unblocking``.
+    /// The finished mutations whose waiters must be released after the waiters of ``unblocking``.
     private var unfinished: [UUID] = []
     /// The members of ``unblocking`` that have more waiters than the step releases.
     public var unreleased: Set<UUID> = []
@@ -90,8 +90,8 @@ public final class LanePlan {
                 recovery = lane.inFlight == request.step.dispatches.first?.mutation.id ? nil : .repetition
             }
         } else {
-            // A process never runs a lane twice at the same time. If this process already holds the lease, it either
-            // has released the lane, or has not received the result of its claim.
+            // if this process already holds the lease, it may claim the lane again: a process never runs a lane twice
+            // at the same time, so this process has released the lane or has not received the result of its claim
             guard lane.isReady(at: now) || lane.lease.owner == request.worker else { return nil }
             self.lane.claim(by: request.worker, planner.lease, now: now)
             recovery = lane.lease.owner == nil ? nil : .takeover
@@ -233,7 +233,7 @@ public final class LanePlan {
         return request.releases ? 1 : max(0, progress.limit(in: organization) - flights.count)
     }
 
-    /// Whether the step may start mutations in addition to those in flight.
+    /// Whether the step may start mutations in addition to the mutations in flight.
     private var mayStart: Bool {
         organization?.settings.order == .dependencies && !request.releases && lane.haltedBy == nil && pauseOfLane == nil
     }

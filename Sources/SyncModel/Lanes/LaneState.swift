@@ -39,11 +39,11 @@ public struct LaneState: Sendable, Hashable {
 
     /// The position of the next mutation.
     public private(set) var nextPosition: Int64
-    /// The position of the last change of the lane's mutations and mappings. Each transaction that changes them
-    /// increments it.
+    /// The position of the last change of the lane's mutations and mappings. A transaction that changes mutations or
+    /// mappings increments this position.
     public private(set) var changePosition: Int64
     public private(set) var queue: Queue
-    /// Mutations that are not final.
+    /// The number of mutations that are not final.
     public private(set) var openCount: Int32
     /// The mutation that halts the lane until a person settles it.
     public private(set) var haltedBy: UUID?
@@ -52,10 +52,11 @@ public struct LaneState: Sendable, Hashable {
     /// This is the time when the lane's head is due or, if a worker holds the lane, when its lease expires.
     public private(set) var readyAt: Timestamp?
     public private(set) var lease: Lease
-    /// The mutation that is committed as in flight and has no outcome yet. If there are several, it is one of them.
+    /// The mutation that is committed as in flight and has no outcome yet. If several mutations are in flight, this is
+    /// one of them.
     public private(set) var inFlight: UUID?
 
-    /// Creates a lane from the values of its row. The defaults are those of a new lane.
+    /// Creates a lane from the values of its row. The default values describe a new lane.
     public init(
         nextPosition: Int64 = 1,
         changePosition: Int64 = 0,

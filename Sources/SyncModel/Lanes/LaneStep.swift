@@ -43,7 +43,7 @@ public enum LaneStep: Sendable {
 
 // MARK: - Several outcomes
 
-/// The outcome of a request of a mutation in flight.
+/// The outcome of the request for a mutation in flight.
 public struct RequestResult: Sendable {
     public let dispatch: Dispatch
     public let outcome: Outcome
@@ -263,7 +263,7 @@ public struct LaneOutcome: Sendable {
     public var status: MutationStatus? { from.moved(to: outcome.status) }
 }
 
-/// The time for which a worker holds a lane, unless it renews the lease.
+/// The time for which a worker holds a lane if it does not renew the lease.
 ///
 /// Requests time out well before the lease expires.
 struct LaneLease: Sendable, Hashable {

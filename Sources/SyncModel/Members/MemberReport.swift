@@ -8,7 +8,7 @@ package struct MemberReport: Sendable {
 
     package init() {}
 
-    /// The number of all problems, including those that are not listed.
+    /// The number of all problems, including problems that are not listed.
     package var count: Int { problems.count + omitted }
 
     package mutating func refuse(_ pointer: String, _ rule: String, _ detail: @autoclosure () -> String) {

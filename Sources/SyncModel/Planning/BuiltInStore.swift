@@ -1,7 +1,7 @@
 import FoundationEssentials
 import JSONText
 
-/// The effect of one mutation on one entity in the built-in document store. It does no I/O.
+/// The effect of one mutation on one entity in the built-in document store. This type does no I/O.
 enum BuiltInStore {
     /// The maximum size, in bytes, of a document after a patch.
     static let maximumDocumentBytes = 1_048_576
@@ -198,7 +198,8 @@ extension BuiltInStore {
 
     /// - Parameters:
     ///   - index: the mutation's index in its push; nil if the mutation is applied after that push.
-    ///   - shown: entities whose large documents an error of the same push already contains; later errors omit them.
+    ///   - shown: entities whose large documents an error of the same push already contains; later errors omit these
+    ///     documents.
     static func apply(
         _ write: Write,
         type: String,

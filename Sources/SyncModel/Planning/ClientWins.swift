@@ -1,7 +1,7 @@
 import FoundationEssentials
 public import JSONText
 
-/// Decides how a forwarded mutation overrides another writer's state. It does no I/O.
+/// Decides how a forwarded mutation overrides another writer's state. This type does no I/O.
 ///
 /// See product rule 12.
 public enum ClientWins {
@@ -33,7 +33,7 @@ public enum ClientWins {
         }
     }
 
-    /// A PUT of the server's document after the patch was merged into it. If there is no document to merge into, the
+    /// A PUT of the server's document after the patch was merged into it. If there is no document, the result is the
     /// unchanged PATCH.
     private static func update(_ patch: JSONValue?, _ current: [UInt8]?) -> SentRequest {
         guard let current, let patch, patch.kind == .object,
@@ -44,7 +44,7 @@ public enum ClientWins {
 
     /// A PUT to the existing entity, at a path below the collection to which the create was sent.
     ///
-    /// Nil for an id space in which the conflicting entity is not the entity that the client meant to create.
+    /// Nil for the id space `shared`, because there the existing entity is not the entity that the client created.
     private static func create(_ endpoint: String, _ idSpace: IDSpace, _ serverID: ServerID?) -> SentRequest? {
         guard idSpace != .shared, let serverID, !endpoint.isEmpty else { return nil }
         let parts = endpoint.split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)

@@ -9,12 +9,12 @@ struct CurrentEntity {
     var version: Int64?
     /// The entity's version in the feed when the request was sent; nil if this version does not matter.
     ///
-    /// The value is 0 if the feed did not contain the entity. It shows whether another writer has written since the
-    /// request was sent, which timestamps cannot show.
+    /// The value is 0 if the feed did not contain the entity. The version shows whether another writer has written
+    /// since the request was sent, which timestamps cannot show.
     var feedVersion: Int64?
     var etag: String?
     var isDeleted = false
-    /// The document, JSON; nil for a deleted entity.
+    /// The document as JSON; nil for a deleted entity.
     var document: [UInt8]?
     /// Whether the entity's document is stored but cannot be decrypted.
     var isUnreadable = false
@@ -154,7 +154,7 @@ public struct CurrentOutline: Sendable {
     }
 }
 
-/// The last writer's uninterrupted run of writes of an entity.
+/// An entity's version, and the uninterrupted run of writes by its last writer.
 ///
 /// The check of `base_version` uses this history for every entity type.
 struct VersionHistory: Sendable, Hashable {

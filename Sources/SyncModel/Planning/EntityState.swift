@@ -4,7 +4,7 @@ public import FoundationEssentials
 public struct EntityState: Sendable {
     /// Whether the id is a number in JSON.
     public var isIntegerID: Bool
-    /// The version: 1 after the create, incremented by each write.
+    /// The version, which is 1 after the create and is incremented by each write.
     public var version: Int64
     /// Whether the entity is a tombstone.
     public var isDeleted: Bool
@@ -18,11 +18,11 @@ public struct EntityState: Sendable {
     public var isUnreadable = false
     /// The size, in bytes, of a stored document that was not read because of the read limit.
     ///
-    /// 0 if the document was read, or does not exist.
+    /// The value is 0 if the document was read, or does not exist.
     public var unreadBytes = 0
     /// Whether the document was not read because the entity is only the target of references.
     public var isTarget = false
-    /// The size of the document in bytes, whether the document was read or not.
+    /// The size of the document in bytes, even if the document was not read.
     var documentBytes: Int { document?.count ?? unreadBytes }
     /// The user who created the entity.
     public var owner: UUID

@@ -14,7 +14,7 @@ public struct IDMapping: Sendable, Hashable {
     }
 
     @Exact public private(set) var entityType: String
-    /// The client's id of the entity. It never changes (specification 000 (docs/spec), `client_id_immutable`).
+    /// The client's id of the entity, which never changes (specification 000 (docs/spec), `client_id_immutable`).
     public let client: ClientName
     /// The server id; nil while the server id is unknown.
     public var serverID: ServerID?
@@ -72,7 +72,7 @@ public struct IDMapping: Sendable, Hashable {
     /// The device id that the client id represents; nil if the client id does not represent a device id.
     public var localID: LocalID? { client.number.map { LocalID(entityType: entityType, number: $0) } }
 
-    /// The mapping's key: the client id with its entity type.
+    /// The key of the mapping, which is the client id with its entity type.
     public var reference: ClientReference { ClientReference(clientID: clientID, entityType: entityType) }
 }
 

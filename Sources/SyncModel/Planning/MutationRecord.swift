@@ -2,9 +2,9 @@ public import FoundationEssentials
 
 /// A mutation's row without the mutation's content. It has all other values that an answer contains.
 ///
-/// The record is a class because it is passed often and never changes. A copy of a struct would increment a reference
-/// count for each member, instead of a single one. The members of the record's parts are available directly, such as
-/// `record.status`.
+/// The record is a class because it is passed often and never changes. A copy of the reference increments only one
+/// reference count. A copy of a struct would increment a reference count for each member. The members of the record's
+/// parts are available directly, such as `record.status`.
 @dynamicMemberLookup
 public final class MutationRecord: EntityWrite, Sendable {
     /// The members that the push determines.
@@ -40,7 +40,7 @@ public final class MutationRecord: EntityWrite, Sendable {
     /// The progress of the mutation. The default values are the values of a new mutation.
     public struct State: Sendable {
         public var status: MutationStatus
-        /// The revision: starts at 1, and increases with each new upstream idempotency key.
+        /// The revision, which starts at 1 and increases with each new upstream idempotency key.
         ///
         /// The mutation gets a new key each time it is sent as a new request.
         public var revision: Int32 = 1
@@ -48,7 +48,7 @@ public final class MutationRecord: EntityWrite, Sendable {
         public var version: Int64?
         /// The upstream's ETag of the entity after the mutation took effect at the upstream.
         public var etag: String?
-        /// The number of requests sent to an upstream so far; 0 for built-in types.
+        /// The number of requests sent to an upstream so far; 0 for types in the built-in store.
         public var attemptCount: Int16 = 0
         /// When the next retry is due; nil if no retry is scheduled.
         public var nextRetryAt: Timestamp?
@@ -96,7 +96,7 @@ public final class MutationRecord: EntityWrite, Sendable {
     /// The parts of a record. A changed copy of the record can have other parts.
     public struct Parts: Sendable {
         public let origin: Origin
-        /// The entity, with its permanent id if that is known.
+        /// The entity, with its permanent id if the id is known.
         public var entity: EntityName
         public var state: State
         public var response = Response()

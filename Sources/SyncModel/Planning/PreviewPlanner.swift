@@ -1,7 +1,7 @@
 import FoundationEssentials
 import JSONText
 
-/// Decides the results that a push would have now, and the requests that it would send. It does no I/O.
+/// Decides the results that a push would have now, and the requests that it would send. This type does no I/O.
 ///
 /// The preview uses the planners for pushes and turns. These planners need ids that only the push itself would
 /// generate, and the preview invents such ids. No answer contains an invented id: in the result the id is missing, and

@@ -32,7 +32,7 @@ public struct PushPlan: Sendable {
     public var touchedMappings: [IDMapping] = []
     /// The user's usage of the mutation quota after the push.
     ///
-    /// Nil if this push uses no quota, which then remains unchanged.
+    /// Nil if this push uses no quota. In this case the usage remains unchanged.
     public var allowance: TokenBucket?
     /// The user's remaining quota; nil if users have no quota.
     public var standing: QuotaStatus?

@@ -1,7 +1,7 @@
 public import FoundationEssentials
 import JSONText
 
-/// Decides everything about one push. It does no I/O.
+/// Decides everything about one push. This type does no I/O.
 ///
 /// The planner decides which entries are repeats, and which are refused or accepted. It also decides the immediate
 /// effects of entries whose types are in the built-in store. It reads the snapshot and the entities, and returns a
@@ -263,7 +263,7 @@ extension PushPlanner {
         public var types: [ByteExactString: EntityType]
         /// The owner of the lane, from the verified token.
         public var user: UUID
-        /// Whether the push is all or nothing (`Prefer: handling=strict`).
+        /// Whether the push is applied completely or not at all (`Prefer: handling=strict`).
         public var isStrict: Bool
         /// The time of the transaction.
         public var now: Timestamp

@@ -30,7 +30,7 @@ public struct PushSnapshot: Sendable {
     public var knownByID: [UUID: MutationRecord] = [:]
     /// Refused entries by idempotency key.
     public var rejections: [UUID: Rejection] = [:]
-    /// Mappings of this user by client id; an id has several mappings if entity types share it.
+    /// The user's mappings, by client id. A client id has several mappings if it occurs in several entity types.
     public var mappings: [UUID: [IDMapping]] = [:]
     /// The device ids that the push contains.
     public var localIDs = PushLocalIDs()
@@ -47,7 +47,7 @@ public struct PushSnapshot: Sendable {
     public var comparedIDs: [UUID: [ServerID]] = [:]
     /// The indices of repeats that are not compared in this push, because too many ids would have to be looked up.
     public var uncompared: Set<Int> = []
-    /// The stored mutations on entities of the push that are not final.
+    /// The stored mutations that are not final, and that write entities of the push.
     public var open: [OpenMutation] = []
     /// The user's usage of the mutation quota.
     ///
@@ -63,7 +63,7 @@ extension PushSnapshot {
     /// Without this interval, each repeat would need a write.
     public static let sightingInterval: Double = 60
 
-    /// Whether to record the device's activity for a push that changes nothing else. The device is known.
+    /// Whether to record the activity of a known device for a push that changes nothing else.
     public func shouldRecordLastSeen(at now: Timestamp) -> Bool {
         deviceSeenAt.map { $0.adding(seconds: Self.sightingInterval) <= now } ?? false
     }

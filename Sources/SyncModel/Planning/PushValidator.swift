@@ -9,7 +9,7 @@ struct PushValidator {
     let types: (String) -> EntityType?
     let upstream: UpstreamSettings?
     private let deviceID: UUID
-    /// The latest stored mutation on each entity that is not final.
+    /// For each entity, the latest stored mutation that is not final.
     private(set) var open = EntityIndex<OpenMutation>()
 
     /// Results by index; nil for entries that this push accepts, and for repeats of such entries within the push.

@@ -111,10 +111,10 @@ public struct UnresolvedIDHistory: Sendable, Hashable {
         }
     }
 
-    /// Six bytes of a hash.
+    /// The mark of a UUID, which is six bytes of a hash.
     ///
-    /// A hash is used because some generators change only a few bytes from one UUID to the next. Every byte of the UUID
-    /// affects the mark.
+    /// The mark is not a part of the UUID, because some generators change only a few bytes from one UUID to the next.
+    /// Every byte of the UUID affects the mark.
     private static func mark(_ id: UUID) -> UInt64 {
         let hash = withUnsafeBytes(of: id.uuid) { SHA256.hash(data: $0) }
         return hash.prefix(width).reduce(0) { $0 << 8 | UInt64($1) }

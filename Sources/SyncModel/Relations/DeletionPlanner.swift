@@ -32,7 +32,7 @@ struct BrokenRelation: Error {
     }
 }
 
-/// Decides the effects of a deletion on the entities that refer to the deleted entity. It does no I/O.
+/// Decides the effects of a deletion on the entities that refer to the deleted entity. This type does no I/O.
 struct DeletionPlanner {
     private let root: EntityKey
     private let writer: Writer

@@ -6,7 +6,7 @@ public struct RetentionPolicy: Sendable, Hashable {
     ///
     /// The days are counted from `synced_at`. See specification 001 (docs/spec), `succeeded_entries_pruned_after_sync`.
     public var payloadDays: Double
-    /// The number of days for which all other data are kept that expire (`SLUICE_RETENTION_DAYS`).
+    /// The number of days for which all other data with a storage period are kept (`SLUICE_RETENTION_DAYS`).
     ///
     /// See specification 001 (docs/spec), `delete_after_30days`.
     public var days: Double

@@ -148,7 +148,7 @@ extension OutcomeRule {
     private static let what = "an outcome rule: status, where, then, message, document"
     private static let whatCondition = "a condition: pointer, is, not, exists"
 
-    /// Reads a list of rules, or appends the errors in it.
+    /// Reads a list of rules. If the list has errors, appends them to `errors`.
     ///
     /// - Parameter pointer: the JSON Pointer to the list.
     static func rules(_ value: JSONValue, at pointer: String, _ errors: inout [ProblemDetail]) -> [OutcomeRule] {
@@ -348,7 +348,7 @@ public struct OutcomeRules: Sendable, Hashable {
     /// Creates an empty list.
     public init() { (json, rules) = (Array("[]".utf8), []) }
 
-    /// Reads a list of rules, or appends the errors in it.
+    /// Reads a list of rules. If the list has errors, appends them to `errors`.
     public init(_ value: JSONValue, at pointer: String, _ errors: inout [ProblemDetail]) {
         json = Array(value.raw)
         rules = OutcomeRule.rules(value, at: pointer, &errors)

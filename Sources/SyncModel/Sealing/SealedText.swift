@@ -96,7 +96,7 @@ public enum SealedText {
         return (number, user, sealed)
     }
 
-    /// The keys with which a stored value is sealed.
+    /// The keys that seal a stored value.
     public enum Cover: Sendable, Hashable {
         case plain
         /// The number of the data key, and the user whose key was used; nil if no user's key was used.

@@ -96,7 +96,7 @@ public struct LackingKeys {
     /// processed.
     ///
     /// - Returns: the result of `body`; nil if keys are missing.
-    /// - Throws: all errors of `body`, except those for missing keys.
+    /// - Throws: all errors of `body`, except errors because of missing keys.
     public mutating func collect<Value, Failure: Error>(
         _ body: () throws(Failure) -> Value
     ) throws(Failure) -> Value? {

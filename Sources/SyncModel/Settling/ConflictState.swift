@@ -38,8 +38,8 @@ struct ConflictState {
 
     /// Returns the permanent id of a mutation's entity; nil if the id is unknown.
     ///
-    /// For a create, the last answer identifies the entity. The mutation's stored id may identify another entity, with
-    /// which an earlier attempt was in conflict.
+    /// For a create, the last answer identifies the entity. The mutation's stored id may identify another entity,
+    /// because an earlier attempt may have been in conflict with that entity.
     static func entity(of record: MutationRecord, _ current: ConflictState?, _ idPointer: String) -> ServerID? {
         let named = id(inAnswer: record.responseBody, at: idPointer) ?? current?.id
         let known = record.entity.serverID

@@ -1,6 +1,6 @@
 public import FoundationEssentials
 
-/// The dependencies among a lane's open mutations, which are those that are not final.
+/// The dependencies among a lane's open mutations. A mutation is open if it is not final.
 ///
 /// The methods use no recursion and visit each mutation once, because a lane may have a chain of a hundred thousand
 /// dependencies.

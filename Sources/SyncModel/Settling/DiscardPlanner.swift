@@ -1,7 +1,7 @@
 public import FoundationEssentials
 import JSONText
 
-/// Decides the effects of discarding mutations (product rule 4). It does no I/O.
+/// Decides the effects of discarding mutations (product rule 4). This type does no I/O.
 ///
 /// The planner decides which dependants are also discarded, and for which mutations the kept dependants wait
 /// afterwards.

@@ -1,7 +1,7 @@
 public import FoundationEssentials
 import JSONText
 
-/// Decides how a mutation runs again after a person settled it. It does no I/O.
+/// Decides how a mutation runs again after a person settled it. This type does no I/O.
 ///
 /// The mutation runs as a retry or, after a conflict, as `client_wins`.
 public struct RestartPlanner {
@@ -9,7 +9,7 @@ public struct RestartPlanner {
     public struct Knowledge: Sendable {
         /// The user's mappings of ``SettledContent/identifiers``, by client id.
         ///
-        /// The mappings include those of device ids. Their keys are the client ids that represent the device ids.
+        /// The mappings of device ids are included. Their keys are the client ids that represent the device ids.
         public var mappings: [UUID: [IDMapping]]
         /// The dependencies that are not satisfied yet (product rule 3).
         public var unmet: Set<UUID>
@@ -342,13 +342,13 @@ public struct MutationRestart: Sendable {
     public var status: MutationStatus? { record.status.moved(to: dependsOn.isEmpty ? .pending : .blocked) }
 }
 
-/// A mutation whose dependencies change because other mutations are settled.
+/// A mutation with dependencies that change because other mutations are settled.
 public struct MutationRelease: Sendable {
     /// The mutation before the change.
     public let node: DependencyNode
     /// The mutations for which this mutation still waits.
     public let dependsOn: [UUID]
-    /// The problem with which the mutation fails; nil if it does not fail.
+    /// The problem that makes the mutation fail; nil if the mutation does not fail.
     public var problem: Problem?
 
     /// The new status. A blocked mutation without remaining dependencies becomes pending.

@@ -1,6 +1,6 @@
 public import FoundationEssentials
 
-/// Decides how `server_wins` settles a conflict (product rule 12). It does no I/O.
+/// Decides how `server_wins` settles a conflict (product rule 12). This type does no I/O.
 ///
 /// The mutation is discarded, the server's entity is adopted, and the mutation's dependants no longer wait for it.
 public struct ServerWinsPlanner {

@@ -20,8 +20,8 @@ public struct FeedCursor: Sendable, Hashable {
     public var application: Application?
     /// A hash of the user whose grants were applied; 0 if no grants were applied.
     ///
-    /// If the hash differs from that of the present user, the client starts again. This happens after a user was joined
-    /// into another user, because the other user has other grants.
+    /// If the hash differs from the hash of the present user, the client starts again. This happens after a user was
+    /// joined into another user, because the other user has other grants.
     public var reader: UInt64
 
     /// A channel that the user lost or gained. The entities of this channel are being listed.

@@ -41,7 +41,7 @@ public final class UUIDv7Generator: Sendable {
 /// was set back slightly. Use this generator for ids that determine an order. Note that an id can be guessed from
 /// another id.
 public final class OrderedUUIDs: Sendable {
-    /// The maximum number of milliseconds by which the clock may be set back before a new order begins.
+    /// The maximum time, in milliseconds, that the clock may be set back before a new order begins.
     private static let timeout: Int64 = 10_000
 
     private let generator = UUIDv7Generator()
