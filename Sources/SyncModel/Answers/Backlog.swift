@@ -1,6 +1,6 @@
 public import FoundationEssentials
 
-/// A user's mutations that are not final: their numbers for each device and for the lane, and the head of the lane.
+/// A user's backlog: the numbers of mutations that are not final, by device and for the lane, and the head of the lane.
 public struct Backlog: Sendable, Hashable {
     /// The numbers of mutations that are not final, by status.
     public struct Counts: Sendable, Hashable {
@@ -24,7 +24,7 @@ public struct Backlog: Sendable, Hashable {
         /// When the device last pushed or registered.
         public var lastSeenAt: Timestamp
         public var counts = Counts()
-        /// The device's first mutation in lane order that is pending, in flight or blocked.
+        /// The device's first pending, in-flight or blocked mutation, in lane order.
         public var oldestPending: Mutation?
 
         public init(id: UUID, acceptedSequence: Int64, lastSeenAt: Timestamp) {

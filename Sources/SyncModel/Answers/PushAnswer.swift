@@ -29,9 +29,9 @@ public struct PushAnswer: Sendable {
     /// Warnings, by index in the request.
     public var warnings: [Int: PushWarning] = [:]
 
-    /// The blocked mutations that only a person can unblock. They are treated as settled.
+    /// The blocked mutations that only a person can unblock. These mutations are treated as settled.
     ///
-    /// Each of these mutations waits for a mutation that failed or is in conflict.
+    /// Each of them waits for a mutation that failed or is in conflict.
     public var stuck: Set<UUID> = []
 
     /// The lane before the push or, if the push halted the lane, after the push.

@@ -92,8 +92,8 @@ public enum BatchAnswer: Sendable {
         switch response.status {
         case 200...299: self = .parts(Self.parts(of: response, batch, now))
         case let status where batch.parts.count > 1 && Self.splitting.contains(status): self = .split
-        // the batch was deferred, redirected, or refused because of its credential, or its outcome is unknown; the same
-        // is true of each part
+        // the batch was deferred, redirected, or refused because of its credential, or its outcome is unknown; each
+        // part gets the same result
         case 300...399, 401, 407, 408, 425, 429, 500, 502...599:
             var whole = UpstreamResponse(
                 status: response.status,

@@ -120,7 +120,7 @@ extension BatchRequest {
     }
 }
 
-/// A batch that shows whether an upstream accepts batches. It is harmless, because its parts only read.
+/// A batch that shows whether an upstream accepts batches. The batch is harmless, because its parts only read.
 public struct BatchProbe: Sendable {
     /// The result of a probe.
     public struct Finding: Sendable, Hashable {

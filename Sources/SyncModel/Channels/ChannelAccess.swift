@@ -164,8 +164,8 @@ struct ChannelMembership: Sendable {
     /// Whether the entity's type has no channels, and had no channels at the entity's last write.
     var isEmpty: Bool { channels == nil && storedChannels == nil && grants == nil && stays == StayChanges() }
 
-    /// A reference to a membership. It keeps entity states small, because planners copy a state several times for each
-    /// mutation, and most types have no channels.
+    /// A reference to a membership. The reference keeps entity states small. This matters because planners copy a state
+    /// several times for each mutation, and most types have no channels.
     final class Box: Sendable {
         let membership: ChannelMembership
 
@@ -208,7 +208,7 @@ extension EntityState {
         return rules.granted(document: document, id: id, owner: owner)
     }
 
-    /// The channels of the entity at the time when it was read.
+    /// The channels that the entity had when it was read.
     ///
     /// If the type had no channels at that time, this is the channel that represents the type's visibility.
     private func channelsBefore(_ former: Visibility?, _ after: [ChannelID]?) -> [ChannelID] {

@@ -4,8 +4,8 @@ import JSONText
 
 /// The identifier of an organization's channel, which is 16 bytes of the SHA-256 of the channel's name.
 ///
-/// Rows and cursors contain the identifier instead of the name. Because it is a hash, and not a number from a table of
-/// names, the first writer that uses a name needs neither a look-up nor a lock.
+/// Rows and cursors contain the identifier instead of the name. The identifier is a hash, and not a number from a table
+/// of names. Therefore the first writer that uses a name needs neither a look-up nor a lock.
 public struct ChannelID: Sendable, Hashable, Comparable {
     public let uuid: UUID
 
@@ -65,7 +65,7 @@ public enum ChannelName {
     public static func name(ofUser user: UUID) -> String { "user/" + user.lowercased }
 }
 
-/// The role of a user in a channel. It determines the user's rights to the channel's entities.
+/// The role of a user in a channel. The role determines the user's rights to the channel's entities.
 public enum ChannelRole: String, Sendable, Hashable, CaseIterable, Comparable {
     case read
     /// The right to write, which includes the right to read.

@@ -125,7 +125,8 @@ struct ChannelSubject {
     }
 }
 
-/// The rules of a type with channels. They put its entities into channels, and let its entities grant channels.
+/// The rules of a type with channels. The rules determine the channels of the type's entities, and the channels that
+/// the entities grant.
 public struct ChannelRules: Sendable, Hashable {
     /// The maximum number of templates of a type.
     public static let maximumTemplates = 16
@@ -171,8 +172,7 @@ public struct ChannelRules: Sendable, Hashable {
         names(document: document, id: id, owner: owner).prefix(ChannelName.limitOfEntity).map(ChannelID.init(named:))
     }
 
-    /// The grants of an entity that is not deleted. Each pair of a user and a channel occurs once, with the stronger
-    /// role.
+    /// The grants of an existing entity. Each pair of a user and a channel occurs once, with the stronger role.
     ///
     /// - Returns: the grants; nil if the grants are unknown. They are unknown if the document contains a UUID as an
     ///   issuer's subject, and ``uuidIssuers`` is nil.

@@ -121,7 +121,7 @@ extension ContentRules {
 
 /// The device ids in a push, which are the ids in relations and the ids of the entities that the push writes.
 public struct PushLocalIDs: Sendable {
-    /// The maximum number of ids in the relations of one push. It limits the size of a look-up.
+    /// The maximum number of ids in the relations of one push. This maximum limits the size of a look-up.
     public static let limit = 20_000
 
     /// The references of an entry, by the entry's index.
@@ -139,8 +139,8 @@ public struct PushLocalIDs: Sendable {
     public private(set) var named: [UUID: LocalID] = [:]
     /// The client ids that represent the device ids of creates.
     ///
-    /// If a pull assigned one of these ids, the device has not applied this pull. After it, the device would not create
-    /// an entity under an id that is in use.
+    /// If a pull assigned one of these ids, the device has not applied this pull. A device that has applied the pull
+    /// would not create an entity under an id that is in use.
     public private(set) var created: Set<UUID> = []
 
     /// Creates the value for a push without device ids.

@@ -3,8 +3,8 @@
 /// The planner decides which entities the page refers to, which of these entities get a number, and which counters the
 /// device has after it has applied the page.
 ///
-/// The caller adds each change in the feed's order, and then the numbers that the device already has. Then it assigns
-/// numbers to the entities that need one (``NamedType/wanted``), and writes the page.
+/// The caller adds each change in the feed's order, and then the numbers that the device already has. Then the caller
+/// assigns numbers to the entities that need a number (``NamedType/wanted``), and writes the page.
 public struct PullPlanner: Sendable {
     /// A reference to an entity on the page. The type of the entity has device ids.
     public struct Name: Sendable, Hashable {
@@ -55,7 +55,7 @@ public struct PullPlanner: Sendable {
     private var shown: [ByteExactString: Int64] = [:]
     /// The next number that the device would assign, by type.
     ///
-    /// It contains only the types for which the numbers in use were read.
+    /// Only types for which the numbers in use were read are included.
     private var starts: [ByteExactString: Int64?] = [:]
 
     /// - Parameter counters: the counters that the device sent.
@@ -136,7 +136,8 @@ public struct PullPlanner: Sendable {
     /// Decides which entities get a number. Call this method after all numbers of the device are known.
     ///
     /// The changed entities come first, in the feed's order. Then come the entities in relations, in order of
-    /// appearance. They need numbers because their own changes may be on a later page. A deleted entity gets no number.
+    /// appearance. Entities in relations need numbers because their own changes may be on a later page. A deleted
+    /// entity gets no number.
     public mutating func want() {
         var seen: Set<Name> = []
         let changed = entries.lazy.filter { !$0.isDeleted }.compactMap(\.name)

@@ -228,7 +228,7 @@ extension JSONValue {
 /// One value in a relation.
 public struct RelatedValue: Sendable {
     public let relation: Relation
-    /// The value, which is an id or, in an invalid payload, another value. It is never null.
+    /// The value, which is an id or, in an invalid payload, another value. The value is never null.
     public let value: JSONValue
     /// The value's index in the array; nil if the relation contains a single value.
     public let place: Int?

@@ -13,7 +13,7 @@ struct Attempt {
     var mutation: QueuedMutation { dispatch.mutation }
 
     func outcome(of response: UpstreamResponse) -> Outcome {
-        // the answer refers to the whole batch: rules do not apply to it, and it rejects no single part
+        // the answer refers to the whole batch: no rule applies to this answer, and the answer rejects no single part
         if response.isOfBatch { return response.mayNeedOperator ? held(response) : usualOutcome(of: response) }
         let json = response.json ?? response.unkeptJSON
         if response.isCutOff, json == nil, upstream.readsBody(of: response.status) {
@@ -306,7 +306,7 @@ extension Attempt {
     ///   - words: the response as a sentence; nil for the default sentence.
     func conflict(_ response: UpstreamResponse, at document: String? = nil, _ words: String? = nil) -> Outcome {
         let found = entity(in: response, document: document)
-        // an answer to an update contains the entity only if it contains the entity's id
+        // an answer to an update is treated as the entity only if the answer contains the entity's id
         let isShown = mutation.operation == .create || found?.id.text == dispatch.serverID?.text
         let shown = isShown ? found : nil
         var outcome = refusal(.conflict, .conflict, response)

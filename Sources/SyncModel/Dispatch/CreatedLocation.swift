@@ -3,9 +3,10 @@ import JSONText
 
 /// Decides whether a `Location` in the response to a create is the URL of the created entity.
 ///
-/// A `Location` can be the URL of something else, for example of a job, a page for people, or another service. It
-/// identifies the created entity only if it is on the upstream's host, and below the collection to which the create was
-/// sent. The entity's id is the segment after the collection's path, or an OData key in the last segment.
+/// A `Location` can be the URL of something else, for example of a job, a page for people, or another service. A
+/// `Location` identifies the created entity only if the URL is on the upstream's host, and below the collection to
+/// which the create was sent. The entity's id is the segment after the collection's path, or an OData key in the last
+/// segment.
 struct CreatedLocation {
     /// The result of examining a `Location`.
     enum Finding: Hashable {
@@ -67,7 +68,8 @@ struct CreatedLocation {
         }
         if rest.hasPrefix("/") { return [String(rest)] }
         guard !rest.isEmpty else { return nil }
-        // RFC 3986 resolves the reference relative to the last slash; many servers mean it relative to the collection
+        // RFC 3986 resolves the reference relative to the last slash; many servers send a reference relative to the
+        // collection
         let directory = path.hasSuffix("/") ? path : path + "/"
         let parent = path[...(path.lastIndex(of: "/") ?? path.startIndex)]
         return [String(parent) + rest, directory + rest]
@@ -146,10 +148,10 @@ struct CreatedLocation {
 
     /// Whether the segments are the path of the request's collection.
     ///
-    /// It is sufficient if the `Location`'s path, or the part of it after the base URL's path, is the end of the
-    /// collection's path. There are two reasons. A server behind a proxy may omit the first segments of the base URL.
-    /// Many servers use a direct path (`/items/77`) for an entity of a nested collection (`/lists/5/items`). The
-    /// comparison ignores case, because many servers normalize the case.
+    /// The segments match if the `Location`'s path, or the part of this path after the base URL's path, is the end of
+    /// the collection's path. A match of the whole path is not required for two reasons. A server behind a proxy may
+    /// omit the first segments of the base URL. Many servers use a direct path (`/items/77`) for an entity of a nested
+    /// collection (`/lists/5/items`). The comparison ignores case, because many servers normalize the case.
     private func isCollection(_ segments: [String]) -> Bool {
         let (found, own) = (segments.map(Self.folded), collection.map(Self.folded))
         if found == own { return true }

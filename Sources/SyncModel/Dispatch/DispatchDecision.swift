@@ -242,8 +242,8 @@ extension DispatchDecision {
     ///
     /// The gateway uses this If-Match if a request's outcome is unknown, and another mutation has written the entity
     /// since. The request must be sent again under the same idempotency key, because only the upstream has the outcome.
-    /// If the upstream received the request before, it repeats its response to this key. Otherwise it rejects the
-    /// request because of this If-Match.
+    /// If the upstream received the request before, the upstream repeats its response to this key. Otherwise the
+    /// upstream rejects the request because of this If-Match.
     static let passedValidator = #""base-version-was-passed""#
 
     /// The mutation's conflict with the entity in the feed; nil if the mutation can be sent.
@@ -278,8 +278,8 @@ extension DispatchDecision {
 
     /// Overrides the conflict with the client's version.
     ///
-    /// A patch is sent unchanged. It is not merged into the feed's document, because that document may be older than
-    /// the upstream's.
+    /// A patch is sent unchanged. The patch is not merged into the feed's document, because this document may be older
+    /// than the upstream's document.
     private func overriding(_ conflict: Outcome, _ own: ServerID) -> Outcome {
         let sent = ClientWins.plan(
             operation: mutation.operation,

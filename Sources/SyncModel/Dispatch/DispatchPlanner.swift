@@ -8,7 +8,7 @@ public struct DispatchPlanner: Sendable {
     public enum Decision: Sendable {
         /// The mutation's turn has come.
         case run(Dispatch)
-        /// The mutation must wait until this time, and so must its lane.
+        /// The mutation and its lane must wait until this time.
         case hold(until: Timestamp)
         /// The mutation can never run without a change of its content.
         case fail(Outcome)

@@ -1,4 +1,4 @@
-/// The result of a mutation's turn. It has everything that is stored about the turn.
+/// The result of a mutation's turn. The outcome contains everything that is stored about the turn.
 public struct Outcome: Sendable {
     public var status: MutationStatus
     /// The revision, which increases when the mutation is sent again under a new idempotency key.
@@ -40,7 +40,7 @@ public struct Outcome: Sendable {
     /// The change that enters the feed.
     public var entity: EntityChange = .none
     public var evidence: Evidence = .written
-    /// The request, for the mutation's history; nil if it is not recorded.
+    /// The request, for the mutation's history; nil if the request is not recorded.
     public var attempt: AttemptRecord?
     /// The reserved memory of the answer from which the outcome was read. The reservation lasts until the outcome is
     /// written.
@@ -54,7 +54,7 @@ public struct Outcome: Sendable {
     /// The outcome's change of the entity, which other clients pull.
     public enum EntityChange: Sendable {
         case none
-        /// The entity as the upstream has it.
+        /// The outcome has the entity's document in the upstream.
         case document([UInt8], etag: String?)
         /// The patch took effect, but the upstream's response did not contain the resulting document.
         ///
@@ -136,7 +136,8 @@ public struct Outcome: Sendable {
         conflictRetries = mutation.conflictRetries
     }
 
-    /// The outcome of a conflict that `client_wins` overrides. It has a new revision, which sends another request.
+    /// The outcome of a conflict that `client_wins` overrides. The outcome has a new revision, which sends another
+    /// request.
     ///
     /// - Parameter id: the id of the entity to overwrite; nil if the id is not known.
     func overridden(by sent: SentRequest, of id: ServerID?) -> Outcome {

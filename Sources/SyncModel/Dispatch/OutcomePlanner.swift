@@ -46,7 +46,7 @@ public struct OutcomePlanner: Sendable {
 
     /// The outcome of a request that the worker abandoned during a shutdown.
     ///
-    /// The request may have taken effect. If it was not the last attempt, it is sent again immediately.
+    /// The request may have taken effect. If the request was not the last attempt, it is sent again immediately.
     public func abandoned(_ dispatch: Dispatch) -> Outcome {
         var outcome = Outcome(.pending, .abandoned, of: dispatch, isOpen: true)
         outcome.isOutcomeUnknown = true

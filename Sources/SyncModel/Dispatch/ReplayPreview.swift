@@ -3,8 +3,8 @@ import JSONText
 
 /// A mutation's request, as in the last attempt or as it will be in the next attempt.
 ///
-/// The request contains permanent ids, and the preview lists the places at which they replace client ids. The preview
-/// does no I/O.
+/// The request contains permanent ids, and the preview lists the places at which permanent ids replace client ids. The
+/// preview does no I/O.
 public struct ReplayPreview: Sendable {
     /// A client id that was replaced by a permanent id.
     public struct Rewrite: Sendable, Hashable {
@@ -17,7 +17,7 @@ public struct ReplayPreview: Sendable {
     }
 
     public let request: PreviewedRequest
-    /// The upstream's base URL. The request's path is below it.
+    /// The upstream's base URL. The path of the request is below this URL.
     public let baseURL: String
     public let idempotencyKey: UUID
     public let rewritten: [Rewrite]
@@ -98,7 +98,7 @@ extension QueuedMutation {
         return Array(Set(ids))
     }
 
-    /// The mutation before it became final, as far as it can be reconstructed.
+    /// The mutation in its state before it became final, as far as this state can be reconstructed.
     ///
     /// Each id in the content that has a permanent id is treated as a reference.
     public func recalling(_ mappings: [UUID: [DispatchPlanner.ResolvedID]]) -> QueuedMutation {

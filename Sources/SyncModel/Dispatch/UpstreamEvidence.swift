@@ -1,7 +1,7 @@
 import FoundationEssentials
 import JSONText
 
-/// The facts about one entity that an upstream's response proves. They decide the change in the feed.
+/// The facts about one entity that an upstream's response proves. These facts decide the change in the feed.
 ///
 /// A mutation has an entity and an endpoint, and the gateway cannot check that the endpoint addresses this entity. A
 /// 200 to a request for another resource proves nothing about the entity. Therefore a response is evidence only if the
@@ -15,7 +15,7 @@ struct UpstreamEvidence {
     /// Whether the request's path contains the id.
     private let isNamed: Bool
 
-    /// - Parameter shown: the entity in the response. It may differ from the mutation's entity.
+    /// - Parameter shown: the entity in the response. This entity may differ from the mutation's entity.
     init(
         about id: ServerID,
         of mutation: QueuedMutation,
@@ -97,8 +97,8 @@ struct UpstreamEntity {
     /// The body of a 202 is never an entity. The upstream processes the request later, and the body describes the state
     /// of this processing (RFC 9110, 15.3.3).
     ///
-    /// - Parameter documentPointer: the JSON Pointer to the document; nil for the object that contains the id. If the
-    ///   document has another id, it belongs to another entity.
+    /// - Parameter documentPointer: the JSON Pointer to the document; nil for the object that contains the id. A
+    ///   document with another id belongs to another entity, and is not used.
     init?(in response: UpstreamResponse, idPointer: String, documentPointer: String? = nil) {
         guard let root = Self.root(of: response), let id = Self.id(at: idPointer, in: root),
             let step = idPointer.lastIndex(of: "/")

@@ -59,13 +59,13 @@ public struct UserHash: Sendable, Hashable {
 
     public init(bytes: [UInt8]) { self.bytes = bytes }
 
-    /// The idempotency key of the request that erases the user at an upstream. It is the same each time the request is
-    /// sent.
+    /// The idempotency key of the request that erases the user at an upstream. The key is the same each time the
+    /// request is sent.
     public var idempotencyKey: UUID {
         UUID(hash: SHA256.hash(data: Array("erasure".utf8) + bytes))
     }
 
-    /// A short name for log lines. It is sufficient to find the log lines and the row of an erasure.
+    /// A short name for log lines. The name is sufficient to find the log lines and the row of an erasure.
     public var name: String {
         let digits = Array("0123456789abcdef".utf8)
         let name = bytes.prefix(8).flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }

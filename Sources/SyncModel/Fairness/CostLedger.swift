@@ -12,8 +12,8 @@ struct CostLedger: Sendable {
     static let busyShare = 0.125
     /// If the total recent work is below this value, no organization is busy.
     ///
-    /// Without this limit, the organization of the first job after a pause would be busy, because it would have the
-    /// whole recent work.
+    /// Without this limit, the organization of the first job after a pause would be busy, because no other organization
+    /// would have recent work.
     static let leastUse = 250_000.0
     /// The amount of work in which an earlier measurement decays to 1/e of its weight.
     static let memory = 1_000_000.0
@@ -54,7 +54,8 @@ struct CostLedger: Sendable {
         var rate: Double
         /// The organization's recent work at the time ``at``.
         var use = 0.0
-        /// The recent work of all groups that contained jobs of the organization. It is an upper bound of ``use``.
+        /// The recent work of all groups that contained jobs of the organization. This value is an upper bound of
+        /// ``use``.
         var sharedUse = 0.0
         var at: Double
         /// The value of ``clock`` when a group last contained only jobs of this organization.
@@ -68,8 +69,8 @@ struct CostLedger: Sendable {
     private var use = 0.0
     /// The recent measured work of all organizations, as a time and as a number of units.
     ///
-    /// The quotient of time and units is an average. It is based on measurements only, because predictions that are
-    /// based on predictions could reinforce themselves.
+    /// The quotient of time and units is an average. The average is based only on measurements, because predictions
+    /// that are based on predictions could reinforce themselves.
     private var recent = (time: 0.0, units: 0.0)
     /// The average duration of a unit of work over all organizations, in microseconds.
     private var rate: Double {

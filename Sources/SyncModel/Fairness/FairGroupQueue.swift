@@ -85,8 +85,10 @@ public struct FairGroupQueue: Sendable {
         var shard: Int?
     }
 
-    /// The maximum number of an organization's users that one selection considers, and of organizations that it passes
-    /// over.
+    /// A bound on one selection of jobs.
+    ///
+    /// A selection considers at most this number of users of an organization, and passes over at most this number of
+    /// organizations.
     private static let scanLimit = 64
 
     private let limits: GroupLimits
@@ -318,7 +320,7 @@ public struct FairGroupQueue: Sendable {
         return !group.isOfShard(next) || isApart(id, from: group)
     }
 
-    /// Whether the load is uneven, and exactly one of the organization and the group's first organization is busy.
+    /// Whether the load is uneven, and either the organization or the group's first organization is busy, but not both.
     private func isApart(_ id: UUID, from group: Group) -> Bool {
         guard ledger.isCrowded, let first = group.items.first?.lane.organization else { return false }
         return ledger.isBusy(first) != ledger.isBusy(id)

@@ -26,8 +26,8 @@ public struct FairSemaphore: Sendable {
     /// The maximum number of organizations, or of users of one organization, that one decision passes over.
     ///
     /// A waiter is passed over if its user or organization already holds its share. The limit bounds the work of a
-    /// decision if thousands wait. The organizations that were passed over go to the end of the queue. They lose
-    /// nothing by this, because they get another chance when they release capacity.
+    /// decision if thousands wait. The organizations that were passed over go to the end of the queue. These
+    /// organizations lose nothing by this, because they get another chance when they release capacity.
     private static let scanLimit = 64
 
     public private(set) var shares: FairShares
@@ -239,7 +239,7 @@ public struct FairShares: Sendable {
 public final class MemoryReservation: Sendable, Hashable {
     private let release: @Sendable () -> Void
 
-    /// - Parameter release: returns the reserved memory. It is called once.
+    /// - Parameter release: returns the reserved memory. The closure is called once.
     public init(release: @escaping @Sendable () -> Void) {
         self.release = release
     }

@@ -4,7 +4,7 @@
 public enum Placement: Sendable, Hashable {
     /// A partition of each table.
     ///
-    /// It is fastest to write rows of the same partition together, but this is not required.
+    /// Writes of rows in the same partition are fastest if they are made together, but this is not required.
     case partition(Int)
     /// A shard of a cluster. Only rows of organizations in the same shard are written together.
     ///

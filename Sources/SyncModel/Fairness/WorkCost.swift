@@ -1,4 +1,4 @@
-/// Bounds on what one unit of work reads, writes and answers.
+/// Bounds on the reads, the writes and the answer of one unit of work.
 ///
 /// The size of a request's body does not predict the cost of the request, because a small request can refer to
 /// documents of a megabyte each. The bounds apply before data are read: statements count the bytes of the rows that
@@ -120,7 +120,8 @@ public struct WorkCost: Sendable, Equatable {
     /// The number covers a result with its names and times, but without entities.
     public static let entry = 768
 
-    /// The maximum number of bytes of an id mapping in an answer. Unusually long server ids can exceed it.
+    /// The maximum number of bytes of an id mapping in an answer. A mapping with an unusually long server id can be
+    /// larger.
     public static let mapping = 256
 
     /// The size, in bytes, of the answer to a push without the answer's large parts.

@@ -67,7 +67,7 @@ public struct IngestPlanner: Sendable {
     /// - Parameters:
     ///   - seen: the outcomes of this source's events that were accepted before, by event id.
     ///   - budget: the work after which the evaluation ends (``IngestBounds``). The first event is evaluated even if it
-    ///     exceeds the budget, but only if its document was read.
+    ///     exceeds the budget, provided that its document was read.
     ///   - state: the state of the organization. The method changes this state.
     /// - Returns: a plan with a verdict for each evaluated event. The evaluated events are the first events of the
     ///   batch.

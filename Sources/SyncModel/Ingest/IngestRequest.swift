@@ -132,7 +132,7 @@ public struct IngestEvent: Sendable, Hashable {
         case restarts
     }
 
-    /// The id that the source gave to the event. It is unique within the source.
+    /// The id that the source gave to the event. The id is unique within the source.
     @Exact public private(set) var id: String
     @Exact public private(set) var entityType: String
     /// The entity's permanent id.
@@ -219,7 +219,8 @@ public enum IngestOperation: String, Sendable, Hashable, CaseIterable, JSONWrita
 /// Bounds on the work of a batch of events.
 ///
 /// The size of a batch's body does not predict its work, because a small event can change an entity of a megabyte. Work
-/// is counted in bytes. It includes the documents that are read, merged or compared, and the documents in the events.
+/// is counted in bytes. The work includes the documents that are read, merged or compared, and the documents in the
+/// events.
 public enum IngestBounds {
     /// The maximum work of a batch that is committed together with other batches.
     ///

@@ -4,7 +4,7 @@ public import FoundationEssentials
 ///
 /// The record has the data with which the gateway recognizes the request's echo.
 public struct SentRecord: Sendable, Hashable {
-    /// The maximum time that a request is in flight, in seconds. It is longer than any time-out.
+    /// The maximum time that a request is in flight, in seconds. This time is longer than any time-out.
     public static let flightSeconds: Double = 120
     /// The time for which the content or the version identifies an echo, in seconds.
     ///
@@ -100,7 +100,8 @@ public struct SentRequest: Sendable, Hashable {
     }
 }
 
-/// A version and a time that show how recent a state of an entity is. They come from the system that owns the entity.
+/// A version and a time that show how recent a state of an entity is. Both values come from the system that owns the
+/// entity.
 public struct SourceMark: Sendable, Hashable {
     /// A number that grows with each change of the entity.
     public var version: Int64?
@@ -174,8 +175,8 @@ public struct SourceMark: Sendable, Hashable {
 extension SourceMark {
     /// The part of an event id that distinguishes different times within the same microsecond.
     ///
-    /// The suffix is part of ids that are computed from the content. It is empty for times without further digits, and
-    /// the ids of such events are the same as in earlier versions.
+    /// The suffix is part of ids that are computed from the content. The suffix is empty for times without further
+    /// digits. Therefore the ids of events with such times are the same as in earlier versions.
     package var fractionSuffix: String { fraction == 0 ? "" : ".\(fraction)" }
 }
 

@@ -42,7 +42,8 @@ public struct ServiceToken: Sendable, Hashable {
         return Self.prefix + String(base64.prefix(86)).replacing("+", with: "-").replacing("/", with: "_")
     }
 
-    /// The stored form of the secret. The secret cannot be computed from this hash, because it has 256 random bits.
+    /// The stored form of the secret. The secret cannot be computed from this hash, because the secret has 256 random
+    /// bits.
     public var secretHash: [UInt8] { Array(SHA256.hash(data: secret)) }
 
     /// Whether the token has this stored hash. The comparison takes constant time, because its duration must not reveal

@@ -58,7 +58,7 @@ struct ContentComparison {
 
     /// Whether the server id of the second attempt, if it has one, is the server id of the first attempt's entity.
     ///
-    /// It is not sufficient to compare the client ids, because another device may use the same client id for another
+    /// A comparison of the client ids is not sufficient, because another device may use the same client id for another
     /// entity.
     private var hasServerID: Bool {
         guard let id = given.entity.serverID, !first.isKnown(given.entity) else { return true }

@@ -23,7 +23,7 @@ public final class Mutation: EntityWrite, Sendable {
     /// The entity is identified by its client id or its server id. The client id is a UUID, or a number that the device
     /// assigned (specification 002 (docs/spec)).
     public let entity: EntityName
-    /// The endpoint to which the mutation is replayed. It is required only for forwarded types.
+    /// The endpoint to which the mutation is replayed. The endpoint is required only for forwarded types.
     public let endpoint: Endpoint?
     /// The body as the client wrote it; nil if the body is missing or null.
     public let payload: JSONValue?

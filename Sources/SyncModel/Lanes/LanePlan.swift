@@ -90,8 +90,8 @@ public final class LanePlan {
                 recovery = lane.inFlight == request.step.dispatches.first?.mutation.id ? nil : .repetition
             }
         } else {
-            // if this process already holds the lease, it may claim the lane again: a process never runs a lane twice
-            // at the same time, so this process has released the lane or has not received the result of its claim
+            // a worker that already holds the lease may claim the lane again: because a process never runs a lane twice
+            // at the same time, the worker has released the lane or has not received the result of its claim
             guard lane.isReady(at: now) || lane.lease.owner == request.worker else { return nil }
             self.lane.claim(by: request.worker, planner.lease, now: now)
             recovery = lane.lease.owner == nil ? nil : .takeover
@@ -190,7 +190,7 @@ public final class LanePlan {
 
     // MARK: - The next turn
 
-    /// Adds a waiter of ``unblocking`` to the queue, because it no longer waits for any mutation.
+    /// Adds to the queue a waiter of ``unblocking`` that no longer waits for any mutation.
     public func release(position: Int64, acceptedAt: Timestamp) {
         lane.enqueue(position: position, acceptedAt: acceptedAt)
         lowestReleased = min(lowestReleased ?? position, position)
@@ -362,7 +362,7 @@ public final class LanePlan {
             }
         }
         lane.markInFlight(flights.first?.id ?? starts.dispatches.first?.mutation.id)
-        // some mutations ended without being sent, so further mutations may be due
+        // further mutations may be due, because some mutations ended without being sent
         let isIncomplete = !outcomes.isEmpty
         if flights.isEmpty, starts.dispatches.isEmpty, !isIncomplete {
             if lane.haltedBy != nil { return release(at: nil) }

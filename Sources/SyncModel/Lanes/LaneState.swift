@@ -170,7 +170,7 @@ public struct LaneState: Sendable, Hashable {
         inFlight = id
     }
 
-    /// Removes the mutation in flight, because its worker can no longer receive the outcome.
+    /// Removes the mutation in flight. Called if its worker can no longer receive the outcome.
     ///
     /// The outcome of the mutation is recorded separately.
     mutating func clearInFlight() {

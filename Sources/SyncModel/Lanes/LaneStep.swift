@@ -283,8 +283,8 @@ struct LaneLease: Sendable, Hashable {
 
     /// Whether a lease with this end must be renewed.
     ///
-    /// It must be renewed if it expires too early for a whole request. It must also be renewed if it expires later than
-    /// a lease that is taken now, because then it was taken before the clock was set back.
+    /// The lease must be renewed if it expires too early for a whole request. The lease must also be renewed if it
+    /// expires later than a lease that is taken now. In this case, the lease was taken before the clock was set back.
     func mustRenew(_ end: Timestamp?, upstream: UpstreamSettings?, now: Timestamp) -> Bool {
         guard let end, end <= self.end(from: now) else { return true }
         let request = Double(upstream?.timeoutSeconds ?? 0)

@@ -1,8 +1,8 @@
 package import FoundationEssentials
 package import JSONText
 
-/// The form of a member's value. It determines how the value is read, and the error if the value does not have this
-/// form.
+/// The form of a member's value. The kind determines how the value is read, and the error if the value does not have
+/// this form.
 package struct MemberKind<Value>: Sendable {
     private let reader: @Sendable (JSONValue, MemberPlace, inout MemberReport) -> Value?
 

@@ -7,8 +7,8 @@ package import JSONText
 /// (``TableObject``). The initial value of the body and the properties of the members determine the defaults, and how
 /// null and absent members are treated.
 ///
-/// Pushes, events, pulls, look-ups and feeds have hand-written readers and writers, because these must be fast. They
-/// compare names and write members without an allocation or an indirect call for each member.
+/// Pushes, events, pulls, look-ups and feeds have hand-written readers and writers, because these must be fast. These
+/// readers and writers compare names and write members without an allocation or an indirect call for each member.
 package struct MemberTable<Body, View>: Sendable {
     /// The missing members that are listed in errors.
     package enum MissingMembers: Sendable {
@@ -18,7 +18,7 @@ package struct MemberTable<Body, View>: Sendable {
         case alone
     }
 
-    /// Information about an object that was read. The object's check receives it.
+    /// Information about an object that was read. The object's check receives this information.
     package struct ReadObject {
         package let pointer: String
         /// Whether no member has an error.
@@ -83,7 +83,7 @@ package struct MemberTable<Body, View>: Sendable {
 
     /// Reads an object in a body.
     ///
-    /// - Parameter hasNulls: whether null is a value; if not, null members are treated as absent.
+    /// - Parameter hasNulls: whether null is a value. If false, null members are treated as absent.
     /// - Returns: whether the object has no error. The errors are added to the report.
     @discardableResult
     package func read(

@@ -138,7 +138,7 @@ public struct EntityState: Sendable {
     }
 }
 
-/// The entities of one organization that a group of pushes touches.
+/// The entities of an organization that a group of pushes reads or writes.
 ///
 /// The table contains the states that were read. Each plan updates these states, and thereby each push is planned with
 /// the effects of earlier pushes in the group.
@@ -250,7 +250,8 @@ public struct EntityTable: Sendable {
 
     private mutating func set(_ key: EntityKey, _ state: EntityState, lastWrite: Int?) {
         let slot = Slot(key: key, state: state, lastWrite: lastWrite)
-        // inserts before it searches, because most entities are new and then need only one look-up
+        // the method inserts before it searches, because most entities are new, and a new entity then needs only one
+        // look-up
         if let place = places.updateValue(slots.count, forKey: key) {
             places[key] = place
             slots[place] = slot

@@ -1,6 +1,6 @@
 public import FoundationEssentials
 
-/// A mutation's row without the mutation's content. It has all other values that an answer contains.
+/// A mutation's row without the mutation's content. The record has all other values that an answer contains.
 ///
 /// The record is a class because it is passed often and never changes. A copy of the reference increments only one
 /// reference count. A copy of a struct would increment a reference count for each member. The members of the record's

@@ -50,8 +50,8 @@ public struct PreviewPlanner {
         self.context = context
         self.entities = entities
         self.plan = plan
-        // a new mapping has a server id only if its create took effect in the built-in store, and then the id is
-        // invented
+        // a new mapping has a server id only if its create took effect in the built-in store; in a preview, this server
+        // id is invented
         let made = plan.mappings.compactMap { new in
             new.mapping.serverID?.uuid.map { ($0, snapshot.localIDs.standIn(for: new.mapping.clientID)) }
         }
@@ -182,8 +182,8 @@ extension PreviewPlanner {
         var decision = turns.decide(queued, surroundings, now: context.now, heldUntil: nil)
         if case .conflict(let outcome, _) = decision {
             if new.record.status == .blocked {
-                // the mutation on which this one depends will change the entity's version, so a conflict with the
-                // present version has no meaning
+                // a conflict with the present version has no meaning, because the mutation on which this mutation
+                // depends will change the entity's version
                 surroundings.entity = nil
             } else {
                 turn.conflict = outcome.error

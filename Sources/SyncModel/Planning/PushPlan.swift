@@ -64,7 +64,7 @@ public enum PushRefusal: Error, Sendable {
     ///
     /// The caller must look up all other keys, ids and client ids in the push, and must then plan the push again.
     case needsProbe
-    /// The push needs too much work to be planned together with others.
+    /// The push needs too much work to be planned together with other pushes.
     ///
     /// See ``DocumentBounds``.
     case requiresOwnBatch

@@ -4,8 +4,9 @@ import FoundationEssentials
 extension PushPlanner {
     mutating func finish(_ validator: PushValidator) -> PushPlan {
         plan.rejections = Array(validator.rejections.values)
-        // if the lane already had queued mutations, a worker already runs it or will run it after a back-off; in the
-        // order of dependencies, new mutations do not wait for that back-off
+        // if the lane already had queued mutations, a worker already runs the lane or will run it after a back-off; in
+        // the order of dependencies, the lane is woken nevertheless, because new mutations do not wait for that
+        // back-off
         let (before, after) = (snapshot.lane.queue.count, plan.lane.queue.count)
         if before == 0 || context.organization.settings.order == .dependencies && after > before {
             plan.lane.wake(now: context.now)
@@ -94,8 +95,8 @@ private struct CreatedMappings {
 ///
 /// The size of a push does not limit its work, because a push of a few bytes can patch documents of a megabyte each.
 public enum DocumentBounds {
-    /// The maximum total size, in bytes, of the documents into which a push merges patches, if it is committed together
-    /// with other pushes.
+    /// The maximum total size, in bytes, of the documents into which a push merges patches, if the push is committed
+    /// together with other pushes.
     ///
     /// A document counts once for each patch.
     public static let light = 524_288

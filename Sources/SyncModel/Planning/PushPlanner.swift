@@ -4,7 +4,7 @@ import JSONText
 /// Decides everything about one push. This type does no I/O.
 ///
 /// The planner decides which entries are repeats, and which are refused or accepted. It also decides the immediate
-/// effects of entries whose types are in the built-in store. It reads the snapshot and the entities, and returns a
+/// effects of entries that have types in the built-in store. It reads the snapshot and the entities, and returns a
 /// plan, which the caller writes.
 public struct PushPlanner {
     let push: PushRequest
@@ -80,8 +80,8 @@ public struct PushPlanner {
         var planner = PushPlanner(push, snapshot, context, entities)
         // planning stops when the changes of grants and stays become too many for one transaction
         let before = entities.channelChanges
-        // a batched push needs no copy of the entities: if it requires its own batch, the caller discards the group's
-        // entities
+        // a batched push needs no copy of the entities: if the push requires its own batch, the caller discards the
+        // group's entities
         let unchanged = context.isBatched ? nil : entities
         // only one variable may hold the table at a time, because a table in two variables is copied at its next write
         entities = entities.emptied
@@ -127,8 +127,8 @@ public struct PushPlanner {
             status: unmet.isEmpty ? .pending : .blocked,
             serverID: mutation.entity.serverID ?? (mutation.created == nil ? serverID(of: accepted) : nil)
         )
-        // a forwarded mutation is sent after this commit; because it makes the lane busy, every later mutation is
-        // queued
+        // a forwarded mutation is sent after this commit; because this mutation makes the lane busy, every later
+        // mutation is queued
         if unmet.isEmpty, !accepted.type.isForwarded, plan.lane.isFree {
             result = apply(accepted, serverID: result.serverID)
         }
@@ -271,7 +271,7 @@ extension PushPlanner {
         public var makeID: @Sendable () -> UUID
         /// The maximum number of devices of a user.
         public var deviceLimit = 1_000
-        /// Whether the push is committed together with other pushes. If so, it must not need much work.
+        /// Whether the push is committed together with other pushes. If so, the push must not need much work.
         public var isBatched = false
         /// The maximum total size, in bytes, of the documents that the push reads.
         public var documentBytes = WorkBounds.pushDocuments

@@ -21,8 +21,8 @@ public struct PushSnapshot: Sendable {
     /// Whether every key, id and client id in the push was looked up.
     ///
     /// If false, rows that are missing from this snapshot may exist. An incomplete snapshot is sufficient to accept an
-    /// entry, because unique indexes detect an existing row. It is never sufficient to refuse an entry (product rule
-    /// 5).
+    /// entry, because unique indexes detect an existing row. An incomplete snapshot is never sufficient to refuse an
+    /// entry (product rule 5).
     public var isComplete = false
     /// Known mutations by idempotency key.
     public var knownByKey: [UUID: MutationRecord] = [:]
@@ -184,7 +184,7 @@ extension FirstAttempt {
     /// Whether the first attempt had the server id that the second attempt has in addition to a client id.
     ///
     /// This comparison is necessary because a fingerprint contains only one id of the entity. If the attempt had two
-    /// ids, it contains the client id.
+    /// ids, the fingerprint contains the client id.
     func isKnown(_ given: EntityName) -> Bool {
         given.client == nil || given.serverID == nil || given.serverID == entity.serverID
     }

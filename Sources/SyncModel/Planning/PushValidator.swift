@@ -1,6 +1,6 @@
 import FoundationEssentials
 
-/// Evaluates the entries of a push, in running order. It does not execute them.
+/// Evaluates the entries of a push in running order, without executing them.
 ///
 /// The validator decides which entries are repeats, which are refused, and which are accepted. It also determines the
 /// reasons for refusals, and the dependencies of accepted entries (product rules 1, 3, 5 and 9).
@@ -298,7 +298,8 @@ extension Problem {
 
     /// The problem of a repeat that is not compared with its first attempt.
     ///
-    /// To compare it, the gateway would have to look up more ids than the limit for one push (``ComparedIDs/limit``).
+    /// To compare such a repeat, the gateway would have to look up more ids than the limit for one push
+    /// (``ComparedIDs/limit``).
     static func tooManyToCompare(index: Int) -> Problem {
         let detail =
             "this key was used before, and the repeated entries of this push contain more than \(ComparedIDs.limit) ids "

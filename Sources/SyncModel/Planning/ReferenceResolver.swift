@@ -4,8 +4,8 @@ import JSONText
 
 /// Replaces the client's ids by server ids in a mutation's path and payload, including the relations in the payload.
 ///
-/// The resolver is used for pushes that take effect immediately, turns of lanes, retries by a person and previews. It
-/// does no I/O. The caller supplies the server ids.
+/// The resolver is used for pushes that take effect immediately, turns of lanes, retries by a person and previews. The
+/// resolver does no I/O. The caller supplies the server ids.
 struct ReferenceResolver {
     private let entity: EntityName
     private let lookUp: (UUID) -> ServerID?

@@ -36,8 +36,8 @@ public enum RetentionKind: String, Sendable, Hashable, CaseIterable {
     case records
     /// Payloads and headers of more recent final mutations. Their idempotency records remain.
     case payloads
-    /// Mutations that failed or are in conflict, if no person settled them and no mutation depends on them. They are
-    /// discarded.
+    /// Mutations that failed or are in conflict, if no person settled them and no mutation depends on them. Retention
+    /// discards these mutations.
     case unsettled
     /// Records of refused entries.
     case rejections

@@ -43,8 +43,8 @@ public struct BodyTemplate: Sendable, Hashable {
 
     /// An upper bound of the body's size in bytes; nil for a request without a body.
     ///
-    /// The bound is computed without rendering the body. It exceeds the exact size by less than ``maximumBytes``,
-    /// because it includes the placeholders.
+    /// The bound is computed without rendering the body. The bound exceeds the exact size by less than
+    /// ``maximumBytes``, because the bound includes the placeholders.
     func bytes(id: ServerID?, payload: JSONValue?) -> Int? {
         guard let root = try? JSONTree(parsing: json).root, Self.isPresent(root, id, payload) else { return nil }
         return json.count + Self.insertedBytes(root, id, payload)

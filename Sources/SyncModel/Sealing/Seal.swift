@@ -192,10 +192,11 @@ public struct Seal: Sendable {
     public enum Closing: Sendable, Hashable {
         /// The value was changed, or moved to another place.
         case damaged
-        /// As with ``damaged``, or the value is sealed with a stored data key that no configured master key unwraps.
+        /// The value is closed as with ``damaged``, or is sealed with a stored data key that no configured master key
+        /// unwraps.
         case known
-        /// As with ``known``, or the value is sealed with an unknown data key. Use this case if there are no newer
-        /// keys.
+        /// The value is closed as with ``known``, or is sealed with an unknown data key. Use this case if there are no
+        /// newer keys.
         case everything
     }
 

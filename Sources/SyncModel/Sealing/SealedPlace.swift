@@ -136,7 +136,7 @@ public enum SealedPlace: Sendable, Hashable {
         }
     }
 
-    /// The identifier of the row, for a log. It contains no content of the row.
+    /// The identifier of the row, for a log. The text contains no content of the row.
     public var row: String {
         switch self {
         case .mutation(_, let user, let id): "mutation \(id.lowercased) of user \(user.lowercased)"

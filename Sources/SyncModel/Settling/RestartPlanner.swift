@@ -67,7 +67,8 @@ public struct RestartPlanner {
     /// Such a retry starts no new revision, and changes neither the number of attempts nor the idempotency key. Only an
     /// operator may send a request earlier than the upstream allows.
     ///
-    /// - Throws: `status_transition_must_be_valid` for an edit, which could take effect in addition to the last attempt.
+    /// - Throws: `status_transition_must_be_valid` for an edit, because the edit could take effect in addition to the
+    ///   last attempt.
     public static func endsBackOff(
         _ subject: SettleSubject,
         _ request: RetryRequest,

@@ -102,8 +102,8 @@ public struct ServerWinsPlanner {
     ///   - state: the entity after the change; nil if it is unknown.
     ///   - waiters: the mutations that are blocked by this mutation.
     ///   - unmet: the waiters' dependencies that are not satisfied yet.
-    ///   - isOneOfMany: whether other mutations are settled in the same way. If so, large documents are not stored with
-    ///     the mutations.
+    ///   - isOneOfMany: whether other mutations are settled together with this mutation. If so, large documents are not
+    ///     stored with the mutations.
     public func plan(
         _ state: EntityState?,
         user: UUID,

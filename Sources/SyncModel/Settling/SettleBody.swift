@@ -57,8 +57,8 @@ package struct SettleBody {
 }
 
 extension IntakeLimits {
-    /// The maximum size of a body that settles one mutation, in bytes. It is the limit of a payload, plus 16,384 bytes
-    /// for the other members.
+    /// The maximum size of a body that settles one mutation, in bytes. This is the limit of a payload, plus 16,384
+    /// bytes for the other members.
     public var settlingBytes: Int { payloadBytes + 16_384 }
 }
 

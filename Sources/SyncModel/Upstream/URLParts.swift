@@ -73,7 +73,7 @@ struct URLParts {
         }
     }
 
-    /// Whether a host has only letters, digits, hyphens and underscores between dots. It may end with a dot.
+    /// Whether a host has only letters, digits, hyphens and underscores between dots. The host may also end with a dot.
     private static func isHostName(_ host: Substring) -> Bool {
         let name = host.hasSuffix(".") ? host.dropLast() : host
         return name.utf8.count <= 253
@@ -99,7 +99,7 @@ public struct BaseURL: Sendable, Hashable {
     /// The stored form, without slashes at the end, and with the scheme and the host in lower case.
     @Exact public private(set) var text: String
     public let isTLS: Bool
-    /// The value of `Host`. It omits the port if the port is the default of the scheme.
+    /// The value of `Host`. The value omits the port if the port is the default of the scheme.
     @Exact public private(set) var host: String
 
     /// The error in a text. The reason continues a sentence that begins with "base_url".

@@ -62,8 +62,8 @@ public struct UnusableBody: Sendable, Hashable {
 
     /// Whether the text is probably in UTF-16.
     ///
-    /// It begins with the byte order mark of UTF-16, or one of the first two bytes is 0. In UTF-16, every ASCII
-    /// character has a zero byte.
+    /// Such a text begins with the byte order mark of UTF-16, or one of its first two bytes is 0. In UTF-16, every
+    /// ASCII character has a zero byte.
     private static func isUTF16(_ bytes: [UInt8]) -> Bool {
         bytes.starts(with: [0xff, 0xfe]) || bytes.starts(with: [0xfe, 0xff]) || bytes.prefix(2).contains(0)
     }

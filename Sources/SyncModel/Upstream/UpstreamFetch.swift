@@ -79,7 +79,7 @@ public struct FetchedResponse: Sendable {
     public var links: [String]
     /// The body; nil if the body is longer than the requested maximum, and therefore was not read completely.
     public var body: [UInt8]?
-    /// The reservation of memory for the body. It lasts as long as the response exists.
+    /// The reservation of memory for the body. The reservation lasts as long as the response exists.
     public var room: MemoryReservation?
 
     public init(

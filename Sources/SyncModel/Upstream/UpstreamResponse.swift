@@ -18,8 +18,8 @@ public struct UpstreamResponse: Sendable {
     public var json: [UInt8]?
     /// The body, if it is JSON of at most 1 MiB that cannot be stored; otherwise nil.
     ///
-    /// Such a body contains a value that PostgreSQL cannot store, or a duplicate member (``JSONDefect``). It is used
-    /// only to read the entity from it.
+    /// Such a body contains a value that PostgreSQL cannot store, or a duplicate member (``JSONDefect``). The gateway
+    /// uses the body only to read the entity from it.
     public var unkeptJSON: [UInt8]?
     /// The reason why there is no JSON; nil if there is JSON, or if the body is empty.
     public var unusableBody: UnusableBody?
@@ -32,7 +32,7 @@ public struct UpstreamResponse: Sendable {
     public var hasSeveralLocations = false
     /// Whether this is the answer to a batch as a whole, and not the answer to one of its parts.
     public var isOfBatch = false
-    /// The reservation of memory for the body. It lasts until the outcome is written.
+    /// The reservation of memory for the body. The reservation lasts until the outcome is written.
     public var room: MemoryReservation?
 
     public init(

@@ -115,7 +115,7 @@ public enum IDSpace: String, Sendable, Hashable, CaseIterable {
     ///
     /// The gateway translates the ids in relations, both in pushes and in pulls (specification 002 (docs/spec)).
     case device
-    /// The ids are global. They are used unchanged and without mappings.
+    /// The ids are global. Global ids are used unchanged and without mappings.
     ///
     /// See specification 002 (docs/spec), "Shared Global IDs".
     case shared

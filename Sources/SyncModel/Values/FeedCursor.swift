@@ -14,7 +14,8 @@ public struct FeedCursor: Sendable, Hashable {
     public var filter: UInt64
     /// The number of the page that a device pulled; 0 if neither this page nor an earlier page assigned ids.
     public var page: Int64
-    /// The position up to which changes of the user's grants are applied. It is never less than ``position``.
+    /// The position up to which changes of the user's grants are applied. This position is never less than
+    /// ``position``.
     public var grants: Int64
     /// The change of grants that is being applied; nil if no change is being applied.
     public var application: Application?

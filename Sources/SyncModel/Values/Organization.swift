@@ -59,7 +59,8 @@ public struct OrganizationSettings: Sendable, Hashable {
 
     /// The mutations of a lane that may run at the same time.
     public var order = LaneOrder.lane
-    /// The maximum number of a user's mutations in flight, from 1 to 32. It applies if ``order`` permits more than one.
+    /// The maximum number of a user's mutations in flight, from 1 to 32. The maximum applies if ``order`` permits more
+    /// than one.
     public var maxInFlightPerUser = 8
     /// Whether users have their own data keys. With these keys, an erasure also takes effect in backups.
     public var userKeys = false

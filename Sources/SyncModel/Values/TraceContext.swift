@@ -6,7 +6,7 @@ public import FoundationEssentials
 public struct TraceContext: Sendable, Hashable {
     /// The id of the whole trace, which is never 0.
     public let traceID: UInt128
-    /// The id of the request's own span, which is the parent of further spans. It is never 0.
+    /// The id of the request's own span, which is the parent of further spans. The id is never 0.
     public let spanID: UInt64
     /// Whether the caller may have recorded this trace.
     public let isSampled: Bool
@@ -58,8 +58,8 @@ public struct TraceContext: Sendable, Hashable {
         TraceContext(traceID: traceID, spanID: Self.randomID(), isSampled: sampled ?? isSampled)
     }
 
-    /// The value of the header. It has 55 characters and version 00, and contains only the flag that this version
-    /// defines.
+    /// The value of the header. The value has 55 characters and version 00, and contains only the flag that this
+    /// version defines.
     public var traceparent: String {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(Self.length)
