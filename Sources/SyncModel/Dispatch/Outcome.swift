@@ -54,7 +54,7 @@ public struct Outcome: Sendable {
     /// The outcome's change of the entity, which other clients pull.
     public enum EntityChange: Sendable {
         case none
-        /// The outcome has the entity's document in the upstream.
+        /// The entity's new document, according to the upstream.
         case document([UInt8], etag: String?)
         /// The patch took effect, but the upstream's response did not contain the resulting document.
         ///

@@ -58,7 +58,7 @@ public struct SettlePlan: Sendable {
         if let change { mappings.append(change) }
     }
 
-    /// Stores the current entities in the errors of discarded mutations. Clients read them there.
+    /// Stores the current entities in the errors of discarded mutations, where clients read these entities.
     ///
     /// - Parameter errors: the problem object of each mutation, as JSON.
     public mutating func show(_ errors: [UUID: [UInt8]]) {

@@ -201,8 +201,8 @@ public struct WebhookURL: Sendable, Hashable {
 
 /// The addresses to which the gateway may connect if an organization chooses the address.
 ///
-/// The policy prevents server-side request forgery. It rejects addresses that are not public, except if the operator
-/// allows them.
+/// The policy prevents server-side request forgery. The policy rejects addresses that are not public, except if the
+/// operator allows them.
 public struct AddressPolicy: Sendable, Hashable {
     /// The addresses that the operator allows in addition to public addresses.
     public let allowed: [IPNetwork]

@@ -107,9 +107,9 @@ extension UpstreamRequest {
 
     /// The mutation's headers and the gateway's headers, as the mutation's user may see them.
     ///
-    /// The result reveals nothing about the credential and the operator's headers. Therefore it also contains the
-    /// mutation's headers that the operator's headers replace. The names are in lower case. The gateway's headers come
-    /// first, then the mutation's headers, ordered by name.
+    /// The result reveals nothing about the credential and the operator's headers. Therefore the result also contains
+    /// the mutation's headers that the operator's headers replace. The names are in lower case. The gateway's headers
+    /// come first, then the mutation's headers, ordered by name.
     var userHeaders: [(name: String, value: String)] {
         var ours = [
             (name: "idempotency-key", value: idempotencyKey.lowercased),

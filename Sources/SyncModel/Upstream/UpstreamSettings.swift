@@ -40,8 +40,8 @@ public struct UpstreamSettings: Sendable, Hashable {
     @Exact public var eraseEndpoint: String?
     /// Whether the upstream accepts weak ETags in If-Match.
     ///
-    /// By default it does not: according to RFC 9110, 13.1.1, a server must refuse every request with a weak ETag in
-    /// If-Match.
+    /// By default this is false, because a server must refuse every request with a weak ETag in If-Match (RFC 9110,
+    /// 13.1.1).
     public var sendsWeakETags = false
     /// The operator's rules for the meaning of answers.
     public var outcomes = OutcomeRules()

@@ -45,7 +45,7 @@ extension LocalID {
     public func name(on device: UUID) -> ClientName { .number(number, standIn: clientID(on: device)) }
 }
 
-/// The client's id of an entity. The client may use it both before and after the server assigns an id.
+/// The client's id of an entity. The client may use this id both before and after the server assigns an id.
 ///
 /// There is a case for each id space except `shared`. In `shared`, the client uses only the server id.
 public enum ClientName: Sendable, Hashable {

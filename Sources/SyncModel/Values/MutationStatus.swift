@@ -15,7 +15,7 @@ public enum MutationStatus: String, Sendable, Hashable, CaseIterable {
     ///
     /// A strategy or a person settles the conflict.
     case conflict
-    /// The mutation was refused permanently, or has no attempts left. A person retries or discards it.
+    /// The mutation was refused permanently, or has no attempts left. A person retries or discards the mutation.
     case failed
     /// A person or `server_wins` discarded the mutation. This status is final.
     case discarded
@@ -64,8 +64,8 @@ public enum MutationStatus: String, Sendable, Hashable, CaseIterable {
     /// All code that writes a status uses this function. Statements use the list of statuses that allow the transition
     /// (`MutationStatus.reached(from:)` in SyncStore).
     ///
-    /// - Returns: nil for an invalid transition. An invalid transition stops a debug build. In a release build, it
-    ///   makes the transaction fail, because the column refuses NULL.
+    /// - Returns: nil for an invalid transition. An invalid transition stops a debug build. In a release build, the
+    ///   invalid transition makes the transaction fail, because the column refuses NULL.
     public func moved(to next: MutationStatus) -> MutationStatus? {
         let isPossible = self == next || canBecome(next)
         assert(isPossible, "no mutation that is \(rawValue) becomes \(next.rawValue)")

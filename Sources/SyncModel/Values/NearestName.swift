@@ -7,9 +7,12 @@ public enum NearestName {
 
     /// The candidate closest to `name`.
     ///
-    /// A candidate is similar if the name differs from it only in spelling (`sequenceNumber`) or by few typing errors
-    /// (`sequnce_number`), or if it begins or ends with the words of the name (`sequence`). Nil if no candidate is
-    /// similar, or if several candidates contain the words.
+    /// For example, these names are similar to `sequence_number`:
+    /// - `sequenceNumber`, which differs only in spelling.
+    /// - `sequnce_number`, which has few typing errors.
+    /// - `sequence`, if no other candidate begins or ends with the words of this name.
+    ///
+    /// Nil if no candidate is similar.
     public static func of(_ name: String, among candidates: [String]) -> String? {
         guard (1...maximumBytes).contains(name.utf8.count) else { return nil }
         let plain = folded(name)
