@@ -1,14 +1,14 @@
 public import FoundationEssentials
 
-/// A user's mutations that are not final, counted by device and in the lane, and the head of the lane.
+/// A user's backlog: the numbers of mutations that are not final, by device and for the lane, and the head of the lane.
 public struct Backlog: Sendable, Hashable {
-    /// Mutations that are not final, by status.
+    /// The numbers of mutations that are not final, by status.
     public struct Counts: Sendable, Hashable {
         private var numbers: [MutationStatus: Int64] = [:]
 
         public init() {}
 
-        /// The number of mutations with a status; 0 for a final status.
+        /// The number of mutations with the given status; 0 for a final status.
         public subscript(status: MutationStatus) -> Int64 { numbers[status] ?? 0 }
 
         public mutating func add(_ number: Int64, of status: MutationStatus) {
@@ -24,7 +24,7 @@ public struct Backlog: Sendable, Hashable {
         /// When the device last pushed or registered.
         public var lastSeenAt: Timestamp
         public var counts = Counts()
-        /// The device's first open mutation in lane order: pending, in flight or blocked.
+        /// The device's first pending, in-flight or blocked mutation, in lane order.
         public var oldestPending: Mutation?
 
         public init(id: UUID, acceptedSequence: Int64, lastSeenAt: Timestamp) {
@@ -34,7 +34,7 @@ public struct Backlog: Sendable, Hashable {
         }
     }
 
-    /// The part of a mutation that a backlog shows.
+    /// The part of a mutation that a backlog contains.
     public struct Mutation: Sendable, Hashable {
         public var id: UUID
         public var deviceID: UUID
@@ -43,17 +43,17 @@ public struct Backlog: Sendable, Hashable {
         public var status: MutationStatus
         public var operation: Operation
         @Exact public var entityType: String
-        /// Requests sent to the upstream so far.
+        /// The number of requests sent to the upstream so far.
         public var attemptCount: Int16 = 0
-        /// When the next retry is due; nil unless an attempt failed.
+        /// When the next retry is due; nil if no retry is scheduled.
         public var nextRetryAt: Timestamp?
-        /// The device's time.
+        /// When the mutation was captured, according to the device's clock.
         public var createdAt: Timestamp
         public var acceptedAt: Timestamp
-        /// Mutations for which this mutation waits while it is blocked.
+        /// The mutations for which this mutation waits while it is blocked.
         public var dependsOn: [UUID] = []
 
-        /// A mutation of which no request was sent. The device's time is set to the gateway's.
+        /// Creates a mutation for which no request was sent. The time of capture is set to the time of acceptance.
         public init(
             id: UUID,
             deviceID: UUID,
@@ -80,11 +80,14 @@ public struct Backlog: Sendable, Hashable {
     public var devices: [Device] = []
     /// The mutations of all devices.
     public var counts = Counts()
-    /// Whether the user has more mutations than were counted.
+    /// Whether the user has more mutations than the counts include.
     public var isTruncated = false
-    /// The mutation that halts the lane, else the next mutation to run, else the first blocked mutation.
+    /// The mutation at the head of the lane.
+    ///
+    /// This is the mutation that halts the lane. If the lane is not halted, it is the next mutation to run or, if no
+    /// mutation can run, the first blocked mutation.
     public var head: Mutation?
-    /// The reason why the head does not run.
+    /// The reason why the head does not run; nil if the head runs or is due.
     public var blocker: LaneBlocker?
 
     public init() {}
@@ -95,16 +98,16 @@ public struct LaneBlocker: Sendable, Hashable {
     public enum Reason: String, Sendable, Hashable, CaseIterable {
         /// An attempt failed, and the next attempt is not due yet.
         case backOff = "back_off"
-        /// The lane was postponed, because nothing could be sent.
+        /// The lane was postponed, because the gateway could send nothing.
         ///
-        /// Either the circuit breaker was open after repeated failures of the upstream, or the last poll of the lane
-        /// was not allowed to send anything.
+        /// Either the circuit breaker was open after repeated failures of the upstream, or the last worker of the lane
+        /// could not send anything for another reason.
         case circuitOpen = "circuit_open"
-        /// The entity type is forwarded, and the organization has no upstream.
+        /// The head's entity type is forwarded, but the organization has no upstream.
         case noUpstream = "no_upstream"
         /// An operator has paused the upstream of the head's type.
         case upstreamPaused = "upstream_paused"
-        /// The lane is due, and waits because of the upstream's limit of requests per second.
+        /// The lane is due, but waits because of the upstream's limit of requests per second.
         case rateLimited = "rate_limited"
         /// The head waits for other mutations.
         case blocked
@@ -115,9 +118,9 @@ public struct LaneBlocker: Sendable, Hashable {
     }
 
     public var reason: Reason
-    /// When a worker polls the lane again; nil if that is unknown.
+    /// When a worker can claim the lane again; nil if this time is unknown.
     public var until: Timestamp?
-    /// The mutations that the head waits for, or that halt the lane.
+    /// The mutations for which the head waits, or the mutation that halts the lane.
     public var mutationIDs: [UUID]
 
     public init(_ reason: Reason, until: Timestamp? = nil, mutationIDs: [UUID] = []) {
@@ -126,10 +129,10 @@ public struct LaneBlocker: Sendable, Hashable {
         self.mutationIDs = mutationIDs
     }
 
-    /// Returns nil if the head runs or is due.
+    /// Determines the reason; nil if the head runs or is due.
     ///
     /// - Parameters:
-    ///   - head: the mutation that halts the lane, else the next mutation to run, else the first blocked mutation.
+    ///   - head: the head of the lane, as in ``Backlog/head``.
     ///   - isForwarded: whether mutations of the head's type are replayed to an upstream.
     ///   - hasUpstream: whether the organization has an upstream.
     ///   - pause: the upstream's pause.
@@ -148,7 +151,7 @@ public struct LaneBlocker: Sendable, Hashable {
         case .failed: self.init(.failure, mutationIDs: [head.id])
         case .blocked: self.init(.blocked, mutationIDs: head.dependsOn)
         case .pending:
-            // a worker holds the lease, or its lease has expired and the next worker takes the lane over
+            // a worker holds the lease; if the lease has expired, the next worker claims the lane soon
             guard lane.lease.owner == nil else { return nil }
             if let due = head.nextRetryAt, due > now {
                 self.init(.backOff, until: due)
@@ -160,8 +163,8 @@ public struct LaneBlocker: Sendable, Hashable {
             } else if isForwarded, let pause, !pause.isOver(at: now) {
                 self.init(.upstreamPaused, until: pause.until)
             } else if hasUpstream, until != nil {
-                // an open circuit postpones all lanes of the organization, even if their heads need no upstream; a poll
-                // also postpones the lane if the organization has no upstream or is suspended
+                // an open circuit postpones all lanes of the organization, even if their heads need no upstream; a
+                // worker also postpones the lane if the organization has no upstream or is suspended
                 self.init(.circuitOpen, until: until)
             } else if isForwarded, isRateLimited, let due = lane.readyAt, due.adding(seconds: 1) <= now {
                 self.init(.rateLimited)

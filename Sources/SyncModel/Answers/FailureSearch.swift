@@ -2,12 +2,12 @@ public import FoundationEssentials
 
 /// Finds blocked mutations that only a person can unblock.
 ///
-/// Such a mutation waits, directly or through other mutations, for a mutation that has failed or is in conflict. A
-/// mutation that only a person can unblock counts as settled.
+/// Such a mutation is "stuck": it waits, directly or through other mutations, for a mutation that has failed or is in
+/// conflict. A stuck mutation is treated as settled.
 ///
-/// The search starts from given mutations, lists the further mutations that it needs in ``unknown``, and accepts them
-/// with ``add(_:)``. It visits each dependency once, however many mutations share it. An unknown mutation counts as not
-/// settled. It does no I/O.
+/// The search starts from given mutations. The search lists the further mutations that it needs in ``unknown``, and the
+/// caller adds these mutations with ``add(_:)``. The search visits each dependency once, even if many mutations share
+/// it. An unknown mutation is treated as not settled. The search does no I/O.
 public struct FailureSearch: Sendable {
     /// A mutation on a chain of dependencies that the search follows.
     public struct Step: Sendable {
@@ -15,7 +15,7 @@ public struct FailureSearch: Sendable {
         public let status: MutationStatus
         public let position: Int64
         public let entity: EntityName
-        /// Mutations for which this mutation waits while it is blocked.
+        /// The mutations for which this mutation waits while it is blocked.
         public let dependsOn: [UUID]
 
         public init(id: UUID, status: MutationStatus, position: Int64, entity: EntityName, dependsOn: [UUID]) {
@@ -36,13 +36,14 @@ public struct FailureSearch: Sendable {
     }
 
     private var steps: [UUID: Step] = [:]
-    /// The lowest lane position of an entity's failed or conflicting mutation.
+    /// For each entity, the lowest lane position of a mutation that failed or is in conflict.
     ///
-    /// Used if the chain of dependencies to that mutation is not known. The key is an id of the entity.
+    /// These positions are used if the chain of dependencies to such a mutation is not known. The key is an id of the
+    /// entity.
     private var troubles: [Name: Int64] = [:]
     private let asked: Set<UUID>
 
-    /// - Parameter records: mutations of one lane. The search is about the blocked mutations among them.
+    /// - Parameter records: mutations of one lane. The blocked mutations among these are the mutations in question.
     public init(_ records: [MutationRecord]) {
         asked = Set(records.lazy.filter { $0.status == .blocked }.map(\.id))
         for record in records {
@@ -56,7 +57,7 @@ public struct FailureSearch: Sendable {
         }
     }
 
-    /// Mutations for which a blocked mutation waits and that are not known yet, without duplicates.
+    /// The mutations for which a blocked mutation waits, and which are not known yet, without duplicates.
     public var unknown: [UUID] {
         var seen: Set<UUID> = []
         var unknown: [UUID] = []
@@ -66,15 +67,15 @@ public struct FailureSearch: Sendable {
         return unknown
     }
 
-    /// Adds mutations for which blocked mutations wait. Known mutations are not replaced.
+    /// Adds mutations for which blocked mutations wait. Mutations that are already known are not replaced.
     public mutating func add(_ found: [Step]) {
         for step in found where steps[step.id] == nil { steps[step.id] = step }
     }
 
-    /// Adds failed and conflicting mutations to which chains of dependencies are too long to follow.
+    /// Adds mutations that failed or are in conflict, if the chains of dependencies to them are too long to follow.
     ///
-    /// A mutation waits for all earlier mutations of its entity (product rule 3), so one failed mutation of the entity
-    /// is enough.
+    /// One such mutation of an entity is sufficient, because a mutation waits for all earlier mutations of its entity
+    /// (product rule 3).
     public mutating func add(troubled found: [Step]) {
         for step in found where step.isTrouble {
             for name in Self.names(of: step.entity) {
@@ -85,7 +86,7 @@ public struct FailureSearch: Sendable {
 
     /// Whether all mutations in question are known to be stuck.
     ///
-    /// If so, adding further mutations would not change the result.
+    /// If true, further mutations would not change the result.
     public var isDecided: Bool { stuck.count == asked.count }
 
     /// The stuck mutations among the mutations in question.

@@ -2,14 +2,14 @@ public import FoundationEssentials
 
 /// The answer to a push.
 public struct PushAnswer: Sendable {
-    /// The device's watermark: the highest sequence number that was evaluated.
+    /// The device's watermark, which is the highest sequence number that was evaluated.
     public var acceptedSequence: Int64
-    /// A cursor after the effects of the push in the feed.
+    /// A feed cursor that is after the effects of the push.
     public var feed: String
     private var subject: Subject
     /// The outcomes, in request order.
     public var verdicts: [PushVerdict]
-    /// The user's resolved mappings of ids that the push contains.
+    /// The user's resolved mappings of the client ids in the push.
     public var mappings: [IDMapping]
 
     public init(
@@ -29,32 +29,32 @@ public struct PushAnswer: Sendable {
     /// Warnings, by index in the request.
     public var warnings: [Int: PushWarning] = [:]
 
-    /// Blocked mutations that only a person can unblock; they count as settled.
+    /// The blocked mutations that only a person can unblock. These mutations are treated as settled.
     ///
-    /// Each waits for a failed or conflicting mutation.
+    /// Each of them waits for a mutation that failed or is in conflict.
     public var stuck: Set<UUID> = []
 
-    /// The lane as the push found it, or after the push halted it.
+    /// The lane before the push or, if the push halted the lane, after the push.
     public var lane = LaneState()
 
     /// The reason why the head of the user's lane does not run while later mutations wait.
     ///
-    /// Nil in three cases: the lane is not held, all queued mutations wait for other mutations, or the gateway could
+    /// Nil in three cases: the head runs or is due, all queued mutations wait for other mutations, or the gateway could
     /// not determine the reason.
     public var blocker: LaneBlocker?
 
-    /// The number of bytes that entities, upstreams' bodies and lists of blockers may occupy in the answer.
+    /// The maximum total size, in bytes, of entities, upstreams' bodies and lists of blocking mutations in the answer.
     public var contentRoom = WorkBounds.answer
 
     /// The remaining quota of the user; nil if the user has no quota.
     public var standing: QuotaStatus?
 
-    /// Mutations that are not settled. A push with `wait` waits until each of them is settled.
+    /// The mutations that are not settled. A push with `wait` waits until each of these mutations is settled.
     public var unsettled: [UUID] {
         verdicts.compactMap(\.record).filter { !$0.status.isSettled && !stuck.contains($0.id) }.map(\.id)
     }
 
-    /// The mappings that the answer will contain once they are resolved.
+    /// The mappings that the answer contains after they are resolved.
     public var touched: TouchedMappings {
         switch subject {
         case .push(let push): TouchedMappings(push)
@@ -62,7 +62,7 @@ public struct PushAnswer: Sendable {
         }
     }
 
-    /// Returns the answer without the push's body, so that an answer that waits for long needs less memory.
+    /// Returns the answer without the body of the push. An answer that waits for a long time then needs less memory.
     public func withoutBody() -> PushAnswer {
         guard case .push(let push) = subject else { return self }
         var answer = self
@@ -71,7 +71,7 @@ public struct PushAnswer: Sendable {
         return answer
     }
 
-    /// Returns the answer without large errors, bodies of upstreams and long lists of blockers.
+    /// Returns the answer without large errors, large bodies of upstreams and long lists of blocking mutations.
     public func withoutContents() -> PushAnswer {
         var answer = self
         answer.verdicts = verdicts.map { verdict in
@@ -92,7 +92,7 @@ public struct PushAnswer: Sendable {
         }
     }
 
-    /// The push, or the part of it that ``withoutBody()`` keeps.
+    /// The push, or the part of the push that ``withoutBody()`` keeps.
     private enum Subject: Sendable {
         case push(PushRequest)
         /// The identifiers of entries without a record, by index.
@@ -112,7 +112,7 @@ extension PushVerdict {
     /// The status for metrics and logs.
     public var status: MutationStatus { record?.status ?? .rejected }
 
-    /// Whether the entry is a repeat, so that the answer contains an earlier outcome.
+    /// Whether the entry is a repeat. If so, the answer contains an earlier outcome.
     public var isReplay: Bool {
         switch self {
         case .replayed, .rejectedBefore: true
@@ -123,18 +123,18 @@ extension PushVerdict {
 
 /// The answer to a preview.
 ///
-/// It contains the results that a push would have, and the requests that the push would send.
+/// The answer contains the results that a push would have, and the requests that would be sent.
 public struct PushPreview: Sendable {
-    /// The result that one entry would have.
+    /// The result that an entry would have in a push.
     public struct Result: Sendable {
         public let entry: PushEntry
-        /// The immediate verdict, without the ids that only a push generates.
+        /// The immediate verdict, without the ids that only a push would generate.
         public let verdict: PushVerdict
-        /// The request that would be sent.
+        /// The request that would be sent for the entry.
         ///
         /// Nil if no request would be sent, and for an entry that is not new.
         public let request: PreviewedRequest?
-        /// The conflict that the gateway would find before it sends a request.
+        /// The conflict that the gateway would detect before it sends a request; nil without a conflict.
         ///
         /// A problem object as JSON.
         public let conflict: [UInt8]?
@@ -145,15 +145,15 @@ public struct PushPreview: Sendable {
     public let acceptedSequence: Int64
     /// The results, in request order.
     public let results: [Result]
-    /// The user's resolved mappings of ids that the push contains.
+    /// The user's resolved mappings of the client ids in the push.
     public let mappings: [IDMapping]
 }
 
-/// A request, reduced to the parts that the mutation's user may see.
+/// The parts of a request that the mutation's user may see.
 ///
-/// It does not contain the organization's credential, headers and base URL.
+/// These parts exclude the organization's credential, headers and base URL.
 public struct PreviewedRequest: Sendable, Hashable {
-    /// A header that the mutation has or that the gateway sets.
+    /// A header of the mutation, or a header that the gateway sets.
     public struct Header: Sendable, Hashable {
         /// The name in lower case.
         @Exact public private(set) var name: String
@@ -162,13 +162,13 @@ public struct PreviewedRequest: Sendable, Hashable {
 
     /// `POST`, `PATCH`, `PUT` or `DELETE`.
     @Exact public private(set) var method: String
-    /// Path and query, relative to the base URL.
+    /// The path and query, relative to the base URL.
     @Exact public private(set) var path: String
     /// The gateway's headers, followed by all other headers by name.
     public let headers: [Header]
-    /// The body, JSON; nil without a body.
+    /// The body as JSON; nil if the request has no body.
     public let body: [UInt8]?
-    /// Client ids and device ids in path and body whose server ids are not known yet.
+    /// The client ids and device ids in the path and the body for which no server ids are known yet.
     public let unresolvedIDs: [ServerID]
 
     init(_ request: UpstreamRequest, unresolved: [ServerID]) {
@@ -182,7 +182,7 @@ public struct PreviewedRequest: Sendable, Hashable {
 
 /// The identifiers of a rejected entry, if they could be read.
 ///
-/// The answer repeats them.
+/// The answer repeats these identifiers.
 public struct EntryName: Sendable {
     public var id: UUID?
     public var idempotencyKey: UUID?

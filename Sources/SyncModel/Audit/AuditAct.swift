@@ -3,36 +3,36 @@ public import JSONText
 
 /// An operator's action, or read access, as stored in the audit log.
 ///
-/// It contains only names and ids, no content that users wrote, and no secrets.
+/// The entry contains only names and ids, but no content from users and no secrets.
 public struct AuditAct: Sendable, Hashable {
     /// The value of ``organization`` for acts that concern no organization.
     public static let noOrganization = UUID(uuid: (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0))
-    /// The longest value of a target, in characters. Longer values are truncated.
+    /// The maximum length of a target's value, in characters. Longer values are truncated.
     public static let longestValue = 255
-    /// The longest actor, in bytes.
+    /// The maximum length of an actor, in bytes.
     public static let longestActor = 64
 
     /// The organization that the act concerns, or ``noOrganization``.
     public var organization: UUID
-    /// The actor: an operator's name, or `cli:` and the system's user.
+    /// The actor, which is an operator's name, or `cli:` and the name of the system's user.
     @Exact public var actor: String
     public var scope: OperatorScope
-    /// The operation in the API contract, or the command's name for an act without an operation.
+    /// The name of the operation in the API contract or, for an act without an operation, the name of the command.
     public var action: String
     /// The reason, in the operator's words.
     public var reason: String?
-    /// The objects that the act applies to, apart from users.
+    /// The objects of the act, except users.
     ///
-    /// Each is a pair of a kind (`webhook`, `mutation` …) and an id.
+    /// Each object is a pair of a kind (`webhook`, `mutation` …) and an id.
     public var target: [(name: String, value: String)] {
         get { names.map { ($0.name, $0.value) } }
         set { names = newValue.map { Name(name: $0.name, value: String($0.value.prefix(Self.longestValue))) } }
     }
-    /// The user concerned. It is separate from the target, because an erasure removes it.
+    /// The user whom the act concerns. The user is not part of the target, because an erasure removes the user's id.
     public var user: UUID?
-    /// The user into whom this user is joined.
+    /// The user into whom ``user`` is joined.
     public var into: UUID?
-    /// The request's id, as in the log.
+    /// The id of the request, which is also in the log.
     @Exact public var requestID: String?
 
     private var names: [Name] = []
@@ -58,7 +58,7 @@ public struct AuditAct: Sendable, Hashable {
         self.requestID = requestID
     }
 
-    /// The longest prefix of whole characters that fits into a number of bytes.
+    /// The longest prefix with whole characters that has at most the given number of bytes.
     private static func cut(_ text: String, _ bytes: Int) -> String {
         var text = text
         while text.utf8.count > bytes { text.removeLast() }
@@ -74,23 +74,23 @@ public struct AuditOutcome: Sendable {
     /// JSON members, in order.
     private var members: [(name: StaticString, value: [UInt8])] = []
     private var bytes = 0
-    /// The user concerned, if that became known during the act.
+    /// The user whom the act concerns, if this user became known only during the act.
     public var user: UUID?
-    /// The user into whom this user is joined.
+    /// The user into whom ``user`` is joined.
     public var into: UUID?
-    /// The reason from the request's body; nil if a header contained the reason.
+    /// The reason from the request's body; nil if the reason was in a header.
     public var reason: String?
 
     public init() {}
 
-    /// Adds a member, unless it exceeds the limit.
+    /// Adds a member, if the outcome then does not exceed ``maximumBytes``.
     public mutating func record(_ name: StaticString, _ value: some JSONWritable) {
         var writer = JSONWriter(capacity: 64)
         value.write(to: &writer)
         record(name, raw: writer.bytes)
     }
 
-    /// Adds a member whose value is given as JSON, unless it exceeds the limit.
+    /// Adds a member with a value in JSON, if the outcome then does not exceed ``maximumBytes``.
     public mutating func record(_ name: StaticString, raw value: [UInt8]) {
         guard bytes + value.count <= Self.maximumBytes else { return }
         bytes += value.count
@@ -115,11 +115,11 @@ public struct AuditOutcome: Sendable {
 
 /// An operator's reason for an act, in the operator's own words.
 ///
-/// Up to 500 bytes without control characters.
+/// A valid reason has up to 500 bytes and no control characters.
 public enum AuditReason {
     public static let maximumBytes = 500
 
-    /// The reason, or nil if the text is not a valid reason.
+    /// The reason in a text; nil if the text is not a valid reason.
     public static func reading(_ text: String) -> String? {
         (1...maximumBytes).contains(text.utf8.count) && !ExternalName.hasControls(text) ? text : nil
     }

@@ -1,13 +1,14 @@
 import JSONText
 
-/// Several requests to an upstream, sent as one JSON batch of OData 4.01 (section 19).
+/// Several requests to an upstream, which are sent as one JSON batch of OData 4.01 (section 19).
 ///
-/// Each part has its own idempotency key, and its own answer determines its outcome.
+/// Each part has a separate idempotency key, and the outcome of a part is determined by the answer to this part.
 public struct BatchRequest: Sendable {
     /// The maximum number of parts of a batch.
     public static let limit = 1_000
 
-    /// Requests that do not depend on each other. A lane has no other requests in flight at the same time.
+    /// The requests, which do not depend on each other. While the batch is in flight, the lane has no other requests in
+    /// flight.
     public let parts: [UpstreamRequest]
 
     public init(_ parts: [UpstreamRequest]) {
@@ -56,29 +57,31 @@ extension JSONWriter {
 
 /// The meaning of an answer to a batch.
 public enum BatchAnswer: Sendable {
-    /// The answer to each part, in order.
+    /// The answers to the parts, in order.
     case parts([UpstreamAnswer])
-    /// The batch was too large, or was refused because of one of its parts. No part took effect; the batch is sent
-    /// again in two halves.
+    /// The batch was too large, or was refused because of one of its parts.
+    ///
+    /// No part took effect. The batch is sent again in two halves.
     case split
-    /// The upstream does not support batches, for this reason. No part took effect; each part is sent as a separate
-    /// request.
+    /// The upstream does not support batches. The associated value is the reason.
+    ///
+    /// No part took effect. Each part is sent as a separate request.
     case unsupported(String)
 
-    /// The status codes with which a single part can make the upstream refuse the batch.
+    /// The status codes with which an upstream may refuse a batch because of a single part.
     ///
-    /// These are 413, and the codes about the state of an entity.
+    /// These are 413, and the codes that concern the state of an entity.
     private static let splitting: Set<Int> = [409, 412, 413, 423, 424]
 
     /// Interprets the answer to a batch.
     ///
-    /// An answer to the whole batch never settles a part, because its id, document, ETag, conflict or success belongs
-    /// to no part.
+    /// An answer to the whole batch never settles a part, because the id, document, ETag, conflict or success in this
+    /// answer belongs to no part.
     ///
     /// - Parameter answer: the answer to the request that contains the batch.
     public init(_ answer: UpstreamAnswer, to batch: BatchRequest, now: Timestamp) {
         guard case .response(let response) = answer else {
-            // the gateway may refuse to send the batch for a reason that no part has
+            // the gateway may refuse to send the batch for a reason that does not apply to the separate parts
             if case .refused(let reason) = answer {
                 self = .unsupported(reason)
             } else {
@@ -89,8 +92,8 @@ public enum BatchAnswer: Sendable {
         switch response.status {
         case 200...299: self = .parts(Self.parts(of: response, batch, now))
         case let status where batch.parts.count > 1 && Self.splitting.contains(status): self = .split
-        // the whole batch was deferred, refused for its credential, or has an unknown outcome; the same is true of each
-        // part
+        // the batch was deferred, redirected, or refused because of its credential, or its outcome is unknown; each
+        // part gets the same result
         case 300...399, 401, 407, 408, 425, 429, 500, 502...599:
             var whole = UpstreamResponse(
                 status: response.status,
@@ -132,7 +135,7 @@ public enum BatchAnswer: Sendable {
         guard let status = answer.value(at: "/status")?.int64, (200...599).contains(status) else {
             return .unknown("the response for the part has no status")
         }
-        // the part was not processed, because a part on which it depends failed
+        // the part was not processed, because another part failed
         if status == 424 { return .notSent("the batch ended before the part") }
         var response = UpstreamResponse(status: Int(status))
         let (headers, ambiguous) = Self.headers(answer)
@@ -147,7 +150,7 @@ public enum BatchAnswer: Sendable {
         return .response(response)
     }
 
-    /// The headers of a part, in lower case, without headers that have two different values.
+    /// The headers of a part, with names in lower case. A header with two different values is omitted.
     private static func headers(
         _ answer: JSONValue
     ) -> (values: [ByteExactString: String], ambiguous: Set<ByteExactString>) {

@@ -4,12 +4,12 @@ public import JSONText
 
 /// An upstream's settings for batches, which are several requests in one.
 public struct UpstreamBatch: Sendable, Hashable {
-    /// The maximum number of payload bytes in a batch, unless a single part has more.
+    /// The maximum size of a batch of several parts, in bytes. A single part may be larger.
     static let maximumBytes = 1_048_576
 
     /// The path of batches below the base URL.
     @Exact public var path = "/$batch"
-    /// The maximum number of parts of a batch, 2 to 1,000.
+    /// The maximum number of parts of a batch, from 2 to 1,000.
     public var maxRequests = 100
 
     public init() {}
@@ -50,7 +50,7 @@ extension MemberKind<String> {
     }
 
     private static func batchPathProblem(_ path: String) -> String? {
-        // one path serves all batches, so it has no placeholders
+        // the path has no placeholders, because it is the same for all batches
         if path.utf8.contains(where: { $0 == UInt8(ascii: "{") || $0 == UInt8(ascii: "}") }) {
             return "must have no '{' or '}'"
         }
@@ -59,11 +59,11 @@ extension MemberKind<String> {
 }
 
 extension BatchRequest {
-    /// Groups mutations that are sent at the same time into requests.
+    /// Groups mutations that are due at the same time. Each group is sent as one request.
     ///
-    /// A mutation of the built-in store is alone in its group. Each attempt of a mutation halves the maximum size of
-    /// the batches that contain it, and so does each answer that suggests a misconfiguration and is not counted as an
-    /// attempt (`hold`). So a part that makes whole batches fail is soon sent alone.
+    /// A mutation of the built-in store is alone in its group. Each earlier attempt of a mutation halves the maximum
+    /// number of parts in a batch with this mutation. Each answer that suggests a misconfiguration (`hold`), and is not
+    /// an attempt, halves the number as well. Therefore a part that makes whole batches fail is soon sent alone.
     public static func groups(_ dispatches: [Dispatch], by batch: UpstreamBatch) -> [[Dispatch]] {
         var groups: [[Dispatch]] = []
         var (open, limit, size) = ([Dispatch](), 0, 0)
@@ -85,26 +85,27 @@ extension BatchRequest {
         return open.isEmpty ? groups : groups + [open]
     }
 
-    /// The key of the whole request, which differs from the keys of its parts.
+    /// The idempotency key of the whole request, which differs from the keys of its parts.
     ///
-    /// An upstream repeats its answer to a key. If the batch had the key of a part and were refused, that part would
-    /// get the same refusal when it is sent alone.
+    /// The keys differ because an upstream repeats its answer to a key. If a refused batch had the key of a part, this
+    /// part would get the same refusal when it is sent alone.
     private var idempotencyKey: UUID {
         var hash = SHA256()
         for part in parts { withUnsafeBytes(of: part.idempotencyKey.uuid) { hash.update(bufferPointer: $0) } }
         return UUID(hash: hash.finalize())
     }
 
-    /// The request to the upstream. It is in the first recorded trace of its parts, and linked to the others.
+    /// The request to the upstream. Its span is in the first recorded trace of the parts, and has links to the other
+    /// recorded traces.
     ///
-    /// - Parameter first: the request of a part; the batch is sent for the same user and with the same time limit.
+    /// - Parameter first: the request of a part. The batch is sent for the same user and with the same time limit.
     public func request(to batch: UpstreamBatch, like first: UpstreamRequest) -> UpstreamRequest {
         var request = UpstreamRequest(
             organization: first.organization,
             user: first.user,
             method: "POST",
             path: batch.path,
-            // otherwise an upstream stops at the first part that fails (OData 4.01, 8.2.8.3)
+            // without this header, an upstream stops at the first part that fails (OData 4.01, 8.2.8.3)
             headers: ["prefer": "continue-on-error"],
             body: body,
             idempotencyKey: idempotencyKey,
@@ -112,18 +113,18 @@ extension BatchRequest {
         )
         var seen: Set<TraceContext> = []
         let recorded = parts.compactMap(\.trace).filter { $0.isSampled && seen.insert($0).inserted }
-        // a span has only one parent
+        // the other traces are linked, because a span has only one parent
         request.trace = recorded.first ?? first.trace
         request.linkedTraces = Array(recorded.dropFirst())
         return request
     }
 }
 
-/// A harmless batch that shows whether an upstream takes batches: its parts only read.
+/// A batch that shows whether an upstream accepts batches. The batch is harmless, because its parts only read.
 public struct BatchProbe: Sendable {
     /// The result of a probe.
     public struct Finding: Sendable, Hashable {
-        /// Nil if the answer does not show it.
+        /// Whether the upstream supports batches; nil if the answer does not show this.
         public let isSupported: Bool?
         /// The reason, for operators.
         @Exact public var detail: String

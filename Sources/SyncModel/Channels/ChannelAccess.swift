@@ -4,35 +4,35 @@ import Synchronization
 
 /// The channels that users of an organization hold at this moment.
 ///
-/// A user whose grants were not read holds only the user's own channel.
+/// If the grants of a user were not read, the user holds only the user's own channel.
 public struct ChannelAccess: Sendable {
     private var grants: [UUID: [ChannelID: [ByteExactString: ChannelRole]]] = [:]
-    /// The channels that were read of users with many.
+    /// For each user with many channels, the channels that were read.
     private var read: [UUID: Set<ChannelID>] = [:]
-    /// The channels of these users that decisions depended on; all copies share it.
+    /// The channels of users with many channels on which decisions depended. All copies share this object.
     private var asked: AskedChannels?
-    /// The sources whose grants were replaced: the database still has their earlier grants.
+    /// The sources with replaced grants. The database still has the earlier grants of these sources.
     private var replaced: Set<ByteExactString> = []
-    /// The users of subjects. Other subjects are no users about whom decisions are made.
+    /// The users of subjects. Decisions are not about the users of other subjects.
     private var subjects: [Subject: UUID] = [:]
 
     public init() {}
 
-    /// Whether a user holds many channels, of which not all were read.
+    /// Whether a user holds many channels, and not all of them were read.
     public func leavesOut(_ user: UUID) -> Bool { read[user] != nil }
 
-    /// Notes that a user holds many channels, of which none was read.
+    /// Records that a user holds many channels, and that no channel was read yet.
     public mutating func leaveOut(_ user: UUID) {
         (grants[user], read[user]) = (nil, [])
         asked = asked ?? AskedChannels()
     }
 
-    /// Notes that the user's grants of some channels were read, or of all.
+    /// Records the channels for which the user's grants were read; nil for all channels.
     public mutating func note(read channels: Set<ChannelID>?, of user: UUID) {
         read[user] = channels.flatMap { read[user]?.union($0) }
     }
 
-    /// Channels that a decision depended on although they were not read: it is invalid.
+    /// The channels on which a decision depended although they were not read. Such a decision is invalid.
     public var unread: [UUID: Set<ChannelID>] {
         guard let asked = asked?.all else { return [:] }
         return asked.reduce(into: [:]) { unread, pair in
@@ -41,7 +41,7 @@ public struct ChannelAccess: Sendable {
         }
     }
 
-    /// Adds a stored grant, unless its source was written since.
+    /// Adds a stored grant, if the grants of its source were not replaced since.
     public mutating func load(_ user: UUID, _ channel: ChannelID, _ role: ChannelRole, from source: String) {
         let source = ByteExactString(source)
         guard !replaced.contains(source) else { return }
@@ -55,10 +55,10 @@ public struct ChannelAccess: Sendable {
         grants[user] = held
     }
 
-    /// Notes that a subject is a name of this user.
+    /// Records that a subject is a name of this user.
     public mutating func note(_ subject: Subject, of user: UUID) { subjects[subject] = user }
 
-    /// Replaces the grants whose source is this entity.
+    /// Replaces the grants from one source, which is this entity.
     mutating func replace(_ granted: [GrantedChannel], of key: EntityKey) {
         let source = ByteExactString(GrantSource.entity(key).text)
         replaced.insert(source)
@@ -78,7 +78,7 @@ public struct ChannelAccess: Sendable {
         }
     }
 
-    /// A user's strongest role on one of an entity's channels; nil if the user holds none of them.
+    /// A user's strongest role in an entity's channels; nil if the user holds none of these channels.
     func role(of user: UUID, on channels: [ChannelID]) -> ChannelRole? {
         if channels.contains(.of(user: user)) { return .write }
         if read[user] != nil { asked?.note(channels, of: user) }
@@ -87,7 +87,7 @@ public struct ChannelAccess: Sendable {
     }
 }
 
-/// The channels that decisions about users depended on.
+/// The channels on which decisions about users depended.
 private final class AskedChannels: Sendable {
     private let channels = Mutex<[UUID: Set<ChannelID>]>([:])
 
@@ -101,10 +101,9 @@ private final class AskedChannels: Sendable {
 /// The source of a grant.
 public enum GrantSource: Sendable, Hashable {
     case `operator`
-    /// Another user who was joined into this user.
+    /// The grants of another user who was joined into this user.
     case user(UUID)
-    /// The claim of an issuer's tokens, and the user whom the tokens name. That user may have been joined into another
-    /// user.
+    /// The claim in an issuer's tokens for a user. This user may have been joined into another user since.
     case issuer(ByteExactString, of: UUID)
     case entity(EntityKey)
 
@@ -114,7 +113,7 @@ public enum GrantSource: Sendable, Hashable {
         case .operator: "operator"
         case .user(let user): "user " + user.lowercased
         case .issuer(let issuer, let user): "issuer " + user.lowercased + " " + issuer.string
-        // no type has a space in its name
+        // the name of a type contains no space
         case .entity(let key): "entity " + key.type + " " + key.id
         }
     }
@@ -141,11 +140,12 @@ public enum GrantSource: Sendable, Hashable {
     }
 }
 
-/// An entity's channels as they are stored.
+/// The stored position and channels of an entity.
 public struct StoredPlace: Sendable, Hashable {
     /// The position of the entity's last change.
     public let position: Int64
-    /// Nil for an entity of a type without channels, and for an entity whose templates have not been evaluated yet.
+    /// Nil for an entity of a type without channels, and for an entity if its type's templates have not been evaluated
+    /// yet.
     public let channels: [ChannelID]?
 
     public init(position: Int64, channels: [ChannelID]?) {
@@ -154,17 +154,18 @@ public struct StoredPlace: Sendable, Hashable {
     }
 }
 
-/// An entity's channels, its grants, and the changes of both.
+/// An entity's channels and grants, and the changes of its channels.
 struct ChannelMembership: Sendable {
     var channels: [ChannelID]?
     var storedChannels: [ChannelID]?
     var grants: [GrantedChannel]?
     var stays = StayChanges()
 
-    /// Whether the entity's type has no channels, and had none at the entity's last write.
+    /// Whether the entity's type has no channels, and had no channels at the entity's last write.
     var isEmpty: Bool { channels == nil && storedChannels == nil && grants == nil && stays == StayChanges() }
 
-    /// Keeps states small: planners copy them several times for each mutation, and most types have no channels.
+    /// A reference to a membership. The reference keeps entity states small. This matters because planners copy a state
+    /// several times for each mutation, and most types have no channels.
     final class Box: Sendable {
         let membership: ChannelMembership
 
@@ -173,18 +174,18 @@ struct ChannelMembership: Sendable {
 }
 
 extension EntityState {
-    /// Returns the entity with the channels and grants that its document gives.
+    /// Returns the entity with the channels and grants that follow from its document.
     ///
-    /// - Parameter rules: the rules of its type; nil for a type without channels.
+    /// - Parameter rules: the rules of the entity's type; nil for a type without channels.
     public func placed(by rules: ChannelRules?, _ key: EntityKey) -> EntityState {
         var placed = membership
         if let rules {
             let id = ServerID(text: key.id, isInteger: isIntegerID)
-            // a tombstone stays in the channels of the last document
+            // a tombstone remains in the channels of the last document
             if !isDeleted { placed.channels = rules.ids(document: document, id: id, owner: owner) }
             if isDeleted, channels == nil { placed.channels = [] }
-            // a deletion ends all of the entity's grants, even if its type's settings no longer have `grants`; nil keeps
-            // the stored grants
+            // a deletion ends all grants of the entity, even if the settings of its type no longer have `grants`; nil
+            // keeps the stored grants
             placed.grants = isDeleted ? [] : rules.grants.isEmpty ? nil : granted(by: rules, key)
         } else {
             (placed.channels, placed.grants) = (nil, channels == nil ? nil : [])
@@ -200,16 +201,16 @@ extension EntityState {
         return next
     }
 
-    /// The grants that the entity's document gives; nil if they are unknown (``ChannelRules/uuidIssuers``).
+    /// The grants that follow from the entity's document; nil if the grants are unknown (``ChannelRules/uuidIssuers``).
     func granted(by rules: ChannelRules?, _ key: EntityKey) -> [GrantedChannel]? {
         guard let rules else { return [] }
         let id = ServerID(text: key.id, isInteger: isIntegerID)
         return rules.granted(document: document, id: id, owner: owner)
     }
 
-    /// The channels that the entity was in when it was read.
+    /// The channels that the entity had when it was read.
     ///
-    /// If the type had no channels then, this is the channel that represents the type's visibility.
+    /// If the type had no channels at that time, this is the channel that represents the type's visibility.
     private func channelsBefore(_ former: Visibility?, _ after: [ChannelID]?) -> [ChannelID] {
         if let channels = stored?.channels { return channels }
         guard isStored, after != nil else { return [] }
@@ -217,7 +218,7 @@ extension EntityState {
     }
 }
 
-/// The changes that a write of an entity makes in its stays.
+/// The changes of an entity's stays that a write makes. A stay is the time of an entity in a channel.
 public struct StayChanges: Sendable, Hashable {
     public var moved: [ChannelID] = []
     public var joined: [ChannelID] = []

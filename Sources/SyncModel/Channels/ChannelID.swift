@@ -2,10 +2,10 @@ import Crypto
 public import FoundationEssentials
 import JSONText
 
-/// Identifies a channel of an organization: 16 bytes of the SHA-256 of its name.
+/// The identifier of an organization's channel, which is 16 bytes of the SHA-256 of the channel's name.
 ///
-/// Rows and cursors contain it in place of the name. No table assigns numbers to names. So the first writer that uses a
-/// name needs neither a look-up nor a lock.
+/// Rows and cursors contain the identifier instead of the name. The identifier is a hash, and not a number from a table
+/// of names. Therefore the first writer that uses a name needs neither a look-up nor a lock.
 public struct ChannelID: Sendable, Hashable, Comparable {
     public let uuid: UUID
 
@@ -36,22 +36,22 @@ public struct ChannelID: Sendable, Hashable, Comparable {
 
     /// The channel that every user holds.
     ///
-    /// If a type changes from `visibility: "organization"`, its entities leave this channel. Its name is empty, so no
-    /// template gives it.
+    /// If the visibility of a type changes from `organization` to channels, the type's entities leave this channel. No
+    /// template can produce this channel, because its name is empty.
     public static let everyone = ChannelID(named: "")
 
-    /// The channel that a user holds without a grant.
+    /// The user's own channel, which the user holds without a grant.
     public static func of(user: UUID) -> ChannelID { ChannelID(named: ChannelName.name(ofUser: user)) }
 }
 
 /// The names of channels.
 public enum ChannelName {
     public static let maximumBytes = 200
-    /// The rule of valid names, for error messages.
+    /// The rule for valid names, as a text for error messages.
     public static let bounds = "1 to \(maximumBytes) bytes without control characters"
     /// The maximum number of channels of an entity.
     public static let limitOfEntity = 32
-    /// The maximum number of channels that a pull names.
+    /// The maximum number of channels to which a pull can be restricted.
     public static let limitOfRequest = 100
     /// The maximum number of channels that a user holds.
     public static let limitOfUser = 10_000
@@ -65,10 +65,10 @@ public enum ChannelName {
     public static func name(ofUser user: UUID) -> String { "user/" + user.lowercased }
 }
 
-/// The role of a user in a channel, which determines the user's rights to its entities.
+/// The role of a user in a channel. The role determines the user's rights to the channel's entities.
 public enum ChannelRole: String, Sendable, Hashable, CaseIterable, Comparable {
     case read
-    /// Includes reading.
+    /// The right to write, which includes the right to read.
     case write
 
     public static func < (left: ChannelRole, right: ChannelRole) -> Bool { left == .read && right == .write }

@@ -1,36 +1,35 @@
-/// One read of the feed for a user in an organization with channels. It does no I/O.
+/// One read of the feed for a user in an organization with channels. This type does no I/O.
 ///
-/// Product rule 28. The cursor's `grants` is the position up to which changes of the user's grants were applied. A pull
-/// first applies the later changes of grants, one channel after the other. Then it shows the feed's changes after the
-/// cursor's `position`. Each read is one ``Step``, and ``verdict(on:of:)`` evaluates its rows.
+/// See product rule 28. The cursor's `grants` is the position up to which changes of the user's grants were applied. A
+/// pull first applies the later changes of grants, one channel after the other. Then it returns the feed's changes
+/// after the cursor's `position`. Each read is one ``Step``, and ``verdict(on:of:)`` evaluates the rows of a read.
 public struct ChannelPull: Sendable {
-    /// Nil at the beginning of a first pull.
+    /// The cursor of the pull; nil at the beginning of a first pull.
     public let cursor: FeedCursor?
-    /// The feed's position as of which the grants were read.
+    /// The position of the feed at which the grants were read.
     private let end: Int64
     public let epoch: Int64
     private let history: GrantHistory
     private let filter: UInt64
-    /// The channels that the request names; nil for all.
+    /// The channels to which the request is restricted; nil for all channels.
     private let requested: Set<ChannelID>?
-    /// Whether a request that names channels includes the entities without channels, and the entities in the user's own
-    /// channel.
+    /// Whether the request includes the entities without channels, and the entities in the user's own channel.
     private let hasOthers: Bool
-    /// The channels that the user holds now and that the request includes.
+    /// The requested channels that the user holds now.
     private let held: Set<ChannelID>
-    /// The channels that the user held at the target of an application and that the request includes.
+    /// The requested channels that the user held at the target position of an application.
     ///
-    /// While a lost channel is applied, an entity is kept only for one of these channels. A channel that the user
-    /// gained after the target may be lost again before it is applied. An entity that was kept for it would then stay
-    /// on the device.
+    /// While the loss of a channel is applied, an entity remains on the device only if it is in one of these channels.
+    /// A channel that the user gained after the target is not sufficient: the user may lose it again before its gain is
+    /// applied, and the entity would then remain on the device.
     private let lasting: Set<ChannelID>?
     public let step: Step
-    /// All changes of grants up to this position are applied when the step begins.
+    /// The position up to which all changes of grants are applied when the step begins.
     private let grants: Int64
 
     /// The rows to read.
     public enum Step: Sendable, Hashable {
-        /// A channel that the user lost or gained.
+        /// The entities of a channel that the user lost or gained.
         case apply(FeedCursor.Application)
         /// The changes after the cursor's position.
         case changes
@@ -81,10 +80,10 @@ public struct ChannelPull: Sendable {
             let before = counting(history.held(at: grants), requested)
             let after = counting(history.held(at: target), requested)
             let lost = before.subtracting(after).sorted().map { (isGain: false, channel: $0) }
-            // a channel that was lost and granted again in between: its earlier gain may not have been shown, because
-            // the user did not hold it when its turn came
+            // channels that were lost and granted again; these are listed again, because the device may not have their
+            // entities
             let again = before.intersection(after).filter { !history.holds($0, throughout: grants...target) }
-            // a gained channel that the user has since lost again is not shown
+            // a gained channel is not listed if the user has lost it again since
             let gained = after.subtracting(before).union(again).intersection(held).sorted()
                 .map { (isGain: true, channel: $0) }
             let due = (lost + gained).first { change in
@@ -108,7 +107,7 @@ public struct ChannelPull: Sendable {
         }
     }
 
-    /// Whether the cursor is that of another user, so that the device has this other user's grants.
+    /// Whether the cursor was made with the grants of another user.
     public var isOfOtherReader: Bool {
         guard let reader = cursor?.reader, reader != 0 else { return false }
         return reader != history.reader
@@ -116,7 +115,7 @@ public struct ChannelPull: Sendable {
 
     // MARK: - What to read
 
-    /// The channels whose stays are read.
+    /// The channels for which stays are read. A stay is the time of an entity in a channel.
     public var channels: [ChannelID] {
         switch step {
         case .apply(let application): [application.channel]
@@ -124,7 +123,7 @@ public struct ChannelPull: Sendable {
         }
     }
 
-    /// An open stay is read if its entity's last change is after this position.
+    /// The lower bound of open stays: an open stay is read if its entity's last change is after this position.
     public var after: Int64 {
         switch step {
         case .apply(let application): application.position
@@ -132,15 +131,16 @@ public struct ChannelPull: Sendable {
         }
     }
 
-    /// An open stay is read if its entity's last change is at or before this position.
+    /// The upper bound of open stays: an open stay is read if its entity's last change is at or before this position.
     public var upTo: Int64 {
         if case .apply(let application) = step, application.isGain { return cursor?.position ?? 0 }
         return .max
     }
 
-    /// Ended stays are read after this position; nil if none are read.
+    /// The position after which ended stays are read; nil if no ended stays are read.
     ///
-    /// During a first pull, stays that ended before the pull began are not read: the device did not get their entities.
+    /// During a first pull, stays that ended before the beginning of the pull are not read, because the device did not
+    /// receive their entities.
     public var endedAfter: Int64? {
         switch step {
         case .apply(let application):
@@ -149,16 +149,16 @@ public struct ChannelPull: Sendable {
         }
     }
 
-    /// Whether the step also reads the entities that the user sees without holding a channel.
+    /// Whether the step also reads the entities that are visible to the user without a channel.
     public var includesOthers: Bool { step == .changes && hasOthers }
 
     // MARK: - What a row means
 
-    /// An entity as it is now.
+    /// The present state of an entity.
     public struct Presence: Sendable {
-        /// Nil for an entity of a type without channels.
+        /// The entity's channels; nil for an entity of a type without channels.
         public let channels: [ChannelID]?
-        /// For an entity of a type without channels: whether the user sees it.
+        /// Whether the entity is visible to the user, if its type has no channels.
         public let isSeenWithout: Bool
         public let isDeleted: Bool
 
@@ -173,7 +173,7 @@ public struct ChannelPull: Sendable {
     public struct Stay: Sendable {
         public let channel: ChannelID
         public let joinedAt: Int64
-        /// Nil while it lasts.
+        /// The position at which the stay ended; nil while it lasts.
         public let leftAt: Int64?
 
         public init(channel: ChannelID, joinedAt: Int64, leftAt: Int64?) {
@@ -185,16 +185,16 @@ public struct ChannelPull: Sendable {
 
     public enum Verdict: Sendable, Hashable {
         case show
-        /// The user no longer sees the entity.
+        /// Remove the entity from the device, because it is no longer visible to the user.
         case remove
         case skip
     }
 
-    /// - Parameter presence: nil for an entity that is no longer stored.
+    /// - Parameter presence: the present state of the entity; nil if the entity is no longer stored.
     public func verdict(on stay: Stay, of presence: Presence?) -> Verdict {
         let isLoss = if case .apply(let application) = step { !application.isGain } else { false }
         if !isLoss, stay.leftAt == nil, held.contains(stay.channel), let presence {
-            // a gained channel is new to the device, so the device has none of its deleted entities
+            // the device needs no deletions of a channel that it did not have before
             return step != .changes && presence.isDeleted ? .skip : .show
         }
         guard !sees(presence), history.sawStay(in: stay.channel, from: stay.joinedAt, to: stay.leftAt) else {
@@ -215,7 +215,7 @@ public struct ChannelPull: Sendable {
     ///
     /// - Parameters:
     ///   - examined: the position of the last evaluated row; nil if there are no further rows.
-    ///   - end: the feed's end when the rows were read. The user's grants have not changed since
+    ///   - end: the feed's end when the rows were read. The user's grants must not have changed since the call of
     ///     ``init(after:epoch:asOf:_:filter:requested:others:)``.
     public func next(examined: Int64?, end: Int64) -> FeedCursor {
         var next = FeedCursor(
@@ -230,7 +230,7 @@ public struct ChannelPull: Sendable {
         case .apply(var application):
             next.position = cursor?.position ?? 0
             next.head = cursor?.head ?? 0
-            // without further rows, the channel is applied completely
+            // if there are no further rows, the channel is applied completely
             application.position = examined ?? .max
             next.application = application
         case .changes:

@@ -1,6 +1,6 @@
 public import JSONText
 
-// Templates and grants as JSON: in requests, in storage and in responses.
+// The JSON of templates and grants in requests, in storage and in responses.
 
 extension ChannelTemplate: JSONWritable {
     public func write(to writer: inout JSONWriter) { writer.string(text) }
@@ -31,7 +31,7 @@ extension MemberKind<String> {
 }
 
 extension MemberKind<ByteExactString> {
-    /// The name of an issuer; the empty text is the issuer without a name.
+    /// The name of an issuer. The empty text represents the issuer without a name.
     fileprivate static var issuer: Self {
         let form = "must be a text of up to \(ExternalName.maximumIssuerBytes) bytes without control characters"
         return Self(form) { $0.string.flatMap { ExternalName.isValidIssuer($0) ? ByteExactString($0) : nil } }
@@ -82,7 +82,7 @@ extension ChannelRules {
     /// Whether any grant has an issuer.
     public var grantsToSubjects: Bool { grants.contains { $0.issuer != nil } }
 
-    /// Reads the stored forms, which were validated when they were set.
+    /// Reads the stored forms, which were validated before they were stored.
     package init(storedChannels: JSONValue, storedGrants: JSONValue) {
         var report = MemberReport()
         channels = MemberKind.channelTemplates.read(storedChannels, at: "/channels", &report) ?? []
@@ -91,16 +91,16 @@ extension ChannelRules {
 }
 
 extension EntityType {
-    /// Whether entities of the type grant channels to users whom an issuer's subjects name.
+    /// Whether entities of the type grant channels to users by an issuer's subjects.
     public var grantsToSubjects: Bool { makesGrants && channels.grantsToSubjects }
 
-    /// Whether entities of the type must be evaluated again after its settings change to `next`.
+    /// Whether the type's entities must be evaluated again after the type's settings change to `next`.
     public func needsEvaluation(as next: EntityType) -> Bool {
         isInUse && (visibility == .channels || next.visibility == .channels)
             && (visibility != next.visibility || channels != next.channels)
     }
 
-    /// The reason why the type's visibility does not fit its channels and grants; nil if it fits.
+    /// The reason why the type's visibility and its channels and grants do not fit together; nil if they fit.
     public var channelProblem: ProblemDetail? {
         if visibility == .channels, channels.channels.isEmpty {
             let detail = "visibility is channels, so channels must have at least one template"

@@ -1,7 +1,9 @@
 public import FoundationEssentials
 import JSONText
 
-/// A text with placeholders in braces: `{id}`, `{owner}`, or a JSON Pointer into the document.
+/// A template for names of channels: a text with placeholders in braces.
+///
+/// A placeholder is `{id}`, `{owner}`, or a JSON Pointer into the document.
 public struct ChannelTemplate: Sendable, Hashable {
     private enum Part: Sendable, Hashable {
         case text(ByteExactString)
@@ -12,7 +14,7 @@ public struct ChannelTemplate: Sendable, Hashable {
 
     /// The maximum size of a template in bytes.
     static let maximumBytes = 400
-    /// The maximum number of placeholders.
+    /// The maximum number of placeholders in a template.
     static let maximumPlaces = 8
 
     /// The template as it was written.
@@ -68,12 +70,12 @@ public struct ChannelTemplate: Sendable, Hashable {
         }
     }
 
-    /// Whether every channel name that the template gives contains the entity's own id.
+    /// Whether every name from this template contains the entity's own id.
     var namesItself: Bool { parts.contains(.id) }
 
-    /// The names that the template gives for a document, in order.
+    /// The names of channels for a document, in order.
     ///
-    /// - Parameter limit: the number of names after which it stops.
+    /// - Parameter limit: the maximum number of names.
     func names(of subject: ChannelSubject, limit: Int) -> [String] {
         var names = [""]
         for part in parts {
@@ -95,13 +97,13 @@ public struct ChannelTemplate: Sendable, Hashable {
     }
 }
 
-/// The values of an entity that templates and grants use.
+/// The values of an entity for templates and grants.
 struct ChannelSubject {
     let id: ServerID
     let owner: UUID
     let document: JSONValue
 
-    /// The ids at a pointer: one for a single value, one for each element of an array.
+    /// The ids at a JSON Pointer, which are the single value or the elements of an array.
     func values(at pointer: String, limit: Int) -> [String] {
         guard let value = document.value(at: pointer) else { return [] }
         if let elements = value.elements {
@@ -110,8 +112,9 @@ struct ChannelSubject {
         return ServerID(json: value).map { [$0.text] } ?? []
     }
 
-    /// The names that an issuer may give to users at a pointer: one for a single value, one for each element of an
-    /// array. A text is not changed, unlike an id.
+    /// The issuer's names of users at a JSON Pointer, which are the single value or the elements of an array.
+    ///
+    /// Unlike an id, such a name is not changed.
     func externalNames(at pointer: String, limit: Int) -> [String] {
         guard let value = document.value(at: pointer) else { return [] }
         func name(_ value: JSONValue) -> String? {
@@ -122,23 +125,24 @@ struct ChannelSubject {
     }
 }
 
-/// The rules that put a type's entities into channels, and by which these entities grant channels.
+/// The rules of a type with channels. The rules determine the channels of the type's entities, and the channels that
+/// the entities grant.
 public struct ChannelRules: Sendable, Hashable {
     /// The maximum number of templates of a type.
     public static let maximumTemplates = 16
-    /// The maximum number of rules by which a type grants channels.
+    /// The maximum number of a type's rules for granting channels.
     public static let maximumGrants = 8
-    /// The maximum number of grants of one entity: users times channels.
+    /// The maximum number of grants of one entity, which are pairs of a user and a channel.
     public static let limitOfGrants = 200
 
     public var channels: [ChannelTemplate]
     public var grants: [ContentGrant]
     /// The visibility of the type before it had channels; nil if it always had channels.
     var former: Visibility?
-    /// The issuers whose subjects are users' ids if they are UUIDs; nil in a process without token settings, which
-    /// cannot interpret a UUID.
+    /// The issuers for which a subject that is a UUID is the user's id; nil in a process without token settings.
     ///
-    /// It is a setting of the gateway and not of the type.
+    /// A process without token settings cannot interpret a subject that is a UUID. This is a setting of the gateway,
+    /// not of the type.
     public var uuidIssuers: Set<ByteExactString>?
 
     public init(channels: [ChannelTemplate] = [], grants: [ContentGrant] = []) {
@@ -146,9 +150,9 @@ public struct ChannelRules: Sendable, Hashable {
         self.grants = grants
     }
 
-    /// The names of an entity's channels, each once, in the order of the templates.
+    /// The names of an entity's channels, in the order of the templates and without duplicates.
     ///
-    /// If an entity would be in more channels than the limit, one name more than the limit is returned.
+    /// If an entity would be in more channels than the limit, the result has one name more than the limit.
     public func names(document: [UInt8]?, id: ServerID, owner: UUID) -> [String] {
         guard !channels.isEmpty, let subject = Self.subject(document, id, owner) else { return [] }
         let limit = ChannelName.limitOfEntity + 1
@@ -163,15 +167,15 @@ public struct ChannelRules: Sendable, Hashable {
         return names
     }
 
-    /// The channels of an entity; the first ``ChannelName/limitOfEntity`` if there are more.
+    /// The channels of an entity. If there are more than ``ChannelName/limitOfEntity``, only the first are returned.
     func ids(document: [UInt8]?, id: ServerID, owner: UUID) -> [ChannelID] {
         names(document: document, id: id, owner: owner).prefix(ChannelName.limitOfEntity).map(ChannelID.init(named:))
     }
 
-    /// The grants that a living entity makes. Each user and channel occurs once, with the stronger role.
+    /// The grants of an existing entity. Each pair of a user and a channel occurs once, with the stronger role.
     ///
-    /// - Returns: the grants; nil if they are unknown, because the document names a UUID of an issuer, and
-    ///   ``uuidIssuers`` is nil.
+    /// - Returns: the grants; nil if the grants are unknown. They are unknown if the document contains a UUID as an
+    ///   issuer's subject, and ``uuidIssuers`` is nil.
     public func granted(document: [UInt8]?, id: ServerID, owner: UUID) -> [GrantedChannel]? {
         guard !grants.isEmpty, let subject = Self.subject(document, id, owner) else { return [] }
         var granted: [GrantedChannel] = []
@@ -180,7 +184,7 @@ public struct ChannelRules: Sendable, Hashable {
             let names = grant.channels.flatMap { $0.names(of: subject, limit: ChannelName.limitOfEntity) }
             guard let holders = holders(of: grant, subject) else { return nil }
             for holder in holders {
-                // a full list changes only where a stronger role comes
+                // after the limit is reached, a grant can only strengthen the role of an earlier grant
                 if granted.count == Self.limitOfGrants, grant.role == .read { break }
                 for name in names {
                     let key = GrantedChannel.Key(holder: holder, channel: ByteExactString(name))
@@ -196,7 +200,7 @@ public struct ChannelRules: Sendable, Hashable {
         return granted
     }
 
-    /// The users whom a grant names; nil if a UUID could be a subject or a user's id.
+    /// The users to whom a grant refers; nil if it cannot be decided whether a UUID is a subject or a user's id.
     private func holders(of grant: ContentGrant, _ subject: ChannelSubject) -> [GrantHolder]? {
         guard let issuer = grant.issuer else {
             return subject.values(at: grant.user, limit: Self.limitOfGrants).compactMap { text in
@@ -221,11 +225,12 @@ public struct ChannelRules: Sendable, Hashable {
     }
 }
 
-/// A rule by which the entities of a type grant channels to users.
+/// A rule for the channels that entities of a type grant to users.
 public struct ContentGrant: Sendable, Hashable {
-    /// A JSON Pointer to the id of a user, or to an array of ids; with an issuer, to a subject or an array of subjects.
+    /// A JSON Pointer to the id of a user, or to an array of ids. If the rule has an issuer, the ids are the issuer's
+    /// subjects.
     @Exact public var user: String
-    /// The issuer by whose subjects the documents name users; nil if they contain users' ids.
+    /// The issuer of the subjects in the documents; nil if the documents contain users' ids.
     public var issuer: ByteExactString?
     public var channels: [ChannelTemplate]
     public var role: ChannelRole
@@ -241,7 +246,7 @@ public struct ContentGrant: Sendable, Hashable {
 /// The user to whom an entity grants a channel.
 public enum GrantHolder: Sendable, Hashable {
     case user(UUID)
-    /// The user of a subject, of whom the gateway may not have received a token yet.
+    /// The user with this subject. The gateway may not have received a token of this user yet.
     case subject(Subject)
 }
 
@@ -262,7 +267,7 @@ public struct GrantedChannel: Sendable, Hashable {
         self.role = role
     }
 
-    /// The same grant to another user; nil without a user.
+    /// The same grant to another user; nil if `user` is nil.
     public func granted(to user: UUID?) -> GrantedChannel? {
         user.map { GrantedChannel(to: .user($0), channel: channel, role: role) }
     }

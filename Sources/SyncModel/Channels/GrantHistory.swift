@@ -1,13 +1,13 @@
 public import FoundationEssentials
 import JSONText
 
-/// A grant of a channel from one source, in positions of the feed.
+/// A grant of a channel from one source. Its times are positions of the feed.
 public struct ChannelGrant: Sendable, Hashable {
     public let channel: ChannelID
     public let role: ChannelRole
-    /// The position from which the user holds it.
+    /// The position from which the grant is valid.
     public let since: Int64
-    /// The position from which the grant is no longer valid; nil while it lasts.
+    /// The position from which the grant is no longer valid; nil while the grant lasts.
     public let until: Int64?
 
     public init(channel: ChannelID, role: ChannelRole, since: Int64, until: Int64? = nil) {
@@ -20,16 +20,16 @@ public struct ChannelGrant: Sendable, Hashable {
     func lasts(at position: Int64) -> Bool { since <= position && until.map { position < $0 } ?? true }
 }
 
-/// A user's grants, present and past.
+/// A user's present and past grants.
 ///
-/// Channels whose grants all ended at or below the feed's horizon may be missing: no cursor reaches back to them. If a
-/// channel was granted again, its earlier grants are included, because devices may not have received the end of those
-/// grants.
+/// A channel may be missing if all of its grants ended at or below the feed's horizon, because no valid cursor is
+/// before the horizon. If a channel was granted again, its earlier grants are included, because devices may not have
+/// processed the end of the earlier grants.
 public struct GrantHistory: Sendable {
-    /// The channels that the user holds at all times, without a grant.
+    /// The channels that the user always holds, without a grant.
     let always: Set<ChannelID>
     private let grants: [ChannelID: [ChannelGrant]]
-    /// A hash of the user, for cursors.
+    /// A hash of the user, which cursors contain.
     let reader: UInt64
 
     public init(of user: UUID, _ grants: [ChannelGrant]) {
@@ -62,7 +62,7 @@ public struct GrantHistory: Sendable {
 
     /// Whether the user held the channel at some time while an entity was in it.
     ///
-    /// - Parameter leftAt: nil while the entity is in the channel.
+    /// - Parameter leftAt: the position at which the entity left the channel; nil while the entity is in the channel.
     func sawStay(in channel: ChannelID, from joinedAt: Int64, to leftAt: Int64?) -> Bool {
         if always.contains(channel) { return true }
         return grants[channel]?.contains { grant in
@@ -72,42 +72,44 @@ public struct GrantHistory: Sendable {
     }
 }
 
-/// The channels that a token of a user names.
+/// The channels that are listed in a user's token.
 public struct TokenChannels: Sendable, Hashable {
-    /// Valid names, each once, sorted.
+    /// The valid names, sorted and without duplicates.
     public let names: [ByteExactString]
     public let role: ChannelRole
     /// When the issuer created the token, in seconds since 1970.
     public let issuedAt: Int64
-    /// Identifies the names and the role.
+    /// A hash that identifies the names and the role.
     public let digest: UUID
 
-    /// Omits texts that are not valid names of channels.
+    /// Creates the value from a token's names. Texts that are not valid names of channels are omitted.
     public init(_ names: [String], _ role: ChannelRole, issuedAt: Int64) {
         let valid = Set(names.lazy.filter(ChannelName.isValid).map { ByteExactString($0) })
         self.names = valid.sorted { $0.string.utf8.lexicographicallyPrecedes($1.string.utf8) }
         self.role = role
         self.issuedAt = issuedAt
-        // no name has a line break
+        // the names contain no line breaks
         digest = ChannelID(named: ([role.rawValue] + self.names.map(\.string)).joined(separator: "\n")).uuid
     }
 
-    /// The result of comparing a token's channels with those of the user's newest known token of the same issuer.
+    /// The relation between a token and the user's newest known token of the same issuer.
     public enum Order: Sendable, Hashable {
-        /// A newer token was seen before.
+        /// A newer token is already known.
         case outdated
         case applied
-        /// A newer token with the same channels and role.
+        /// The token is newer, and has the same channels and role.
         case renewed
         case changed
     }
 
-    /// If two tokens were issued in the same second, the token with the greater digest counts as newer, on all gateways
-    /// and in any order of requests.
+    /// Compares the token with the newest known token.
+    ///
+    /// If two tokens were issued in the same second, the token with the greater digest is treated as newer. This rule
+    /// gives the same result on all gateways and in any order of requests.
     ///
     /// - Parameters:
     ///   - issuedAt: when the newest known token was created.
-    ///   - digest: identifies the channels and role of that token.
+    ///   - digest: the digest of the newest known token.
     public func order(after issuedAt: Int64, _ digest: UUID) -> Order {
         if self.issuedAt < issuedAt { return .outdated }
         if digest == self.digest { return self.issuedAt == issuedAt ? .applied : .renewed }

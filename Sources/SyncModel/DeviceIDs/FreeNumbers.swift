@@ -1,8 +1,8 @@
-/// Finds numbers that a device has not assigned to one of its entities yet.
+/// Finds numbers that a device has not assigned to an entity yet.
 public struct FreeNumbers: Sendable {
-    /// The number of used numbers that are read in addition to as many as are needed.
+    /// The number of used numbers that are read in addition to the required count.
     ///
-    /// Gaps after the numbers that were read stay unused.
+    /// Gaps between used numbers that were not read remain unused.
     public static let slack = 1_000
 
     private let base: Int64?
@@ -10,11 +10,11 @@ public struct FreeNumbers: Sendable {
     private let isWhole: Bool
     private let highest: Int64?
 
-    /// The numbers of one entity type on one device.
+    /// Creates the free numbers of one entity type on one device.
     ///
     /// - Parameters:
-    ///   - base: the next number that the device would assign; nil for the number after `highest`.
-    ///   - taken: numbers in use from `base` on, ascending.
+    ///   - base: the next number that the device would assign; nil to use the number after `highest`.
+    ///   - taken: the numbers in use from `base` on, in ascending order.
     ///   - isWhole: whether `taken` contains all numbers in use from `base` on.
     ///   - highest: the highest number in use; nil if no number is in use.
     public init(from base: Int64?, taken: [Int64] = [], isWhole: Bool = true, highest: Int64?) {
@@ -24,7 +24,7 @@ public struct FreeNumbers: Sendable {
         self.highest = highest
     }
 
-    /// The number after the highest, at least 1; nil if no 64-bit integer is left.
+    /// The number after the highest number, at least 1; nil if no 64-bit integer is left.
     public static func next(after highest: Int64?) -> Int64? {
         guard let highest else { return 1 }
         return highest == .max ? nil : max(1, highest + 1)
@@ -49,10 +49,10 @@ public struct FreeNumbers: Sendable {
         return false
     }
 
-    /// Returns these free numbers without `numbers`, which must be ascending.
+    /// Returns these free numbers without `numbers`, which must be in ascending order.
     func avoiding(_ numbers: [Int64]) -> FreeNumbers {
         guard !numbers.isEmpty else { return self }
-        // beyond the known numbers, counting continues after the highest
+        // after the numbers that were read, free numbers continue after the highest number in use
         let known = isWhole ? numbers : numbers.filter { number in taken.last.map { number < $0 } ?? false }
         return FreeNumbers(
             from: start,
@@ -62,7 +62,7 @@ public struct FreeNumbers: Sendable {
         )
     }
 
-    /// The first `count` free numbers; nil if fewer are free.
+    /// The first `count` free numbers; nil if fewer numbers are free.
     public func first(_ count: Int) -> [Int64]? {
         var numbers: [Int64] = []
         numbers.reserveCapacity(count)

@@ -4,11 +4,11 @@ public import JSONText
 
 /// The id of an entity on one device, for types with device ids (specification 002 (docs/spec)).
 ///
-/// It is a 64-bit integer from the device's own counter. On another device, the same number identifies another entity,
-/// and the same entity has another number.
+/// The id is a 64-bit integer from the device's own counter. On another device, the same number identifies another
+/// entity, and the same entity has another number.
 public struct LocalID: Sendable, Hashable, Comparable {
     @Exact public private(set) var entityType: String
-    /// Any 64-bit integer; devices count from 1.
+    /// The number, which can be any 64-bit integer. Devices count from 1.
     public let number: Int64
 
     public init(entityType: String, number: Int64) {
@@ -16,17 +16,18 @@ public struct LocalID: Sendable, Hashable, Comparable {
         self.number = number
     }
 
-    /// The UUID that represents this id wherever the gateway uses client ids.
+    /// The UUID that represents this id in all places where the gateway uses client ids.
     ///
-    /// The gateway uses it in look-ups, in dependencies, and in the list of mutations that a blocked mutation waits
-    /// for. It is a hash of device, type and number, so that every gateway computes the same UUID. No client sees it.
-    /// It is a UUID of version 8 (RFC 9562, 5.8).
+    /// The gateway uses the UUID in look-ups, in dependencies, and in the list of mutations for which a blocked
+    /// mutation waits. The UUID is a hash of the device, the type and the number. Therefore every gateway computes the
+    /// same UUID. Clients never receive it. It is a UUID of version 8 (RFC 9562, 5.8).
     public func clientID(on device: UUID) -> UUID { hash(on: device) }
 
-    /// The UUID under which a mapping keeps the server id of a deleted entity.
+    /// The key of the mapping that keeps the server id of a deleted entity.
     ///
-    /// That mapping is used only to compare a repeat with the first push, so the device may use the number again. The
-    /// UUID is the hash of a prefix and the values that ``clientID(on:)`` hashes.
+    /// This mapping is used only to compare a repeat with its first push. Because its key differs from
+    /// ``clientID(on:)``, the device may use the number again. The key is a hash of a prefix and of the values that
+    /// ``clientID(on:)`` hashes.
     public func retiredID(on device: UUID) -> UUID { hash(on: device, prefix: Self.retiredPrefix) }
 
     /// The prefix that ``retiredID(on:)`` hashes, in ASCII.
@@ -42,18 +43,18 @@ public struct LocalID: Sendable, Hashable, Comparable {
         return UUID(hash: hash.finalize())
     }
 
-    /// Orders ids by type, then by number, as the primary key of the table `local_ids` does.
+    /// Orders ids by type, then by number, in the same way as the primary key of the table `local_ids`.
     public static func < (left: LocalID, right: LocalID) -> Bool {
         (left.entityType, left.number) < (right.entityType, right.number)
     }
 
-    /// The id as it is written in problems.
+    /// The text for the id in problems.
     var words: String { "local id \(number) in '\(entityType)'" }
 }
 
-/// A device's own id in a relation of a payload.
+/// A device id in a relation of a payload.
 public struct LocalReference: Sendable {
-    /// The maximum number of ids in the relations of one mutation.
+    /// The maximum number of device ids in the relations of one mutation.
     public static let limit = 1_000
 
     public let id: LocalID
@@ -61,7 +62,7 @@ public struct LocalReference: Sendable {
     public let clientID: UUID
     public let place: RelatedValue
 
-    /// Replaces the device's id with the entity's permanent id.
+    /// Returns the edit that replaces the device id by the entity's permanent id.
     public func edit(_ serverID: ServerID) -> JSONEdit {
         JSONEdit(place.value, serverID.replacement)
     }
@@ -73,7 +74,7 @@ extension EntityType {
 
     /// The device ids in a payload, in document order.
     ///
-    /// A string in a relation to a type with device ids is already a permanent id.
+    /// A string in a relation to a type with device ids is not included, because it is already a permanent id.
     public func localReferences(in payload: JSONValue?, on device: UUID) -> [LocalReference] {
         guard let payload, holdsLocalIDs else { return [] }
         return payload.values(in: relations).compactMap { place in
@@ -98,8 +99,8 @@ extension ContentRules {
             switch place.relation.idSpace {
             case .mapped, .shared: continue
             case nil:
-                // if the type were registered with device ids later, the number would identify another entity on each
-                // device
+                // the type may be registered with device ids later; the number would then identify a different entity
+                // on each device
                 guard place.value.int64 != nil else { continue }
                 let detail = "refers to '\(name)', which is not a registered entity type of this organization"
                 throw Violation(rule: Rule.entityType, detail: detail, pointer: place.pointer)
@@ -118,30 +119,31 @@ extension ContentRules {
     }
 }
 
-/// The device ids in a push: the ids in relations, and the ids of the entities that the push writes.
+/// The device ids in a push, which are the ids in relations and the ids of the entities that the push writes.
 public struct PushLocalIDs: Sendable {
-    /// The maximum number of ids in the relations of one push, which limits the size of one look-up.
+    /// The maximum number of ids in the relations of one push. This maximum limits the size of a look-up.
     public static let limit = 20_000
 
     /// The references of an entry, by the entry's index.
     ///
-    /// Entries without references are left out.
+    /// Entries without references are not included.
     private var references: [Int: [LocalReference]] = [:]
-    /// Types of the entries whose relations can contain device ids, by the entry's index.
+    /// The entity types of entries, by the entry's index. Only types with relations that can contain device ids are
+    /// included.
     private var types: [Int: EntityType] = [:]
-    /// Entries whose ids exceed ``limit`` when added to the ids of the entries before them.
+    /// The entries with ids that exceed ``limit``, if they are added to the ids of all earlier entries.
     private(set) var crowded: Set<Int> = []
-    /// Every device id in the push, by the client id that represents it.
+    /// All device ids in the push, by the client id that represents the device id.
     ///
-    /// Includes the device ids of creates.
+    /// The device ids of creates are included.
     public private(set) var named: [UUID: LocalID] = [:]
-    /// The device ids of creates.
+    /// The client ids that represent the device ids of creates.
     ///
-    /// If a pull assigned one of these ids, the device has not applied that pull. Otherwise it would not create an
-    /// entity under an id that is in use.
+    /// If a pull assigned one of these ids, the device has not applied this pull. A device that has applied the pull
+    /// would not create an entity under an id that is in use.
     public private(set) var created: Set<UUID> = []
 
-    /// A push without device ids.
+    /// Creates the value for a push without device ids.
     public init() {}
 
     public init(_ push: PushRequest, type: (String) -> EntityType?) {
@@ -156,7 +158,7 @@ public struct PushLocalIDs: Sendable {
             types[entry.index] = type
             let found = type.localReferences(in: mutation.payload, on: push.deviceID)
             guard !found.isEmpty else { continue }
-            // an entry with too many ids is refused for that reason
+            // an entry with too many ids is refused because of their number
             guard found.count <= LocalReference.limit else { continue }
             guard found.count <= room else {
                 crowded.insert(entry.index)
@@ -172,7 +174,7 @@ public struct PushLocalIDs: Sendable {
         references.isEmpty ? [] : references[index] ?? []
     }
 
-    /// The type of an entry's entity, if payloads of the type can contain device ids.
+    /// The type of an entry's entity; nil if payloads of the type contain no device ids.
     func type(of index: Int) -> EntityType? {
         types.isEmpty ? nil : types[index]
     }

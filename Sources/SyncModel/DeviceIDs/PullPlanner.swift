@@ -1,12 +1,12 @@
 /// Translates a page of the feed into a device's own ids.
 ///
-/// It decides which entities the page names, which of these entities get a number, and which counters the device has
-/// after it has applied the page.
+/// The planner decides which entities the page refers to, which of these entities get a number, and which counters the
+/// device has after it has applied the page.
 ///
-/// The caller adds each change in the feed's order, adds the numbers that the device has, assigns numbers to the
-/// ``wanted`` entities, and then writes the page.
+/// The caller adds each change in the feed's order, and then the numbers that the device already has. Then the caller
+/// assigns numbers to the entities that need a number (``NamedType/wanted``), and writes the page.
 public struct PullPlanner: Sendable {
-    /// An entity on the page whose type has device ids.
+    /// A reference to an entity on the page. The type of the entity has device ids.
     public struct Name: Sendable, Hashable {
         /// The index in ``types``.
         public let type: Int
@@ -14,12 +14,12 @@ public struct PullPlanner: Sendable {
         public let entity: Int
     }
 
-    /// The entities of one type with device ids that occur on the page.
+    /// The entities on the page that belong to one type with device ids.
     public struct NamedType: Sendable {
         public let name: String
-        /// Each entity once, in order of appearance.
+        /// The ids of the entities, in order of appearance and without duplicates.
         public fileprivate(set) var ids: [ServerID] = []
-        /// The device's numbers of ``ids``; nil for an entity without a number.
+        /// The device's numbers of the entities in ``ids``; nil for an entity without a number.
         public fileprivate(set) var numbers: [Int64?] = []
         /// The indices of the entities that get a number, in the order of assignment.
         public fileprivate(set) var wanted: [Int] = []
@@ -28,7 +28,7 @@ public struct PullPlanner: Sendable {
 
     /// A number that a page assigns to an entity.
     public struct Assignment: Sendable, Hashable {
-        /// The device's own id.
+        /// The device id.
         public let id: LocalID
         public let entity: ServerID
 
@@ -43,29 +43,29 @@ public struct PullPlanner: Sendable {
         let isDeleted: Bool
     }
 
-    /// The entities whose types have device ids, by type.
+    /// The entities of types with device ids, by type.
     public private(set) var types: [NamedType] = []
-    /// The assignments, in the order in which they were made.
+    /// The assignments, in the order of assignment.
     public private(set) var assignments: [Assignment] = []
     private var places: [ByteExactString: Int] = [:]
     private var entries: [Entry] = []
     private var targets: [Name] = []
     private let counters: [ByteExactString: Int64?]
-    /// The highest number that the page shows and that the device already had, by type.
+    /// The highest number on the page that the device already had, by type.
     private var shown: [ByteExactString: Int64] = [:]
     /// The next number that the device would assign, by type.
     ///
-    /// Contains only the types whose numbers in use were read.
+    /// Only types for which the numbers in use were read are included.
     private var starts: [ByteExactString: Int64?] = [:]
 
-    /// - Parameter counters: the device's counters as it sent them.
+    /// - Parameter counters: the counters that the device sent.
     public init(counters: [ByteExactString: Int64?]) {
         self.counters = counters
     }
 
     // MARK: - The named entities
 
-    /// Adds an entity of a type with device ids, unless the entity was added before.
+    /// Adds an entity of a type with device ids, if the entity was not added before.
     public mutating func name(_ id: ServerID, of type: String) -> Name {
         let number = place(of: type)
         if let entity = types[number].places[id.text] { return Name(type: number, entity: entity) }
@@ -83,9 +83,9 @@ public struct PullPlanner: Sendable {
         return types.count - 1
     }
 
-    /// Records that the page shows a number of the device.
+    /// Records that the page contains a number of the device.
     ///
-    /// It is not necessary to add the number's entity with ``name(_:of:)``.
+    /// The entity with this number need not be added with ``name(_:of:)``.
     public mutating func show(_ number: Int64, of type: String) {
         if let highest = shown[type], highest >= number { return }
         shown[type] = number
@@ -94,22 +94,25 @@ public struct PullPlanner: Sendable {
     /// Adds a change.
     ///
     /// - Parameters:
-    ///   - name: the changed entity; nil if its type has no device ids, or if it needs no number.
-    ///   - targets: the entities to which its document's relations refer and whose types have device ids, in order.
+    ///   - name: the changed entity; nil if the entity's type has no device ids, or if the entity needs no number.
+    ///   - targets: the entities to which the document's relations refer, in order. Only entities of types with device
+    ///     ids are included.
     public mutating func add(_ name: Name?, isDeleted: Bool, targets: [Name] = []) {
         entries.append(Entry(name: name, isDeleted: isDeleted))
         self.targets += targets
     }
 
-    /// Records numbers that the device has assigned. If an entity has several numbers, the lowest is used.
+    /// Records numbers that the entities already have on the device.
     ///
-    /// - Parameter places: the entities' indices, counted through all types.
+    /// If an entity has several numbers, the lowest number is used.
+    ///
+    /// - Parameter places: the indices of the entities, in a numbering that continues through all types.
     public mutating func know(_ numbers: [Int64], at places: [Int64]) {
         var starts: [Int] = []
         for type in types { starts.append((starts.last ?? 0) + type.ids.count) }
         var type = 0
         for (number, place) in zip(numbers, places) {
-            // the places usually arrive type by type
+            // the places are usually ordered by type
             if type < starts.count, place < (type > 0 ? starts[type - 1] : 0) { type = 0 }
             while type < starts.count, place >= starts[type] { type += 1 }
             guard type < starts.count, place >= 0 else { return }
@@ -130,10 +133,11 @@ public struct PullPlanner: Sendable {
 
     // MARK: - Assigning numbers
 
-    /// Decides which entities get a number. Call it after all numbers of the device are known.
+    /// Decides which entities get a number. Call this method after all numbers of the device are known.
     ///
-    /// The changed entities come first, in the feed's order. The entities in relations follow in order of appearance,
-    /// because their changes may be on a later page. A deletion gives its entity no number.
+    /// The changed entities come first, in the feed's order. Then come the entities in relations, in order of
+    /// appearance. Entities in relations need numbers because their own changes may be on a later page. A deleted
+    /// entity gets no number.
     public mutating func want() {
         var seen: Set<Name> = []
         let changed = entries.lazy.filter { !$0.isDeleted }.compactMap(\.name)
@@ -144,9 +148,9 @@ public struct PullPlanner: Sendable {
 
     public var isWanting: Bool { types.contains { !$0.wanted.isEmpty } }
 
-    /// Types whose numbers in use the caller has to look up.
+    /// The types for which the caller must look up the numbers in use.
     ///
-    /// These are the types with ``NamedType/wanted`` entities, and the types whose counter the device did not send.
+    /// These are the types with ``NamedType/wanted`` entities, and the types for which the device sent no counter.
     public var open: [(type: String, base: Int64?, wanted: Int)] {
         answered.compactMap { type in
             let wanted = places[type].map { types[$0].wanted.count } ?? 0
@@ -159,7 +163,7 @@ public struct PullPlanner: Sendable {
     ///
     /// - Parameters:
     ///   - free: for each ``open`` type, the numbers that are not in use.
-    ///   - rivals: earlier pages that the device has not confirmed.
+    ///   - rivals: the earlier pages that the device has not confirmed.
     /// - Throws: `validation_failed` if a type has too few numbers left.
     public mutating func assign(_ free: [ByteExactString: FreeNumbers], _ rivals: UnconfirmedPages = UnconfirmedPages())
         throws(Problem)
@@ -172,8 +176,8 @@ public struct PullPlanner: Sendable {
             }
             var (next, used) = (numbers.startIndex, Set<Int64>())
             for entity in type.wanted {
-                // a number that an unconfirmed page assigned to this entity is used again, because no other entity may
-                // get it
+                // if an unconfirmed page assigned a number to this entity, the number is used again, because no other
+                // entity may get it
                 let own = rivals.given(type.name, to: type.ids[entity]).first { number in
                     number < numbers[next] && free.contains(number) && !used.contains(number)
                 }
@@ -204,9 +208,9 @@ public struct PullPlanner: Sendable {
 
     public func number(of name: Name) -> Int64? { types[name.type].numbers[name.entity] }
 
-    /// Whether the page shows a change.
+    /// Whether the page contains a change.
     ///
-    /// It does not show the deletion of an entity that the device never had.
+    /// The page does not contain the deletion of an entity that the device never had.
     public func isShown(_ change: Int) -> Bool {
         guard let name = entries[change].name, entries[change].isDeleted else { return true }
         return number(of: name) != nil
@@ -214,8 +218,8 @@ public struct PullPlanner: Sendable {
 
     /// The device's counters after it has applied the page.
     ///
-    /// Contains each type whose counter the device sent, and each type of which the page shows a number. The counter is
-    /// nil if no number is left.
+    /// The result has each type for which the device sent a counter, and each type with a number on the page. A counter
+    /// is nil if no number is left.
     public var nextLocalIDs: [(type: String, next: Int64?)] {
         answered.map { type in
             guard let start = counter(of: type) ?? starts[type] ?? nil else { return (type, nil) }
@@ -227,7 +231,7 @@ public struct PullPlanner: Sendable {
         }
     }
 
-    /// The types whose counters the answer contains, by name.
+    /// The types with counters in the answer, sorted by name.
     private var answered: [String] {
         let named = types.lazy.filter { type in
             !type.wanted.isEmpty || type.numbers.contains { $0 != nil }

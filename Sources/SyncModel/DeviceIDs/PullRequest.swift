@@ -6,31 +6,31 @@ public import JSONText
 public struct PullRequest: Sendable {
     /// The maximum number of changes on a page if the caller specifies no limit.
     public static let defaultLimit = 500
-    /// The longest `wait`, in seconds.
+    /// The maximum value of `wait`, in seconds.
     public static let longestWait: Int64 = 60
-    /// The maximum number of types whose counters one pull contains.
+    /// The maximum number of types with counters in one pull.
     public static let typeLimit = 1_000
 
-    /// `next` of the previous page; nil starts at the beginning.
+    /// The `next` of the previous page; nil to start at the beginning of the feed.
     public private(set) var since: String?
-    /// 1 to 1,000.
+    /// The maximum number of changes on the page, from 1 to 1,000.
     public private(set) var limit = Self.defaultLimit
     /// The time to wait for a change, in seconds.
     public private(set) var wait = 0
-    /// The channels to which the pull is restricted; nil for all that the user sees.
+    /// The channels to which the pull is restricted; nil for all entities that are visible to the user.
     public private(set) var channels: [String]?
     /// Whether a pull restricted to channels includes the entities without channels, and the entities in the user's own
     /// channel.
     public private(set) var includesOthers = false
-    /// The cursor `next` of the newest page that the device has, including pages with other filters; nil if this cursor
-    /// is ``since``.
+    /// The cursor `next` of the newest page that the device has; nil if this cursor is ``since``.
     ///
-    /// The pages of all filters assign numbers from the same counters. So a device with several cursors confirms the
-    /// newest page, which can be another page than the one from whose cursor it pulls.
+    /// The newest page can be a page of a pull with another filter. The pages of all filters assign numbers from the
+    /// same counters. Therefore a device with several cursors confirms the newest of all pages, even if it pulls from
+    /// the cursor of another page.
     public private(set) var received: String?
     /// The number that the device would assign to its next new entity, by entity type.
     ///
-    /// A value of nil means that the device does not keep this counter, or has no number left.
+    /// A value is nil if the device does not have this counter, or has no number left.
     public private(set) var nextLocalIDs: [ByteExactString: Int64?] = [:]
 
     /// Reads a body, which may be empty.
@@ -81,7 +81,7 @@ public struct PullRequest: Sendable {
         return valid
     }
 
-    /// The place of a type's counter in the body (RFC 6901).
+    /// The JSON Pointer to a type's counter in the body (RFC 6901).
     public static func pointer(toCounterOf type: String) -> String {
         JSONPointer("/next_local_ids").appending(member: type).text
     }
@@ -139,10 +139,10 @@ public struct PullRequest: Sendable {
     }
 }
 
-/// A member of a type's documents that contains an id, or an array of ids, of other entities.
+/// A member of a type's documents that contains the id of another entity, or an array of ids.
 ///
-/// See specification 002 (docs/spec), "Object Relations and IDs". The gateway translates ids of types with device ids
-/// in relations, and nowhere else.
+/// See specification 002 (docs/spec), "Object Relations and IDs". Device ids in relations are the only ids in documents
+/// that the gateway translates for a device.
 public struct Relation: Sendable, Hashable {
     public static let limit = 100
     public static let maximumNameBytes = 200
@@ -151,12 +151,14 @@ public struct Relation: Sendable, Hashable {
     @Exact public private(set) var member: String
     /// The type of the entities to which the relation refers.
     @Exact public private(set) var entityType: String
-    /// The id space of ``entityType``; nil while that type is not registered.
+    /// The id space of ``entityType``; nil while this type is not registered.
     public var idSpace: IDSpace?
-    /// The action if such an entity is deleted.
+    /// The action if an entity to which the relation refers is deleted.
     public var onDelete: DeletionRule
 
-    /// Whether a relation may have this name: 1 to ``maximumNameBytes`` bytes without control characters.
+    /// Whether a relation may have this name.
+    ///
+    /// A valid name has 1 to ``maximumNameBytes`` bytes and no control characters.
     public static func isValidMember(_ name: String) -> Bool {
         let bytes = name.utf8
         return !bytes.isEmpty && bytes.count <= maximumNameBytes && bytes.allSatisfy { $0 >= 0x20 && $0 != 0x7f }
@@ -171,9 +173,9 @@ public struct Relation: Sendable, Hashable {
 }
 
 extension EntityType {
-    /// Reads the stored form: `{"folderId":"folder"}`, which was validated when it was written.
+    /// Reads the stored form, such as `{"folderId":"folder"}`, which was validated before it was stored.
     ///
-    /// - Parameter rules: the rules of relations whose rule is not the default (`restrict`), such as
+    /// - Parameter rules: the rules of relations that do not have the default rule (`restrict`), such as
     ///   `{"folderId":"cascade"}`.
     public static func relations(stored json: JSONValue, rules: JSONValue? = nil) -> [Relation] {
         (json.members?.map { $0 } ?? []).compactMap { name, value in
@@ -226,9 +228,9 @@ extension JSONValue {
 /// One value in a relation.
 public struct RelatedValue: Sendable {
     public let relation: Relation
-    /// An id or, in an invalid payload, another value. Never null.
+    /// The value, which is an id or, in an invalid payload, another value. The value is never null.
     public let value: JSONValue
-    /// The index in the array; nil if the relation contains a single value.
+    /// The value's index in the array; nil if the relation contains a single value.
     public let place: Int?
 
     /// The JSON Pointer to the value in the document (RFC 6901).

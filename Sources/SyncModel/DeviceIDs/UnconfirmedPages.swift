@@ -1,16 +1,17 @@
 /// The assignments of pages that the device has not confirmed.
 ///
-/// A device repeats a pull whose response was lost, and an old pull may arrive again. So there may be several such
-/// pages, of which the device has applied at most one. If the device may have applied a page, a new page must not
-/// assign the same number to another entity. Otherwise a push that uses the number could refer to either entity.
+/// There may be several unconfirmed pages, because a device repeats a pull if the response was lost, and because an old
+/// pull may arrive again. The device has applied at most one of these pages. If the device may have applied a page, a
+/// new page must not assign the same number to another entity. Otherwise a push with this number could refer to either
+/// entity.
 public struct UnconfirmedPages: Sendable {
     public struct Page: Sendable {
         public let number: Int64
-        /// The earlier page from whose cursor the device pulled this page; 0 without an earlier page.
+        /// The earlier page with the cursor from which the device pulled this page; 0 if there is no earlier page.
         public let base: Int64
-        /// The device's counters when it pulled.
+        /// The device's counters at the time of the pull.
         ///
-        /// The device applies the page only while its counters are the same.
+        /// The device applies the page only if its counters have not changed since.
         public let counters: [ByteExactString: Int64]
         public let assignments: [PullPlanner.Assignment]
 
@@ -27,11 +28,11 @@ public struct UnconfirmedPages: Sendable {
         }
     }
 
-    /// Pages that the device cannot have applied, or from whose cursor it has already pulled again.
+    /// The pages that the device cannot have applied, or after which it has already pulled again.
     ///
-    /// Their assignments are not valid unless the device pulls from their cursor later.
+    /// The assignments of these pages become valid only if the device later pulls from the cursor of such a page.
     public private(set) var superseded: [Int64] = []
-    /// Pages that the device pulled from the same cursor and with the same counters.
+    /// The pages that the device pulled from the same cursor and with the same counters as in this pull.
     private var equals: [Page] = []
     private var owners: [ByteExactString: [Int64: ByteExactString]] = [:]
     private var numbers: [ByteExactString: [ByteExactString: [Int64]]] = [:]
@@ -41,7 +42,7 @@ public struct UnconfirmedPages: Sendable {
     /// Compares a pull with the unconfirmed pages.
     ///
     /// - Parameters:
-    ///   - base: the page from whose cursor the device pulls; 0 without such a page.
+    ///   - base: the page with the cursor from which the device pulls; 0 if there is no such page.
     ///   - counters: the device's counters.
     public init(of pages: [Page], base: Int64, counters: [ByteExactString: Int64]) {
         for page in pages {
@@ -58,10 +59,11 @@ public struct UnconfirmedPages: Sendable {
         }
     }
 
-    /// Whether a page is older than the state that the device's request shows.
+    /// Whether a page is older than the device's state at the time of this request.
     ///
-    /// Counters and page numbers only grow. A device with higher numbers has not applied the page, or has continued
-    /// from it. A device with lower numbers sent this request before the page, or was restored from a backup.
+    /// Counters and page numbers only increase. If the device's numbers are higher than the page's numbers, the device
+    /// has not applied the page, or has continued after it. If its numbers are lower, the device sent this request
+    /// before it received the page, or was restored from a backup.
     private static func isOlder(_ page: Page, _ base: Int64, _ counters: [ByteExactString: Int64]) -> Bool {
         if page.base != base { return page.base < base }
         let common = Set(page.counters.keys).intersection(counters.keys)
@@ -69,37 +71,37 @@ public struct UnconfirmedPages: Sendable {
         return common.contains { page.counters[$0] ?? 0 < counters[$0] ?? 0 }
     }
 
-    /// The page that made the same assignments from the same cursor and counters; nil without such a page.
+    /// The page that made the same assignments from the same cursor and counters; nil if there is no such page.
     ///
-    /// Such a page need not be stored twice.
+    /// If there is such a page, the new page need not be stored.
     public func page(with assignments: [PullPlanner.Assignment]) -> Int64? {
         let wanted = Set(assignments)
         return equals.first { Set($0.assignments) == wanted }?.number
     }
 
-    /// Numbers of a type that unconfirmed pages assigned, ascending.
+    /// The numbers of a type that unconfirmed pages assigned, in ascending order.
     ///
     /// No other entity may get these numbers.
     func given(_ type: String) -> [Int64] { owners[type]?.keys.sorted() ?? [] }
 
-    /// Numbers that unconfirmed pages assigned to an entity, ascending.
+    /// The numbers that unconfirmed pages assigned to an entity, in ascending order.
     func given(_ type: String, to entity: ServerID) -> [Int64] { numbers[type]?[entity.text]?.sorted() ?? [] }
 }
 
 /// The state of a page's assignments of device ids when the device pulls from the page's cursor.
 ///
-/// Until then, the assignments are tentative.
+/// Before this pull, the assignments are tentative.
 public enum PageState: Sendable, Hashable {
     /// The pull confirms the page's assignments.
     case outstanding
-    /// This page or a later page was confirmed before, so there is nothing to do.
+    /// There is nothing to do, because this page or a later page was already confirmed.
     case done
-    /// The page's assignments are not stored any more, because the device repeated too many pulls in between.
+    /// The page's assignments are no longer stored, because the device repeated too many pulls since.
     case lost
 
     /// - Parameters:
-    ///   - page: the page's number; 0 without a page.
-    ///   - pages: the known pages of the device. The page that is not outstanding is the last confirmed page.
+    ///   - page: the page's number; 0 if there is no page.
+    ///   - pages: the known pages of the device. A page that is not outstanding is the last confirmed page.
     public init(of page: Int64, among pages: [(page: Int64, isOutstanding: Bool)]) {
         guard page > 0 else {
             self = .done

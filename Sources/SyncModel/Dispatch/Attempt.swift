@@ -13,7 +13,7 @@ struct Attempt {
     var mutation: QueuedMutation { dispatch.mutation }
 
     func outcome(of response: UpstreamResponse) -> Outcome {
-        // the answer is about the whole batch: no rule applies, and no part is rejected because of it
+        // the answer refers to the whole batch: no rule applies to this answer, and the answer rejects no single part
         if response.isOfBatch { return response.mayNeedOperator ? held(response) : usualOutcome(of: response) }
         let json = response.json ?? response.unkeptJSON
         if response.isCutOff, json == nil, upstream.readsBody(of: response.status) {
@@ -26,7 +26,7 @@ struct Attempt {
         return usualOutcome(of: response)
     }
 
-    /// The result of an answer to which no operator's rule applies.
+    /// The outcome of an answer to which none of the operator's rules applies.
     private func usualOutcome(of response: UpstreamResponse) -> Outcome {
         switch response.status {
         case 200...299: succeeded(response)
@@ -40,7 +40,7 @@ struct Attempt {
         }
     }
 
-    /// The result that an operator's rule gives to an answer.
+    /// The outcome of an answer according to an operator's rule.
     private func outcome(of response: UpstreamResponse, by rule: OutcomeRule, _ body: JSONValue?) -> Outcome {
         let message = rule.message(in: body).map { UpstreamResponse.messageMark + $0 } ?? ""
         let words = "\(response.words), which is '\(rule.verdict.rawValue)' by the rule \(rule.place)" + message
@@ -58,7 +58,7 @@ struct Attempt {
         }
     }
 
-    /// The result of an answer that is incomplete, so that rules cannot be applied to its body.
+    /// The outcome of an incomplete answer. Rules cannot be applied to the body of such an answer.
     private func lost(_ response: UpstreamResponse) -> Outcome {
         var outcome = again(.unreachable, response.words + ", but the response is incomplete", nil)
         outcome.isOutcomeUnknown = true
@@ -73,13 +73,13 @@ struct Attempt {
         outcome.responseBody = response.storedBody
         let shown = entity(in: response)
         if mutation.operation == .create {
-            // the id is known if the create overrides an entity, or if the client chose the id
+            // the id is known before the answer if the create overrides an entity, or if the client chose the id
             guard let id = dispatch.serverID ?? shown?.id ?? located(response) else { return unnamed(response) }
             outcome.serverID = id
         }
         guard let id = outcome.serverID else { return outcome }
         var response = response
-        // a 202 does not have the ETag of the new state, because the request has not taken effect yet
+        // an ETag in a 202 is not the ETag of the new state, because the request has not taken effect yet
         if response.status == 202 { response.etag = nil }
         let evidence = UpstreamEvidence(about: id, of: mutation, request, response, shown)
         outcome.etag = evidence.etag
@@ -88,7 +88,7 @@ struct Attempt {
         return outcome
     }
 
-    /// - Parameter document: the pointer to a conflict's document; nil for the usual place.
+    /// - Parameter document: the JSON Pointer to the document in a conflict's answer; nil for the usual place.
     private func entity(in response: UpstreamResponse, document: String? = nil) -> UpstreamEntity? {
         let idPointer = upstream.answerIDPointer
         guard let document else {
@@ -114,14 +114,14 @@ struct Attempt {
         return CreatedLocation(upstream, path: request.path, clientID: clientID).finding(in: location)
     }
 
-    /// The created entity's id in `Location`.
+    /// The id of the created entity, read from `Location`.
     private func located(_ response: UpstreamResponse) -> ServerID? {
         if case .entity(let id) = finding(response) { id } else { nil }
     }
 
-    /// The outcome of a create that took effect, but whose response lacks the new id.
+    /// The outcome of a create that took effect if the response lacks the new id.
     ///
-    /// If the response was truncated, the request is repeated. If it was complete, a person must decide
+    /// If the response was truncated, the request is sent again. If the response was complete, a person must decide
     /// (``SettleSubject/mayHaveTakenEffect``).
     private func unnamed(_ response: UpstreamResponse) -> Outcome {
         if response.isCutOff { return lost(response) }
@@ -173,10 +173,10 @@ struct Attempt {
 
     // MARK: - Again
 
-    /// Retries after a pause, or gives up when all attempts are spent.
+    /// The outcome that retries the request after a pause, or fails if all attempts are spent.
     ///
-    /// - Parameter reason: the error's text, without the upstream's body, which is stored only in `last_error` and
-    ///   `response`.
+    /// - Parameter reason: the error's text. It does not contain the upstream's body, which is stored only in
+    ///   `last_error` and `response`.
     func again(_ kind: Outcome.Kind, _ reason: String, _ response: UpstreamResponse? = nil) -> Outcome {
         var outcome = Outcome(.pending, kind, of: dispatch, isOpen: true)
         outcome.lastError = response.map(words) ?? reason
@@ -195,10 +195,10 @@ struct Attempt {
         return outcome
     }
 
-    /// The outcome of a request without a response. The hold is kept.
+    /// The outcome of a request without a response.
     ///
-    /// A missing response does not show whether the operator's configuration or the mutation itself caused earlier
-    /// responses.
+    /// The mutation's hold is kept, because a missing response does not show whether the operator's configuration or
+    /// the mutation itself caused the earlier responses.
     func notAnswered(_ reason: String) -> Outcome {
         var outcome = again(.unreachable, reason)
         if outcome.status == .pending { outcome.hold = mutation.hold }
@@ -211,9 +211,9 @@ struct Attempt {
         return outcome
     }
 
-    /// Holds the mutation, because the operator's configuration may be the cause.
+    /// The outcome that holds the mutation, because the operator's configuration may be the cause of the answer.
     ///
-    /// As long as that is possible, no attempt is spent.
+    /// As long as this cause is possible, no attempt is spent.
     private func held(_ response: UpstreamResponse) -> Outcome {
         let hold = AuthBackoff.next(after: mutation.hold, now: now)
         var outcome = Outcome(.pending, .misconfigured, of: dispatch, isOpen: true)
@@ -227,8 +227,8 @@ struct Attempt {
 
     /// The outcome if the upstream rejects this mutation while it accepts other requests.
     ///
-    /// Such a response does not show the outcome of an earlier attempt, because a component in front of the upstream's
-    /// API may have sent it.
+    /// The response does not show the outcome of an earlier attempt, because a component in front of the upstream's API
+    /// may have sent the response.
     private func rejectedAlone(_ response: UpstreamResponse) -> Outcome {
         var outcome = failed(
             .upstreamRejected,
@@ -241,7 +241,7 @@ struct Attempt {
 
     // MARK: - Not sent
 
-    /// The outcome if the gateway refuses to send the mutation, and would refuse each retry.
+    /// The outcome if the gateway refuses to send the mutation, and would also refuse each retry.
     ///
     /// No attempt is spent, and the lane continues.
     func refused(_ reason: String) -> Outcome {
@@ -251,9 +251,9 @@ struct Attempt {
         return outcome
     }
 
-    /// The outcome if the upstream's settings are incomplete, so that nothing can be sent.
+    /// The outcome if nothing can be sent, because the upstream's settings are incomplete.
     ///
-    /// The lane waits, as in an organization without an upstream, and no attempt is spent.
+    /// The lane waits, as it does in an organization without an upstream. No attempt is spent.
     func unready(_ reason: String) -> Outcome {
         var outcome = unsent(.pending, "no request can be sent to the upstream: \(reason)")
         outcome.nextRetryAt = now.adding(seconds: DispatchPlanner.pauseWithoutUpstream)
@@ -285,13 +285,11 @@ extension UpstreamResponse {
     }
 }
 
-/// The outcomes of a mutation for which the upstream found another writer's state.
-///
-/// Product rule 12.
+/// The outcomes of a mutation that the upstream answers with a conflict (product rule 12).
 extension Attempt {
-    /// Whether a 409 may mean that the upstream has not finished an earlier attempt.
+    /// Whether a 409 may have been caused by an earlier attempt that the upstream is still processing.
     ///
-    /// That attempt had the same idempotency key.
+    /// The earlier attempt had the same idempotency key.
     func mayBeEcho(_ response: UpstreamResponse) -> Bool {
         (response.retryAt != nil || mutation.isOutcomeUnknown)
             && mutation.conflictRetries < RetryPolicy.conflictRetries
@@ -304,11 +302,11 @@ extension Attempt {
     }
 
     /// - Parameters:
-    ///   - document: the pointer at which a rule finds the current document.
+    ///   - document: the JSON Pointer to the current document according to a rule.
     ///   - words: the response as a sentence; nil for the default sentence.
     func conflict(_ response: UpstreamResponse, at document: String? = nil, _ words: String? = nil) -> Outcome {
         let found = entity(in: response, document: document)
-        // an answer to an update shows the entity only if it has the entity's id
+        // an answer to an update is treated as the entity only if the answer contains the entity's id
         let isShown = mutation.operation == .create || found?.id.text == dispatch.serverID?.text
         let shown = isShown ? found : nil
         var outcome = refusal(.conflict, .conflict, response)
@@ -319,14 +317,15 @@ extension Attempt {
                 CurrentEntity(
                     type: mutation.entity.type,
                     id: id,
-                    // it is not known in advance which entity a create conflicts with
+                    // before the answer, the gateway does not have the version of the entity with which a create is in
+                    // conflict
                     feedVersion: mutation.operation == .create ? nil : dispatch.entityVersion ?? 0,
                     etag: etag,
                     document: document
                 ).json
         }
         outcome.error = problem.json
-        // a revision that overrode a conflict, and is in conflict again, waits for a person
+        // if a revision overrode a conflict and is in conflict again, it waits for a person
         guard mutation.resolution == nil else {
             outcome.resolution = nil
             return outcome
@@ -338,7 +337,7 @@ extension Attempt {
         }
     }
 
-    /// The ETag of the conflicting entity; nil if the request was not for that entity alone.
+    /// The ETag of the conflicting entity; nil if the request did not address exactly this entity.
     private func etag(of id: ServerID, _ response: UpstreamResponse) -> String? {
         request.namesEntity || id.isSegment(of: request.path) ? response.etag : nil
     }
@@ -357,8 +356,8 @@ extension Attempt {
 
     private func overridden(_ conflict: Outcome, _ shown: UpstreamEntity?) -> Outcome {
         let id = dispatch.serverID ?? shown?.id
-        // with a route, the request of each revision is built in the same way; so only a `replace` route can overwrite
-        // an entity
+        // with routes, the request of each revision is built by a route; therefore a create can overwrite an entity
+        // only if the type has a `replace` route
         if upstream.route != nil, mutation.operation == .create, !(dispatch.type.routes?.has(.replace) ?? false) {
             return conflict
         }
@@ -371,7 +370,7 @@ extension Attempt {
             current: shown?.document,
             serverID: id
         )
-        // if no request would certainly overwrite the right entity, the conflict waits for a person
+        // if it is not certain that a request would overwrite the right entity, the conflict waits for a person
         guard var override else { return conflict }
         if upstream.route != nil { override.endpoint = nil }
         return conflict.overridden(by: override, of: id)

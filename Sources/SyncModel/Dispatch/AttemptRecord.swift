@@ -1,18 +1,18 @@
-/// A request that was sent for a mutation, for the mutation's history.
+/// An entry of a mutation's history: one request that was sent for the mutation.
 ///
-/// It contains no text that a user or an upstream wrote.
+/// The entry contains no text from a user or an upstream.
 public struct AttemptRecord: Sendable, Hashable {
     /// The result of an attempt.
     public enum Result: String, Sendable, Hashable, CaseIterable {
         case succeeded
-        /// The request is sent again.
+        /// The request failed, and is sent again.
         case retry
-        /// The mutation has no attempts left, or was refused.
+        /// The upstream refused the mutation, or the mutation has no attempts left.
         case failed
         case conflict
-        /// The request may have taken effect, but its response was not received.
+        /// The request may have taken effect, but no response was received.
         ///
-        /// There was no response, or the process ended before the response arrived.
+        /// The upstream sent no response, or the process ended before the response arrived.
         case unknown
         /// The operator's configuration may be the cause. The request is sent again, and does not count as an attempt.
         case held
@@ -26,20 +26,20 @@ public struct AttemptRecord: Sendable, Hashable {
     public let revision: Int32
     /// The number of the attempt, as in `attempt_count`.
     ///
-    /// A request that does not count as an attempt has the number of the attempt before it.
+    /// If the request does not count as an attempt, this is the number of the attempt before the request.
     public let number: Int16
-    /// When the request was sent; nil if the process ended before recording it.
+    /// When the request was sent; nil if the process ended before it recorded this time.
     ///
-    /// If nil, the request was sent when the mutation was marked as in flight.
+    /// If this time is nil, use the time at which the mutation was marked as in flight.
     public let sentAt: Timestamp?
-    /// The duration; nil if the process ended before the measurement.
+    /// The duration of the request; nil if the process ended before the measurement.
     public let milliseconds: Int32?
-    /// The HTTP status of the answer; nil without an answer.
+    /// The HTTP status of the answer; nil if there was no answer.
     public let status: Int16?
-    /// The reason why there was no answer.
+    /// The reason why there was no answer; nil if there was an answer.
     public let error: String?
 
-    /// An attempt as stored.
+    /// Creates a record from its stored values.
     public init(
         result: Result,
         revision: Int32,
@@ -60,10 +60,10 @@ public struct AttemptRecord: Sendable, Hashable {
 
     /// The record of a request; nil if there is nothing to record.
     ///
-    /// Two kinds of requests are not recorded: a success at the first attempt, which the mutation's row shows, and a
-    /// request that was never sent.
+    /// Two kinds of requests are not recorded: a request that was never sent, and a success at the first attempt. The
+    /// mutation's row shows such a success.
     ///
-    /// - Parameter outcome: the outcome that the answer gave.
+    /// - Parameter outcome: the outcome of the request.
     public init?(
         of outcome: Outcome,
         to dispatch: Dispatch,
@@ -93,7 +93,7 @@ public struct AttemptRecord: Sendable, Hashable {
         )
     }
 
-    /// The record of a request whose worker was lost before the answer arrived.
+    /// Creates the record of a request if the worker was lost before the answer arrived.
     init(ofLost mutation: QueuedMutation, isExhausted: Bool) {
         self.init(
             result: isExhausted ? .failed : .unknown,
@@ -108,8 +108,8 @@ public struct AttemptRecord: Sendable, Hashable {
 }
 
 extension AttemptRecord.Result {
-    /// - Parameter isUnknown: whether this request may have taken effect although no answer arrived. The outcome cannot
-    ///   show this, because it also covers earlier requests.
+    /// - Parameter isUnknown: whether this request may have taken effect although no answer arrived. The outcome does
+    ///   not show this, because the outcome also covers earlier requests.
     fileprivate init(of outcome: Outcome, isUnknown: Bool) {
         self =
             switch (outcome.kind, outcome.status) {
@@ -127,19 +127,19 @@ extension QueuedMutation {
     fileprivate var isUntried: Bool { attemptCount == 0 && revision == 1 && hold == nil && !isOutcomeUnknown }
 }
 
-/// The reason why a mutation waits for a person, as a key for groups in operators' lists.
+/// The reason why a mutation waits for a person. Operators' lists group mutations by this key.
 ///
-/// It is stored separately from the problem, because the problem may be sealed.
+/// The key is stored separately from the problem, because the problem may be sealed.
 public struct FailureClass: Sendable, Hashable {
-    /// The problem's code; `conflict` if and only if the mutation's status is `conflict`.
+    /// The code of the problem. The code is `conflict` if the mutation's status is `conflict`, and only then.
     @Exact public private(set) var code: String
-    /// The HTTP status of the response that caused the failure or the conflict; 0 without a response.
+    /// The HTTP status of the response that caused the failure or the conflict; 0 if there was no response.
     public let status: Int16
 
-    /// The class of a mutation; nil if it does not wait for a person.
+    /// Creates the class of a mutation; nil if the mutation does not wait for a person.
     ///
     /// - Parameters:
-    ///   - error: the problem, JSON.
+    ///   - error: the problem as JSON.
     ///   - responseStatus: the status of the last response; nil if there was no response.
     public init?(of status: MutationStatus, error: [UInt8]?, responseStatus: Int16?) {
         guard status.isForAPerson else { return nil }

@@ -1,33 +1,34 @@
 import FoundationEssentials
 import JSONText
 
-/// The collection of a create's request, by which a `Location` is recognized as the created entity's.
+/// Decides whether a `Location` in the response to a create is the URL of the created entity.
 ///
-/// A `Location` can be the URL of anything: a job, a page for people, another service. It identifies the created entity
-/// only if it is on the same host, and below the collection to which the create was sent. The id is the additional
-/// segment, or an OData key in the last segment.
+/// A `Location` can be the URL of something else, for example of a job, a page for people, or another service. A
+/// `Location` identifies the created entity only if the URL is on the upstream's host, and below the collection to
+/// which the create was sent. The entity's id is the segment after the collection's path, or an OData key in the last
+/// segment.
 struct CreatedLocation {
     /// The result of examining a `Location`.
     enum Finding: Hashable {
         case entity(ServerID)
         /// The `Location` is on another host, or in another collection.
         case elsewhere
-        /// The `Location` is in the collection, but has no text that can be an id.
+        /// The `Location` is in the collection, but contains no text that can be an id.
         case withoutID
-        /// The `Location` has bytes that are not UTF-8, so its text is not known.
+        /// The `Location` contains bytes that are not UTF-8, and its text is unknown.
         case unreadable
     }
 
     private let base: BaseURL?
     private let baseSegments: [String]
-    /// The segments of the collection's whole path, including the path of the base URL.
+    /// The segments of the collection's path, including the path of the base URL.
     private let collection: [String]
     private let path: String
 
     /// - Parameters:
     ///   - path: the request's path below the base URL.
-    ///   - clientID: the id that the client gave the entity. If the path ends with this id, the collection is the part
-    ///     before the id.
+    ///   - clientID: the id that the client gave to the entity. If the path ends with this id, the collection's path is
+    ///     the part before the id.
     init(_ upstream: UpstreamSettings, path: String, clientID: String?) {
         base = try? upstream.base.get()
         let basePath = base.map { Self.path(in: $0.text) } ?? ""
@@ -38,8 +39,9 @@ struct CreatedLocation {
         collection = segments
     }
 
-    /// - Parameter location: the header's text. HTTP libraries replace bytes that are not UTF-8 by U+FFFD. Such a text
-    ///   gives no id, because ids that differ only in these bytes would become equal.
+    /// - Parameter location: the header's text. In this text, HTTP libraries have replaced bytes that are not UTF-8 by
+    ///   U+FFFD. A text with U+FFFD contains no usable id, because ids that differ only in the replaced bytes would
+    ///   become equal.
     func finding(in location: String) -> Finding {
         guard !location.unicodeScalars.contains("\u{fffd}") else { return .unreadable }
         let text = location.trimmed.before("?", "#")
@@ -50,7 +52,7 @@ struct CreatedLocation {
 
     // MARK: - References (RFC 3986, 4.1 and 5.2)
 
-    /// The possible paths of a reference; nil if it points to another host.
+    /// The possible paths of a reference; nil if the reference points to another host.
     private func reference(_ text: Substring) -> [String]? {
         var rest = text
         var scheme = base.map { $0.isTLS ? "https" : "http" } ?? "http"
@@ -66,7 +68,8 @@ struct CreatedLocation {
         }
         if rest.hasPrefix("/") { return [String(rest)] }
         guard !rest.isEmpty else { return nil }
-        // RFC 3986 resolves the reference from the last slash; many servers resolve it relative to the collection
+        // RFC 3986 resolves the reference relative to the last slash; many servers send a reference relative to the
+        // collection
         let directory = path.hasSuffix("/") ? path : path + "/"
         let parent = path[...(path.lastIndex(of: "/") ?? path.startIndex)]
         return [String(parent) + rest, directory + rest]
@@ -84,7 +87,8 @@ struct CreatedLocation {
 
     /// Whether an authority equals the authority of the base URL.
     ///
-    /// If a proxy terminates TLS, the two URLs may have different schemes, each with its own default port.
+    /// The comparison omits default ports. If a proxy terminates TLS, the two URLs may have different schemes with
+    /// different default ports.
     private func isOwn(_ authority: Substring, isTLS: Bool) -> Bool {
         guard let base else { return false }
         let host = authority.lastIndex(of: "@").map { authority[authority.index(after: $0)...] } ?? authority
@@ -97,7 +101,7 @@ struct CreatedLocation {
     private static func normalized(_ authority: Substring, isTLS: Bool) -> String {
         var text = authority.lowercased()
         let port = isTLS ? ":443" : ":80"
-        // by scalars, because the last character may be longer than the suffix
+        // removes scalars instead of characters, because the last character may be longer than the suffix
         if text.hasSuffix(port) { text.unicodeScalars.removeLast(port.count) }
         if text.hasSuffix(":") { text.unicodeScalars.removeLast() }
         if text.hasSuffix(".") { text.unicodeScalars.removeLast() }
@@ -134,7 +138,7 @@ struct CreatedLocation {
         if let key = ODataKey(segment: last), isCollection(parent + [key.name]) {
             return key.id.map { .entity($0) } ?? .withoutID
         }
-        // an OData key of an entity set, below a collection that has the set's name
+        // the segment has an OData key after the name of the collection
         if let key = ODataKey(segment: last), isCollection(parent), isName(key.name, of: parent) {
             return key.id.map { .entity($0) } ?? .withoutID
         }
@@ -142,12 +146,12 @@ struct CreatedLocation {
         return ServerID(pathText: last).map { .entity($0) } ?? .withoutID
     }
 
-    /// Whether segments are the path of the request's collection.
+    /// Whether the segments are the path of the request's collection.
     ///
-    /// Servers behind a proxy may not know the first segments of the base URL, and many servers use a direct path
-    /// (`/items/77`) for an entity of a nested collection (`/lists/5/items`). So it is enough if the `Location`'s path,
-    /// or its part after the base URL's path, is the end of the collection's path. The comparison ignores case, because
-    /// many servers normalize the case.
+    /// The segments match if the `Location`'s path, or the part of this path after the base URL's path, is the end of
+    /// the collection's path. A match of the whole path is not required for two reasons. A server behind a proxy may
+    /// omit the first segments of the base URL. Many servers use a direct path (`/items/77`) for an entity of a nested
+    /// collection (`/lists/5/items`). The comparison ignores case, because many servers normalize the case.
     private func isCollection(_ segments: [String]) -> Bool {
         let (found, own) = (segments.map(Self.folded), collection.map(Self.folded))
         if found == own { return true }
@@ -172,13 +176,13 @@ struct CreatedLocation {
 
 // MARK: - ODataKey
 
-/// A path segment in which OData identifies an entity by its key.
+/// A path segment that identifies an entity by its key, as in OData.
 ///
 /// Examples are `Contacts(77)`, `Contacts('abc')` and `Contacts(id=77)`.
 struct ODataKey {
-    /// The entity set or the navigation property: the text before the parenthesis.
+    /// The name of the entity set or of the navigation property, which is the text before the parenthesis.
     let name: String
-    /// The key; nil if it has several parts, or a form that no id has.
+    /// The key; nil if the key has several parts, or has a form that ids do not have.
     let id: ServerID?
 
     /// - Parameter segment: the segment, percent-decoded.
@@ -195,7 +199,7 @@ struct ODataKey {
 
     private static func id(_ text: ArraySlice<UInt8>) -> ServerID? {
         var value = text
-        // a single key may be written with its property's name
+        // a key with a single part may be written with the name of its property
         let plain = text.prefix { $0 != quote }
         if let equals = plain.firstIndex(of: UInt8(ascii: "=")) { value = text[(equals + 1)...] }
         guard let first = value.first else { return nil }
@@ -215,7 +219,7 @@ struct ODataKey {
 
     /// The text between quotes, with each doubled quote replaced by a single quote.
     ///
-    /// Nil unless the text begins and ends with a quote.
+    /// Nil if the text does not begin and end with a quote.
     private static func quoted(_ text: ArraySlice<UInt8>) -> String? {
         guard text.count >= 2, text.first == quote, text.last == quote else { return nil }
         var output: [UInt8] = []
@@ -231,9 +235,9 @@ struct ODataKey {
 }
 
 extension ServerID {
-    /// Reads an id in a path.
+    /// Creates an id from its text in a path.
     ///
-    /// A path does not distinguish numbers from strings, so a text in the form of an integer counts as an integer.
+    /// A text in the form of an integer becomes an integer, because a path does not distinguish numbers from strings.
     ///
     /// - Parameter isText: whether the path marks the id as text, as OData's quotes do.
     init?(pathText text: String, isText: Bool = false) {

@@ -9,7 +9,7 @@ struct DispatchDecision {
     let planner: DispatchPlanner
     /// The entity's permanent id.
     ///
-    /// Nil for a create to whose entity the upstream assigns the id, and if the id is not known.
+    /// Nil if the id is not known, and for a create if the upstream will assign the id.
     let own: ServerID?
 
     init(_ mutation: QueuedMutation, _ surroundings: DispatchPlanner.LaneContext, by planner: DispatchPlanner) {
@@ -19,7 +19,7 @@ struct DispatchDecision {
         own = surroundings.serverID(of: mutation)
     }
 
-    /// - Throws: the reason why the mutation can never run unless it is changed.
+    /// - Throws: the reason why the mutation can never run without a change of its content.
     func decision(now: Timestamp, heldUntil: Timestamp?) throws(Problem) -> DispatchPlanner.Decision {
         if let problem = Problem.unreadable(mutation) { throw problem }
         if let due = mutation.nextRetryAt, due > now { return .hold(until: due) }
@@ -46,7 +46,7 @@ struct DispatchDecision {
 
     /// The outcome of a mutation that can never run.
     ///
-    /// An earlier attempt may have taken effect nevertheless.
+    /// Nevertheless, an earlier attempt may have taken effect.
     func failure(_ problem: Problem) -> Outcome {
         var outcome = unsent(.failed, .rejected, serverID: nil)
         outcome.error = problem.json
@@ -54,7 +54,7 @@ struct DispatchDecision {
         return outcome
     }
 
-    /// An outcome for which no request is sent, so that no attempt is spent.
+    /// An outcome without a request. No attempt is spent.
     func unsent(_ status: MutationStatus, _ kind: Outcome.Kind, serverID: ServerID?) -> Outcome {
         var outcome = Outcome(
             status,
@@ -73,7 +73,7 @@ struct DispatchDecision {
 
 /// The mutation's content with permanent ids in place of client ids and device ids.
 extension DispatchDecision {
-    /// The resolver of ids. If a client id has a recorded type, only its permanent id in that type is used.
+    /// The resolver of ids. If an entity type is recorded for a client id, only the permanent id in this type is used.
     private var resolver: ReferenceResolver {
         let (mappings, references) = (surroundings.mappings, mutation.references)
         return ReferenceResolver(of: mutation.entity.with(own)) { id in
@@ -83,7 +83,7 @@ extension DispatchDecision {
         }
     }
 
-    /// Checks that a client id without a recorded type belongs to one type only.
+    /// Checks that each client id without a recorded entity type has a permanent id in only one type.
     func checkTypes() throws(Problem) {
         let references = mutation.references
         for id in references.ids where references.types[id] == nil && id != mutation.entity.clientID {
@@ -94,29 +94,30 @@ extension DispatchDecision {
         }
     }
 
-    /// The path with server ids. A create has no server id yet, so the client's own id is used instead.
+    /// The path with server ids. In a create, which has no server id yet, the client's own id is used instead.
     func path(_ endpoint: Endpoint) -> String {
         resolver.path(endpoint, own: own ?? mutation.entity.client?.asServerID)
     }
 
-    /// The mutation's payload with server ids, or the body that an override sends instead.
+    /// The body with server ids: the mutation's payload or, if the request overrides a conflict, the override's body.
     ///
-    /// - Throws: `dependency_rejected` if a relation contains a device id that has no server id. On another device the
-    ///   same number identifies another entity, or does not exist.
+    /// - Throws: `dependency_rejected` if a relation contains a device id that has no server id. The device id is not
+    ///   sent, because on another device the same number may identify another entity.
     func body(instead sent: [UInt8]?) throws(Problem) -> [UInt8]? {
         let type = surroundings.type
         if let sent, !type.holdsLocalIDs { return sent }
         guard let payload = mutation.payload, let root = try? JSONTree(parsing: payload).root else { return sent }
         let related = type.localReferences(in: root, on: mutation.deviceID)
         guard let sent else { return try resolver.payload(root, related, unresolved: unresolved) ?? payload }
-        // if an id was unknown when this body was stored, the body contains the UUID that represents the id
+        // if a device id was unresolved when the override was stored, its body contains the UUID that represents the
+        // device id
         let replacements = try resolver.replacements(of: related, unresolved: unresolved)
         guard !replacements.isEmpty, let root = try? JSONTree(parsing: sent, limits: .widest).root else { return sent }
         return root.rewritten { replacements[$0] } ?? sent
     }
 
     private func unresolved(_ reference: LocalReference) throws(Problem) -> JSONReplacement {
-        // the built-in store replaces this UUID after it has generated the id
+        // the built-in store will replace this UUID after it has generated the server id
         if reference.clientID == mutation.created?.clientID, !surroundings.type.isForwarded {
             return .uuid(reference.clientID)
         }
@@ -128,7 +129,7 @@ extension DispatchDecision {
     }
 }
 
-/// The request to an upstream.
+/// The mutation's request to an upstream.
 extension DispatchDecision {
     /// - Throws: the reason why no request can express the mutation.
     func request(to upstream: UpstreamSettings) throws(Problem) -> UpstreamRequest {
@@ -149,7 +150,7 @@ extension DispatchDecision {
     func request(by route: EntityRoute, to upstream: UpstreamSettings) throws(Problem) -> UpstreamRequest {
         let content = try body(instead: mutation.override?.payload)
         let payload = content.flatMap { try? JSONTree(parsing: $0, limits: .widest).root }
-        // never the client's own id, which may be another entity's id at the upstream
+        // the client's own id is never used, because at the upstream it may be the id of another entity
         let path = try route.path.path(id: own, payload: payload)
         let routed = route.body.map { RoutedBody($0, id: own, payload: content, root: payload) }
         if let bytes = routed?.bytes, bytes > planner.routedBodyLimit {
@@ -197,13 +198,13 @@ extension DispatchDecision {
 
     /// The If-Match of the request.
     ///
-    /// Within a writer's uninterrupted run of writes, the upstream's state is the one of its last response, even if the
-    /// client saw another state while it was offline. With the client's own If-Match, the run would conflict with
-    /// itself. A mutation without a base state gets no condition.
+    /// Within a writer's uninterrupted run of writes, the If-Match has the ETag of the upstream's last response. The
+    /// client's own If-Match is not used: the client may have seen an older state while it was offline, and then the
+    /// writer's own writes would be in conflict with each other. A mutation without a base state gets no condition.
     ///
-    /// If-Match requires the strong comparison, in which a weak ETag never matches (RFC 9110, 13.1.1). So a weak ETag
-    /// is sent only to an upstream that is known to accept weak ETags. Other upstreams get the mutation without a
-    /// condition.
+    /// A weak ETag is sent only to an upstream that is known to accept weak ETags. Other upstreams get the mutation
+    /// without a condition, because If-Match requires the strong comparison, in which a weak ETag never matches (RFC
+    /// 9110, 13.1.1).
     private func ifMatch(_ headers: [ByteExactString: String], sendsWeak: Bool) -> String? {
         guard mutation.operation != .create, mutation.resolution != .clientWins,
             let entity = surroundings.visibleEntity, let etag = entity.etag, HeaderField.isValue(etag)
@@ -221,8 +222,8 @@ extension DispatchDecision {
 extension DispatchPlanner {
     /// The gateway's idempotency key, the same for all attempts of a revision.
     ///
-    /// Product rule 6. It is a hash of the revision's identity, so that every gateway computes the same key, even after
-    /// the user was joined into another user. It is a UUID of version 8 (RFC 9562, 5.8).
+    /// The key is a hash of the revision's identity. Therefore every gateway computes the same key, even after the user
+    /// was joined into another user (product rule 6). The key is a UUID of version 8 (RFC 9562, 5.8).
     public static func idempotencyKey(of mutation: QueuedMutation, in lane: LaneKey) -> UUID {
         var hash = SHA256()
         for id in [lane.organization, mutation.keyUser ?? lane.user, mutation.id] {
@@ -233,27 +234,27 @@ extension DispatchPlanner {
     }
 }
 
-/// The conflict of a forwarded mutation whose base version is outdated.
+/// The conflict of a forwarded mutation that has an outdated base version.
 ///
-/// Product rule 12. The gateway detects the conflict itself, so it sends nothing and no attempt is spent.
+/// The gateway detects this conflict without a request, and no attempt is spent (product rule 12).
 extension DispatchDecision {
     /// An If-Match that matches no state of an entity.
     ///
-    /// It is used for a request that is sent again because its outcome is unknown, if another mutation has written
-    /// since. Only the upstream has the outcome, so the request is sent under the same idempotency key. The upstream
-    /// repeats its response to a key that it knows. If it has not received the request before, it rejects this
-    /// If-Match.
+    /// The gateway uses this If-Match if a request's outcome is unknown, and another mutation has written the entity
+    /// since. The request must be sent again under the same idempotency key, because only the upstream has the outcome.
+    /// If the upstream received the request before, the upstream repeats its response to this key. Otherwise the
+    /// upstream rejects the request because of this If-Match.
     static let passedValidator = #""base-version-was-passed""#
 
-    /// The mutation's conflict with the entity in the feed; nil if the mutation is to be sent.
+    /// The mutation's conflict with the entity in the feed; nil if the mutation can be sent.
     func versionConflict() -> DispatchPlanner.Decision? {
-        // a mutation that overrides a conflict was in conflict before, and is sent
+        // a mutation that overrides an earlier conflict is sent
         guard mutation.operation != .create, mutation.override == nil, mutation.resolution != .clientWins,
             let baseVersion = mutation.baseVersion, let entity = surroundings.visibleEntity, let own
         else { return nil }
         let writer = Writer(user: surroundings.lane.user, device: mutation.deviceID)
         let verdict = entity.run.verdict(on: baseVersion, from: writer)
-        // a deleted entity can be deleted again
+        // the deletion of a deleted entity is not a conflict
         if verdict == .fits || (entity.isDeleted && mutation.operation == .delete) { return nil }
         if mutation.isOutcomeUnknown, verdict == .passed, entity.etag != nil { return nil }
         var outcome = unsent(.conflict, .conflict, serverID: own)
@@ -275,10 +276,10 @@ extension DispatchDecision {
         }
     }
 
-    /// Lets the client's version win.
+    /// Overrides the conflict with the client's version.
     ///
-    /// The feed's document is the last known state of the entity, and may be older than the upstream's. So a patch is
-    /// sent unchanged.
+    /// A patch is sent unchanged. The patch is not merged into the feed's document, because this document may be older
+    /// than the upstream's document.
     private func overriding(_ conflict: Outcome, _ own: ServerID) -> Outcome {
         let sent = ClientWins.plan(
             operation: mutation.operation,

@@ -1,27 +1,29 @@
 public import FoundationEssentials
 
-/// Decides about the mutation at the head of a lane. It does no I/O.
+/// Decides about the mutation at the head of a lane. This type does no I/O.
 ///
-/// It decides whether the mutation's turn has come, and what the gateway sends (product rules 2, 6 and 8).
+/// The planner decides whether the mutation may run now, and which request the gateway sends (product rules 2, 6 and
+/// 8).
 public struct DispatchPlanner: Sendable {
     public enum Decision: Sendable {
         /// The mutation's turn has come.
         case run(Dispatch)
-        /// The mutation must wait, and holds its lane until this time.
+        /// The mutation and its lane must wait until this time.
         case hold(until: Timestamp)
-        /// The mutation can never run unless it is changed.
+        /// The mutation can never run without a change of its content.
         case fail(Outcome)
-        /// The mutation is in conflict with the feed, and no request is sent. `version` is the entity's version if
-        /// `server_wins` discarded the mutation; otherwise nil.
+        /// The mutation is in conflict with the feed, and no request is sent.
+        ///
+        /// The `version` is the entity's version if `server_wins` discarded the mutation; otherwise nil.
         case conflict(Outcome, version: Int64?)
     }
 
     /// The time that a lane waits in an organization without an upstream, in seconds.
     static let pauseWithoutUpstream: Double = 30
 
-    /// The lease of lanes. Requests time out well before it expires.
+    /// The length of lanes' leases. Requests time out well before a lease expires.
     let lease: LaneLease
-    /// The maximum number of bytes of a body that a route's template makes.
+    /// The maximum size, in bytes, of a body that is made from a route's template.
     let routedBodyLimit: Int
 
     public init(leaseSeconds: Double, routedBodyLimit: Int = WorkBounds.routedBody) {
@@ -51,17 +53,17 @@ extension DispatchPlanner {
         public var lane: LaneKey
         /// The lease under which the lane runs.
         public var token: Int64
-        /// When that lease expires.
+        /// When the lane's lease expires.
         public var leasedUntil: Timestamp
         public var organization: Organization
         /// The type of the mutation's entity.
         public var type: EntityType
-        /// Resolved mappings of the client ids that the mutation names.
+        /// The resolved mappings of the client ids in the mutation.
         public var mappings: [UUID: [ResolvedID]]
-        /// The feed's state of the entity, for the `base_version` check and for If-Match.
+        /// The entity's state in the feed, for the `base_version` check and for If-Match.
         ///
-        /// Nil if the entity is not in the feed. The document may be missing if the mutation is based on exactly this
-        /// version.
+        /// Nil if the entity is not in the feed. The document may be omitted if the mutation's `base_version` is the
+        /// entity's version.
         public var entity: EntityState?
         /// The channels that the lane's user holds.
         public var access = ChannelAccess()
@@ -86,7 +88,7 @@ extension DispatchPlanner {
 
         /// The entity, if the mutation's user may see it.
         ///
-        /// The gateway sends no ETag or content of another user's private entity.
+        /// This check ensures that no request contains an ETag or content of another user's private entity.
         var visibleEntity: EntityState? {
             entity.flatMap { $0.isVisible(to: lane.user, type.visibility, access) ? $0 : nil }
         }
@@ -94,7 +96,7 @@ extension DispatchPlanner {
         /// The permanent id of a mutation's entity.
         func serverID(of mutation: QueuedMutation) -> ServerID? {
             if mutation.operation == .create, type.isForwarded, type.idSpace.isServerGiven, mutation.override == nil {
-                // the upstream assigns the id; a create has no id before that, not even if it is in conflict with an
+                // the upstream assigns the id; until then a create has no id, even if it is in conflict with an
                 // existing entity
                 return nil
             }
@@ -104,19 +106,19 @@ extension DispatchPlanner {
             return mappings[clientID]?.first { $0.entityType == entity.type }?.serverID
         }
 
-        /// Replaces the entity that was read with the locked state of the entity.
+        /// Replaces the entity by its state in memory, if this transaction locked the entity.
         ///
-        /// The transaction may have changed the entity in memory. It writes entities last, so the state that its
-        /// statement read may be older.
+        /// The transaction may have changed the entity in memory, and writes entities last. Therefore the state that
+        /// was read from the database may be older.
         mutating func refreshEntity(of mutation: QueuedMutation, from entities: EntityTable) {
             guard mutation.operation != .create, let id = serverID(of: mutation) else { return }
             if let current = entities[EntityKey(type: type.name, id: id.text)] { entity = current }
         }
 
-        /// Whether the mutation must wait for a parked edit from elsewhere, which may change its base state.
+        /// Whether the mutation must wait until a parked event about its entity is evaluated.
         ///
-        /// The mutation waits until that edit is evaluated. A request that is sent again does not wait, because the
-        /// edit may wait for the outcome of that request.
+        /// The mutation waits because the event may change the state on which the mutation is based. A mutation with an
+        /// unknown outcome does not wait, because the event may wait for this outcome.
         func mustWait(_ mutation: QueuedMutation, for waiting: Set<EntityKey>) -> Bool {
             guard !waiting.isEmpty, mutation.baseVersion != nil, !mutation.isOutcomeUnknown, type.isForwarded,
                 let id = serverID(of: mutation)
@@ -125,7 +127,7 @@ extension DispatchPlanner {
         }
     }
 
-    /// The permanent id of a client id in one type.
+    /// The permanent id to which a client id of one entity type resolves.
     public struct ResolvedID: Sendable, Hashable {
         @Exact public var entityType: String
         public var serverID: ServerID

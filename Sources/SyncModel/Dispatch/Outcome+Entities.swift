@@ -30,7 +30,7 @@ extension Dispatch {
         var outcome = Outcome(result.status, .init(result.status), of: self)
         outcome.attemptCount = mutation.attemptCount
         outcome.serverID = result.serverID
-        // a person's decision for `client_wins` stays recorded, whether or not a conflict remained
+        // a person's decision for `client_wins` remains recorded, even if the mutation was no longer in conflict
         outcome.resolution = result.resolution ?? (result.status == .conflict ? nil : mutation.resolution)
         outcome.responseStatus = result.responseStatus
         outcome.error = result.error ?? (result.status == .succeeded ? mutation.error : nil)
@@ -41,7 +41,7 @@ extension Dispatch {
 
     /// Replaces the entity's client id in a create's payload with its server id.
     ///
-    /// The payload may contain the entity's client id, or the client id that represents its device id.
+    /// The payload may contain the entity's client id, or the client id that represents the entity's device id.
     private func naming(_ id: ServerID, in payload: [UInt8]) -> [UInt8] {
         guard mutation.created != nil, let root = try? JSONTree(parsing: payload).root else { return payload }
         return ReferenceResolver(of: mutation.entity.with(id)).payload(root, unresolved: { _ in nil }) ?? payload
@@ -49,22 +49,22 @@ extension Dispatch {
 }
 
 extension Outcome {
-    /// The entity that the outcome writes to the feed, or reads from it; nil if the outcome does neither.
+    /// The entity that the outcome writes to the feed or reads from the feed; nil if there is no such entity.
     public func entityKey(of dispatch: Dispatch) -> EntityKey? {
         if case .none = entity, status != .discarded { return nil }
         return serverID.map { EntityKey(type: dispatch.mutation.entity.type, id: $0.text) }
     }
 
-    /// Writes the upstream's change to the feed.
+    /// Writes the entity's change to the feed.
     ///
-    /// If the mutation was discarded, adds the entity's current state to the error instead.
+    /// If the mutation was discarded, the method also adds the entity's current state to the error.
     ///
     /// - Parameter entities: the organization's entities, read under their locks. The outcome changes them.
-    /// - Returns: the entity's version afterwards; nil if the change is not written to the feed.
+    /// - Returns: the entity's version after the change; nil if the change is not written to the feed.
     public mutating func enterFeed(of dispatch: Dispatch, _ entities: inout EntityTable) -> Int64? {
         guard let key = entityKey(of: dispatch), let id = serverID else { return nil }
         let stored = entities[key]
-        // only this user may read what this user's token shows, and this user must not learn that the entity exists
+        // the upstream's answer is only for this user, and this user must not learn that the stored entity exists
         if let stored, !stored.isVisible(to: dispatch.lane.user, dispatch.type.visibility, entities.access) {
             return versionAsIfNew(id, dispatch)
         }
@@ -74,9 +74,9 @@ extension Outcome {
         return current.version
     }
 
-    /// The version that a private entity would get if no other user had an entity with its id.
+    /// The version that the user's entity would have if no other user had an entity with the same id.
     ///
-    /// Nil unless the outcome is that of a create, because only a create adds a private entity.
+    /// Nil if the mutation is not a create, because only a create adds a private entity.
     private mutating func versionAsIfNew(_ id: ServerID, _ dispatch: Dispatch) -> Int64? {
         guard case .document(let document, let etag) = entity, dispatch.mutation.operation == .create else {
             return nil
@@ -89,7 +89,7 @@ extension Outcome {
         return 1
     }
 
-    /// - Returns: the entity's version; nil if the outcome does not show it.
+    /// - Returns: the entity's version; nil if the outcome does not determine the version.
     private func write(
         _ key: EntityKey,
         _ id: ServerID,
@@ -98,7 +98,7 @@ extension Outcome {
         _ entities: inout EntityTable
     ) -> Int64? {
         guard mayChange(stored, dispatch, entities.access) else {
-            // the mutation's result is an earlier deletion or creation
+            // an earlier write already had the result of the mutation
             return evidence == .missing && stored?.isDeleted == false ? nil : stored?.version
         }
         let next: EntityState
@@ -110,7 +110,7 @@ extension Outcome {
             if evidence == .adopted, let stored, stored.document == document { return stored.version }
             next = state(stored, id, document: document, etag: etag, dispatch)
         case .patch(let patch, let etag):
-            // a document that cannot be decrypted is not patched, and is kept unchanged in the feed
+            // a document that cannot be decrypted is not patched, and remains unchanged in the feed
             guard let stored, !stored.isDeleted, !stored.isUnreadable,
                 let document = BuiltInStore.merge(patch, into: stored.document)
             else { return nil }
@@ -123,28 +123,28 @@ extension Outcome {
         return next.version
     }
 
-    /// Whether the feed has a later state than the state that the request produced.
+    /// Whether the state in the feed is later than the state that the request produced.
     ///
-    /// Lanes of several users run concurrently, and their answers arrive in any order. A request with an If-Match took
-    /// effect on the state of that ETag. So any state that is neither that state nor the request's own state is later
-    /// than both.
+    /// Lanes of several users run concurrently, and their answers arrive in any order. A request with an If-Match
+    /// changed the state with this ETag. If the feed has neither this state nor the state that the request produced,
+    /// the state in the feed is later.
     private func isOvertaken(by stored: EntityState) -> Bool {
         guard evidence == .written, let demandedETag else { return false }
         if stored.isDeleted { return true }
         return stored.etag.map { $0 != demandedETag && $0 != etag } ?? false
     }
 
-    /// Whether the evidence for the outcome permits a change of the stored state.
+    /// Whether the evidence for the outcome permits the gateway to change the stored state.
     private func mayChange(_ stored: EntityState?, _ dispatch: Dispatch, _ access: ChannelAccess) -> Bool {
         let isCreate = dispatch.mutation.operation == .create
         let isPrivate = dispatch.type.visibility == .user
         guard let stored else {
-            // a private entity belongs to its creator: an update must not make the updating user its owner
+            // a private entity belongs to its creator: an update must not make another user the owner
             return isCreate || (!isPrivate && evidence != .missing)
         }
         switch evidence {
         case .written: return true
-        // a request to a wrong path gets a 404 as well
+        // a 404 proves little, because the upstream also sends it if the path is wrong
         case .missing: return isPrivate || stored.lastWriter.isOwn(of: dispatch.lane.user)
         case .created: return stored.mayBeMade(by: dispatch.lane.user)
         case .adopted:

@@ -1,19 +1,19 @@
-/// The result of a mutation's turn: everything that is stored about the turn.
+/// The result of a mutation's turn. The outcome contains everything that is stored about the turn.
 public struct Outcome: Sendable {
     public var status: MutationStatus
     /// The revision, which increases when the mutation is sent again under a new idempotency key.
     public var revision: Int32
-    /// Requests that count as attempts.
+    /// The number of requests that count as attempts.
     public var attemptCount: Int16
     /// When the next attempt is due; nil if it is due immediately, or never.
     public var nextRetryAt: Timestamp?
     /// The entity's permanent id; nil while it is not known.
     public var serverID: ServerID?
-    /// Set if a strategy settled a conflict.
+    /// The strategy that settled a conflict; nil if no strategy did.
     public var resolution: ConflictResolution?
-    /// The upstream's HTTP status, or the equivalent status for the built-in store.
+    /// The HTTP status of the upstream's response or, for the built-in store, the equivalent status.
     public var responseStatus: Int16?
-    /// The body of a definitive answer of the upstream, JSON.
+    /// The body of a definitive answer of the upstream, as JSON.
     public var responseBody: [UInt8]?
     /// A problem object as JSON.
     public var error: [UInt8]?
@@ -23,61 +23,64 @@ public struct Outcome: Sendable {
     public var lastErrorCode: Int16?
     /// Whether the request may have taken effect although no answer arrived.
     public var isOutcomeUnknown = false
-    /// Consecutive 409s that may be caused by an earlier attempt.
+    /// The number of consecutive 409s that an earlier attempt may have caused.
     public var conflictRetries: Int16 = 0
-    /// Set while the operator's configuration may be the cause of the upstream's answers.
+    /// The state of a held mutation. Not nil while the operator's configuration may be the cause of the upstream's
+    /// answers.
     public var hold: AuthBackoff?
-    /// The request that the next attempt sends instead of the client's own, to override a conflict.
+    /// The request that the next attempt sends, instead of the client's own request, to override a conflict.
     public var override: SentRequest?
-    /// The entity's ETag, from an answer about this entity; nil for every outcome other than a success.
+    /// The entity's ETag in the answer to a successful request; nil if the answer is not about this entity, or if the
+    /// request was not successful.
     public var etag: String?
     /// The ETag in the request's If-Match.
     ///
-    /// Nil if there was no condition, and for every outcome other than a success.
+    /// Nil if the request had no If-Match, or was not successful.
     public var demandedETag: String?
     /// The change that enters the feed.
     public var entity: EntityChange = .none
     public var evidence: Evidence = .written
-    /// The request, for the mutation's history; nil if it is not recorded.
+    /// The request, for the mutation's history; nil if the request is not recorded.
     public var attempt: AttemptRecord?
-    /// The reserved memory of the answer from which the outcome was read. It is held until the outcome is written.
+    /// The reserved memory of the answer from which the outcome was read. The reservation lasts until the outcome is
+    /// written.
     public var room: MemoryReservation?
-    /// The recorded span of the batch whose answer contained the mutation's answer.
+    /// The recorded span of the batch in which the mutation was sent.
     public var batchSpan: TraceContext?
     /// Whether the lane halts even if the organization's settings let it continue.
     public var haltsLane = false
     public var kind: Kind
 
-    /// The outcome's change to the entity that other clients pull.
+    /// The outcome's change of the entity, which other clients pull.
     public enum EntityChange: Sendable {
         case none
-        /// The entity as the upstream has it.
+        /// The entity's new document, according to the upstream.
         case document([UInt8], etag: String?)
-        /// The patch took effect, and the upstream did not show the result.
+        /// The patch took effect, but the upstream's response did not contain the resulting document.
         ///
-        /// The patch is merged into the known document.
+        /// The gateway merges the patch into the document in the feed.
         case patch([UInt8], etag: String?)
         case deleted
     }
 
     /// The evidence for a change of the entity.
     ///
-    /// Some kinds of evidence do not permit a change of a state that other users have written.
+    /// Some kinds of evidence do not permit the gateway to change a state that another user has written.
     public enum Evidence: Sendable, Hashable {
         /// The upstream accepted a write of this entity.
         case written
         /// The upstream created an entity and returned this id.
         case created
-        /// The upstream showed the entity's state in a conflict that it won.
+        /// The upstream returned the entity's state in a conflict that `server_wins` settled.
         case adopted
-        /// The upstream has no such entity: it answered 404 or 410 to a delete.
+        /// The upstream does not have the entity, because it answered a delete with 404 or 410.
         case missing
     }
 
     /// Classes of outcomes, for metrics and the circuit breaker.
     public enum Kind: String, Sendable, Hashable, CaseIterable {
         case succeeded
-        /// Settled by `server_wins`.
+        /// The strategy `server_wins` settled a conflict.
         case discarded
         case conflict
         /// The mutation overrides a conflict by `client_wins`, and is sent again.
@@ -87,23 +90,24 @@ public struct Outcome: Sendable {
         ///
         /// The status was 408, 425, 429, or a 409 that an earlier attempt may have caused.
         case deferred
-        /// Retried later, because the upstream answered 5xx.
+        /// The mutation is retried later, because the upstream answered with 5xx.
         case serverError = "server_error"
-        /// Retried later, because there was no connection or no answer.
+        /// The mutation is retried later, because there was no connection or no answer.
         case unreachable
-        /// Retried later without spending an attempt, because the operator's configuration may be the cause.
+        /// The mutation is retried later without spending an attempt, because the operator's configuration may be the
+        /// cause.
         ///
         /// The status was 401, 407 or a redirect.
         case misconfigured
-        /// Not sent, because the gateway refuses it, or cannot send anything to that upstream.
+        /// The mutation is not sent, because the gateway refuses it, or cannot send anything to the upstream.
         ///
-        /// So the outcome contains no information about the upstream.
+        /// Such an outcome contains no information about the upstream's state.
         case refused
-        /// Ended without an outcome, because the gateway shut down or the worker was lost.
+        /// The request ended without an outcome, because the gateway shut down or the worker was lost.
         case abandoned
     }
 
-    /// Creates an outcome without details, for a mutation of which no request was sent.
+    /// Creates an outcome without details for a mutation for which no request was sent.
     private init(_ status: MutationStatus, _ kind: Kind, of mutation: QueuedMutation) {
         self.status = status
         self.kind = kind
@@ -116,8 +120,8 @@ public struct Outcome: Sendable {
 
     /// Creates an outcome without details.
     ///
-    /// - Parameter isOpen: whether the mutation's content is unchanged, because its turn comes again or its attempts
-    ///   are used up.
+    /// - Parameter isOpen: whether the mutation keeps the data about its attempts, because it runs again or its
+    ///   attempts are used up.
     init(_ status: MutationStatus, _ kind: Kind, of dispatch: Dispatch, isOpen: Bool = false) {
         self.init(status, kind, of: dispatch.mutation)
         attemptCount = dispatch.attempts
@@ -132,9 +136,10 @@ public struct Outcome: Sendable {
         conflictRetries = mutation.conflictRetries
     }
 
-    /// The outcome of a conflict that `client_wins` overrides: a new revision, which sends another request.
+    /// The outcome of a conflict that `client_wins` overrides. The outcome has a new revision, which sends another
+    /// request.
     ///
-    /// - Parameter id: the id of the entity that is overwritten; nil if it is not known.
+    /// - Parameter id: the id of the entity to overwrite; nil if the id is not known.
     func overridden(by sent: SentRequest, of id: ServerID?) -> Outcome {
         var outcome = self
         outcome.status = .pending
@@ -148,10 +153,9 @@ public struct Outcome: Sendable {
         return outcome
     }
 
-    /// Whether the outcome counts as a failed try to resolve a create's mapping (product rule 10).
+    /// Whether the outcome is a failed try to resolve a create's mapping (product rule 10).
     ///
-    /// A request that was not sent does not count, nor does a problem that the operator's configuration may have
-    /// caused.
+    /// False if no request was sent, and if the operator's configuration may be the cause of the failure.
     public var isFailedTry: Bool {
         status == .pending && nextRetryAt != nil && kind != .misconfigured && kind != .refused
     }
@@ -163,13 +167,13 @@ public struct Outcome: Sendable {
 }
 
 extension Outcome {
-    /// The outcome of a mutation whose worker was lost.
+    /// Creates the outcome of a mutation in flight if its worker was lost.
     ///
-    /// The mutation may have taken effect. Its turn comes again immediately, unless its attempts are used up (product
-    /// rule 13; specification 001 (docs/spec), `in_flight_lock_prevents_duplicate_dispatch`).
+    /// The mutation may have taken effect. If it has attempts left, it runs again immediately (product rule 13;
+    /// specification 001 (docs/spec), `in_flight_lock_prevents_duplicate_dispatch`).
     ///
-    /// - Parameter wasSent: whether the mutation goes to an upstream. A mutation of the built-in store has no effect
-    ///   without its outcome.
+    /// - Parameter wasSent: whether the mutation is sent to an upstream. In the built-in store, a mutation takes effect
+    ///   only in the transaction that writes its outcome.
     public init(ofLost mutation: QueuedMutation, wasSent: Bool) {
         let isExhausted = wasSent && mutation.attemptCount >= mutation.maxAttempts
         self.init(isExhausted ? .failed : .pending, .abandoned, of: mutation)
@@ -177,7 +181,7 @@ extension Outcome {
         hold = mutation.hold
         isOutcomeUnknown = wasSent || mutation.isOutcomeUnknown
         if let problem = Problem.unreadable(mutation) {
-            // the row is written back without the parts that cannot be decrypted, so it must never be sent
+            // the row is written back without the parts that cannot be decrypted, so the mutation must never be sent
             status = .failed
             if mutation.unreadable.contains("sent_payload") { override = nil }
             error = problem.json
@@ -194,14 +198,14 @@ extension Outcome {
 
     /// The outcome of a dispatched mutation that was not sent.
     ///
-    /// Its turn comes again.
+    /// The mutation runs again.
     public init(ofUnsent dispatch: Dispatch) {
         self.init(ofLost: dispatch.mutation, wasSent: false)
     }
 
     /// The outcome of a mutation that was marked as in flight but never sent.
     ///
-    /// Its turn comes again, and no attempt is spent.
+    /// The mutation runs again, and no attempt is spent.
     public init(ofUnsent mutation: QueuedMutation, isForwarded: Bool) {
         self.init(ofLost: mutation, wasSent: false)
         attemptCount = isForwarded ? max(0, mutation.attemptCount - 1) : mutation.attemptCount
@@ -209,7 +213,7 @@ extension Outcome {
 }
 
 extension Problem {
-    /// The reason why a mutation cannot be sent as it is stored; nil if every part of it can be decrypted.
+    /// The reason why a stored mutation cannot be sent; nil if all of its parts can be decrypted.
     static func unreadable(_ mutation: QueuedMutation) -> Problem? {
         guard !mutation.unreadable.isEmpty else { return nil }
         let what = mutation.unreadable.joined(separator: ", ")

@@ -1,6 +1,6 @@
-/// Determines the outcome of a mutation from the upstream's answer. It does no I/O.
+/// Determines the outcome of a mutation from the upstream's response. This type does no I/O.
 ///
-/// Product rules 6, 7, 11 and 12.
+/// The planner applies product rules 6, 7, 11 and 12.
 public struct OutcomePlanner: Sendable {
     public let policy: RetryPolicy
 
@@ -9,8 +9,8 @@ public struct OutcomePlanner: Sendable {
     }
 
     /// - Parameters:
-    ///   - othersSucceeded: whether the upstream has accepted another request since the mutation was first held;
-    ///     relevant only if ``UpstreamAnswer/mayNeedOperator`` is true for the answer.
+    ///   - othersSucceeded: whether the upstream has accepted another request since the mutation was first held.
+    ///     Relevant only if ``UpstreamAnswer/mayNeedOperator`` is true for the response.
     ///   - jitter: a random number from 0 to 1, new for each attempt.
     public func outcome(
         of answer: UpstreamAnswer,
@@ -46,7 +46,7 @@ public struct OutcomePlanner: Sendable {
 
     /// The outcome of a request that the worker abandoned during a shutdown.
     ///
-    /// The request may have taken effect. It is sent again immediately, unless it was the last attempt.
+    /// The request may have taken effect. If the request was not the last attempt, it is sent again immediately.
     public func abandoned(_ dispatch: Dispatch) -> Outcome {
         var outcome = Outcome(.pending, .abandoned, of: dispatch, isOpen: true)
         outcome.isOutcomeUnknown = true

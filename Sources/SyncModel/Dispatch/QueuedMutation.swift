@@ -1,28 +1,28 @@
 public import FoundationEssentials
 import JSONText
 
-/// A stored mutation with the content and the attempts that the worker of its lane needs.
+/// A stored mutation, with the content and the data about attempts that the lane's worker needs.
 public struct QueuedMutation: EntityWrite, Sendable {
     public let id: UUID
     public let deviceID: UUID
     public let position: Int64
     public let acceptedAt: Timestamp
     public let operation: Operation
-    /// The entity, with its permanent id if that is known.
+    /// The entity, with its permanent id if the id is known.
     public let entity: EntityName
-    /// The endpoint to which the mutation is replayed; nil for a mutation of a built-in type without an endpoint.
+    /// The endpoint to which the mutation is replayed; nil for a mutation without an endpoint.
     public var endpoint: Endpoint?
     /// The body as the client wrote it.
     public var payload: [UInt8]?
-    /// The mutation's headers, a JSON object of strings.
+    /// The mutation's headers, as a JSON object of strings.
     public var headers: [UInt8]?
-    /// The version that the client saw.
+    /// The version of the entity on which the client based the mutation.
     public var baseVersion: Int64?
-    /// The user's client ids in endpoint and payload.
+    /// The user's client ids in the endpoint and the payload.
     ///
-    /// Includes the client id of the entity itself, unless this mutation creates the entity.
+    /// If this mutation does not create the entity, the entity's own client id is included.
     public var references = References()
-    /// The revision: starts at 1, and increases with each new upstream idempotency key.
+    /// The revision, which starts at 1 and increases with each new upstream idempotency key.
     ///
     /// A mutation gets a new key each time another request is sent for it.
     public var revision: Int32 = 1
@@ -36,28 +36,29 @@ public struct QueuedMutation: EntityWrite, Sendable {
     public var resolution: ConflictResolution?
     /// Whether the last request of this revision may have taken effect although no answer arrived.
     public var isOutcomeUnknown = false
-    /// Consecutive 409s that may be caused by an earlier attempt.
+    /// The number of consecutive 409s that an earlier attempt may have caused.
     public var conflictRetries: Int16 = 0
-    /// Set while the operator's configuration may be the cause of the upstream's last answers.
+    /// The state of a held mutation. Not nil while the operator's configuration may be the cause of the upstream's last
+    /// answers.
     public var hold: AuthBackoff?
     /// The request that this revision sends to override a conflict.
     ///
-    /// Nil if the revision sends the client's own request.
+    /// If nil, the revision sends the client's own request.
     public var override: SentRequest?
-    /// The problem of a settled conflict, JSON.
+    /// The problem of a settled conflict, as JSON.
     public var error: [UInt8]?
-    /// W3C trace context of the push.
+    /// The W3C trace context of the push.
     public var traceparent: String?
     /// The user from whom the mutation's upstream idempotency keys are derived; nil for the lane's user.
     ///
-    /// Set if the mutation belonged to a user who was joined into the lane's user.
+    /// Not nil if the mutation belonged to a user who was joined into the lane's user.
     public var keyUser: UUID?
-    /// Parts of the mutation that cannot be decrypted. A mutation with such parts cannot be sent.
+    /// The parts of the mutation that cannot be decrypted. A mutation with such parts cannot be sent.
     ///
-    /// Normally empty.
+    /// Usually empty.
     public var unreadable: [String] = []
 
-    /// A mutation that was never sent.
+    /// Creates a mutation that was never sent.
     public init(
         id: UUID,
         deviceID: UUID,
@@ -98,7 +99,7 @@ public struct QueuedMutation: EntityWrite, Sendable {
         references = References(new.references)
     }
 
-    /// Changes to the revision that overrides a conflict.
+    /// Applies an outcome that overrides a conflict, and thereby begins a new revision.
     mutating func take(_ outcome: Outcome) {
         revision = outcome.revision
         resolution = outcome.resolution
@@ -108,32 +109,32 @@ public struct QueuedMutation: EntityWrite, Sendable {
 
     /// The trace of the mutation's requests and log entries.
     ///
-    /// This is the trace of the push. Without such a trace, it is derived from the mutation's id, so that all attempts
-    /// share it.
+    /// This is the trace of the push. If the push had no trace, the trace is derived from the mutation's id. Therefore
+    /// all attempts have the same trace.
     public var trace: TraceContext { traceparent.flatMap(TraceContext.init(traceparent:)) ?? TraceContext(of: id) }
 }
 
-/// A mutation whose turn it is.
+/// A mutation that is committed as in flight, together with the data for its run.
 ///
-/// Its row is committed as in flight under the lane's lease before a dispatch is returned.
+/// A dispatch is returned only after the mutation's row was committed as in flight under the lane's lease.
 ///
-/// It is a class because it is passed between many functions and never changes.
+/// The type is a class because a dispatch is passed between many functions and never changes.
 public final class Dispatch: Sendable {
     public let lane: LaneKey
     /// The lease under which the outcome must be written.
     public let token: Int64
-    /// When that lease expires, unless the worker renews it.
+    /// When the lease expires if the worker does not renew it.
     public let leasedUntil: Timestamp
     /// The mutation to run.
     ///
-    /// Its `attemptCount` does not count the request about to be sent.
+    /// Its `attemptCount` does not include the next request.
     public let mutation: QueuedMutation
     public let type: EntityType
-    /// The entity's permanent id; nil for a create whose id is not known yet.
+    /// The entity's permanent id; nil for a create if the id is not known yet.
     public let serverID: ServerID?
     /// The entity's version in the feed when the mutation's turn came.
     ///
-    /// Nil if the user must not learn that the entity exists.
+    /// Nil if the feed does not contain the entity, or if the user must not learn that the entity exists.
     public let entityVersion: Int64?
     /// The organization as it was when the mutation's turn came.
     public let organization: Organization
@@ -165,17 +166,17 @@ public final class Dispatch: Sendable {
         self.destination = destination
     }
 
-    /// The number of requests, including this request. If it fails, this is the attempt count.
+    /// The number of requests, including this request. If this request fails, the number becomes the attempt count.
     public var attempts: Int16 { mutation.attemptCount + 1 }
 
     /// Whether a request that is sent at this time would time out before the lease expires.
     ///
-    /// The lease was read earlier, and the process may have been suspended since then (product rule 13).
+    /// This check is necessary because the process may have been suspended since the lease was read (product rule 13).
     public func canBeSent(at now: Timestamp) -> Bool {
         guard case .upstream(let request, _) = destination else { return true }
         return now.adding(seconds: request.timeout / .seconds(1)) < leasedUntil
     }
 
-    /// The mutation's writer, which is compared with the last writer of an entity.
+    /// The mutation's writer, for comparison with the last writer of an entity.
     public var writer: Writer { Writer(user: lane.user, device: mutation.deviceID) }
 }

@@ -1,9 +1,10 @@
 public import FoundationEssentials
 import JSONText
 
-/// A mutation's request, as the last attempt sent it or as the next attempt will send it.
+/// A mutation's request, as in the last attempt or as it will be in the next attempt.
 ///
-/// It contains permanent ids, and lists the places at which they replace client ids. It does no I/O.
+/// The request contains permanent ids, and the preview lists the places at which permanent ids replace client ids. The
+/// preview does no I/O.
 public struct ReplayPreview: Sendable {
     /// A client id that was replaced by a permanent id.
     public struct Rewrite: Sendable, Hashable {
@@ -16,18 +17,18 @@ public struct ReplayPreview: Sendable {
     }
 
     public let request: PreviewedRequest
-    /// The upstream's base URL. The request's path is below it.
+    /// The upstream's base URL. The path of the request is below this URL.
     public let baseURL: String
     public let idempotencyKey: UUID
     public let rewritten: [Rewrite]
 
-    /// Nil if there is no request.
+    /// Creates the preview; nil if there is no request to show.
     ///
-    /// In that case the mutation is not replayed to an upstream, cannot be sent in its present state, or has a body that
-    /// is too large for an answer.
+    /// There is no request if the mutation is not replayed to an upstream, cannot be sent in its present state, or has
+    /// a body that is too large for an answer.
     ///
-    /// - Parameter surroundings: the decision's inputs, whose `mappings` must contain each client id in the content
-    ///   that has a permanent id.
+    /// - Parameter surroundings: the inputs of the decision. Their `mappings` must contain each client id in the
+    ///   content that has a permanent id.
     public init?(of mutation: QueuedMutation, _ surroundings: DispatchPlanner.LaneContext, now: Timestamp) {
         let planner = DispatchPlanner(leaseSeconds: 3_600, routedBodyLimit: WorkBounds.answer)
         var (queued, surroundings) = (mutation, surroundings)
@@ -35,7 +36,7 @@ public struct ReplayPreview: Sendable {
         surroundings.organization.upstream?.pause = nil
         var decision = planner.decide(queued, surroundings, now: now, heldUntil: nil)
         if case .conflict = decision {
-            // the conflict is with the entity's present state; the attempt found an earlier state
+            // the conflict refers to the entity's present state, but the attempt found an earlier state
             surroundings.entity = nil
             decision = planner.decide(queued, surroundings, now: now, heldUntil: nil)
         }
@@ -85,9 +86,9 @@ public struct ReplayPreview: Sendable {
 }
 
 extension QueuedMutation {
-    /// All ids in the mutation's content that may be client ids: every UUID, and every device id.
+    /// All ids in the mutation's content that may be client ids, which are all UUIDs and all device ids.
     ///
-    /// For a final mutation they are needed because its references are not stored.
+    /// These ids are needed for a final mutation, because its references are not stored.
     public func namedIDs(in type: EntityType) -> [UUID] {
         var ids = references.ids + (endpoint?.uuids ?? [])
         if let payload, let root = try? JSONTree(parsing: payload).root {
@@ -97,9 +98,9 @@ extension QueuedMutation {
         return Array(Set(ids))
     }
 
-    /// The mutation before it became final, as far as it can be reconstructed.
+    /// The mutation in its state before it became final, as far as this state can be reconstructed.
     ///
-    /// Each id in its content that has a permanent id counts as a reference.
+    /// Each id in the content that has a permanent id is treated as a reference.
     public func recalling(_ mappings: [UUID: [DispatchPlanner.ResolvedID]]) -> QueuedMutation {
         var mutation = self
         guard references.ids.isEmpty else { return mutation }
@@ -110,7 +111,7 @@ extension QueuedMutation {
 }
 
 extension JSONValue {
-    /// Visits every UUID-shaped string within this value, with its JSON Pointer.
+    /// Visits every string in the form of a UUID within this value, with its JSON Pointer.
     fileprivate func visitUUIDs(at pointer: String, _ visit: (UUID, String) -> Void) {
         if let uuid {
             visit(uuid, pointer)
@@ -137,7 +138,7 @@ public struct CurlCommand: Sendable {
         text = words.joined(separator: " ")
     }
 
-    /// Puts a text into single quotes, in which a shell takes every other character literally.
+    /// Puts a text into single quotes. Within single quotes, a shell interprets no other character.
     private static func quoted(_ text: String) -> String {
         "'" + text.split(separator: "'", omittingEmptySubsequences: false).joined(separator: #"'\''"#) + "'"
     }

@@ -2,17 +2,17 @@ public import FoundationEssentials
 
 /// Computes when a failed attempt is retried.
 ///
-/// Product rule 11; specification 001 (docs/spec), `exponential_backoff_on_failure`.
+/// See product rule 11 and specification 001 (docs/spec), `exponential_backoff_on_failure`.
 public struct RetryPolicy: Sendable, Hashable {
-    /// `SLUICE_RETRY_BASE_SECONDS` in seconds. Each attempt doubles the pause.
+    /// The base of the pause, in seconds (`SLUICE_RETRY_BASE_SECONDS`). Each attempt doubles the pause.
     public var base: Double
-    /// `SLUICE_RETRY_CAP_SECONDS`: the longest pause before jitter, in seconds.
+    /// The longest pause before jitter, in seconds (`SLUICE_RETRY_CAP_SECONDS`).
     public var cap: Double
-    /// The longest pause, in seconds before jitter, after an answer that the operator's configuration may have caused.
+    /// The longest pause before jitter, in seconds, after an answer that the operator's configuration may have caused.
     ///
-    /// After the operator has fixed the configuration, no lane waits for longer than this.
+    /// After the operator has fixed the configuration, no lane waits longer than this pause.
     public static let longestHold: Double = 300
-    /// The maximum number of consecutive 409s that are regarded as caused by an earlier attempt.
+    /// The maximum number of consecutive 409s that the gateway attributes to an earlier attempt.
     public static let conflictRetries: Int16 = 2
 
     public init(base: Double = 2, cap: Double = 1_800) {
@@ -23,35 +23,35 @@ public struct RetryPolicy: Sendable, Hashable {
     /// The time of the next attempt.
     ///
     /// - Parameters:
-    ///   - attempts: the number of requests sent, including the request that just failed; 1 or more.
+    ///   - attempts: the number of requests sent, including the request that just failed. At least 1.
     ///   - notBefore: the earliest time that the upstream allows (`Retry-After`).
-    ///   - jitter: 0 to 1; adds up to a fifth of the pause.
+    ///   - jitter: a random number from 0 to 1. The jitter adds up to a fifth of the pause.
     public func nextTry(
         after attempts: Int16,
         now: Timestamp,
         notBefore: Timestamp? = nil,
         jitter: Double
     ) -> Timestamp {
-        // after 62 attempts the cap determines the pause in any case
+        // from 62 attempts on, the cap determines the pause in any case
         let doubled = base * Double(UInt64(1) << UInt64(min(max(attempts, 0), 62)))
         let pause = min(cap, doubled) * (1 + 0.2 * min(max(jitter, 0), 1))
         let due = now.adding(seconds: pause)
         return notBefore.map { max($0, due) } ?? due
     }
 
-    /// The time of the next attempt if the operator's configuration may be the cause of the answers.
+    /// The time of the next attempt while the operator's configuration may be the cause of the answers.
     ///
-    /// The pause grows with the number of such answers instead of the number of attempts.
+    /// The pause grows with the number of these answers, not with the number of attempts.
     func nextTry(after hold: AuthBackoff, now: Timestamp, notBefore: Timestamp?, jitter: Double) -> Timestamp {
         RetryPolicy(base: base, cap: min(cap, Self.longestHold))
             .nextTry(after: hold.count, now: now, notBefore: notBefore, jitter: jitter)
     }
 }
 
-/// A count of answers to a mutation's requests whose cause is unclear.
+/// The number of consecutive answers to a mutation's requests that have an unclear cause.
 ///
-/// A 401, a 407 or a redirect may be caused by the operator's configuration or by the mutation (product rule 11). The
-/// worker retries after a pause, and the request does not count as an attempt.
+/// The cause of a 401, a 407 or a redirect may be the operator's configuration or the mutation (product rule 11). The
+/// worker sends the request again after a pause, and the request does not count as an attempt.
 public struct AuthBackoff: Sendable, Hashable {
     /// The number of consecutive answers of this kind to this revision; 1 or more.
     public var count: Int16
@@ -65,17 +65,17 @@ public struct AuthBackoff: Sendable, Hashable {
         self.since = since
     }
 
-    /// The count after one more answer of this kind.
+    /// The count after one more answer with an unclear cause.
     static func next(after hold: AuthBackoff?, now: Timestamp) -> AuthBackoff {
         guard let hold else { return AuthBackoff(count: 1, since: now) }
         return AuthBackoff(count: hold.count == .max ? .max : hold.count + 1, since: hold.since)
     }
 }
 
-/// The state of an upstream's circuit breaker that is open or half-open, for operators.
+/// The state of an open or half-open circuit breaker of an upstream, for operators.
 public struct CircuitReport: Sendable, Hashable {
     public var organization: UUID
-    /// Whether a probe is in progress.
+    /// Whether a request that probes the upstream is in progress.
     public var isHalfOpen: Bool
     /// When the circuit opened.
     public var since: Timestamp

@@ -1,21 +1,21 @@
 import FoundationEssentials
 import JSONText
 
-/// The facts about one entity that an upstream's response proves, for the feed.
+/// The facts about one entity that an upstream's response proves. These facts decide the change in the feed.
 ///
-/// A mutation has an entity and an endpoint, and the gateway cannot decide whether the two belong together. A 200 to a
-/// request for another resource proves nothing about the entity. So a response counts only if the request's path
-/// contains the entity's id, or the document in the response has its id.
+/// A mutation has an entity and an endpoint, and the gateway cannot check that the endpoint addresses this entity. A
+/// 200 to a request for another resource proves nothing about the entity. Therefore a response is evidence only if the
+/// request's path or the document in the response contains the entity's id.
 struct UpstreamEvidence {
     private let mutation: QueuedMutation
     private let request: UpstreamRequest
     private let response: UpstreamResponse
-    /// The entity's document as the answer shows it, JSON.
+    /// The entity's document in the answer, as JSON.
     private let document: [UInt8]?
     /// Whether the request's path contains the id.
     private let isNamed: Bool
 
-    /// - Parameter shown: the entity in the response. It can be another entity than the mutation's.
+    /// - Parameter shown: the entity in the response. This entity may differ from the mutation's entity.
     init(
         about id: ServerID,
         of mutation: QueuedMutation,
@@ -30,7 +30,7 @@ struct UpstreamEvidence {
         isNamed = request.namesEntity || id.isSegment(of: request.path)
     }
 
-    /// The ETag of the entity that the path identifies, or that a create has made.
+    /// The ETag of the mutation's entity; nil if the response's ETag may belong to something else.
     var etag: String? {
         switch mutation.operation {
         case .delete: nil
@@ -68,7 +68,7 @@ struct UpstreamEvidence {
 }
 
 extension ServerID {
-    /// Whether the id is a whole segment of a path, percent-encoded or not.
+    /// Whether a path has the id as a whole segment, percent-encoded or not.
     func isSegment(of path: String) -> Bool {
         let encoded = PercentEncoding.encoded(text)
         return path.utf8.prefix { $0 != 0x3f }.split(separator: 0x2f).contains { segment in
@@ -85,19 +85,20 @@ extension ServerID {
     }
 }
 
-/// The entity that an upstream's answer shows: its id, and the document around it.
+/// The entity in an upstream's answer, with its id and the document that contains the id.
 struct UpstreamEntity {
-    /// The id, in the JSON kind that the upstream gave it.
+    /// The id, as an integer or a string as in the upstream's JSON.
     let id: ServerID
-    /// The object that holds the id; nil if it cannot be stored.
+    /// The object that contains the id; nil if the object cannot be stored.
     let document: [UInt8]?
 
-    /// Finds the entity in a response's body by the pointer to its id.
+    /// Finds the entity in a response's body by the JSON Pointer to the entity's id.
     ///
-    /// A 202 contains no entity: the request is processed later, and the body describes that (RFC 9110, 15.3.3).
+    /// The body of a 202 is never an entity. The upstream processes the request later, and the body describes the state
+    /// of this processing (RFC 9110, 15.3.3).
     ///
-    /// - Parameter documentPointer: the pointer to the document; nil for the object that holds the id. A document with
-    ///   another id belongs to another entity.
+    /// - Parameter documentPointer: the JSON Pointer to the document; nil for the object that contains the id. A
+    ///   document with another id belongs to another entity, and is not used.
     init?(in response: UpstreamResponse, idPointer: String, documentPointer: String? = nil) {
         guard let root = Self.root(of: response), let id = Self.id(at: idPointer, in: root),
             let step = idPointer.lastIndex(of: "/")
@@ -109,10 +110,10 @@ struct UpstreamEntity {
         document = isOther ? nil : Self.document(at: place, in: root, response)
     }
 
-    /// Finds the entity whose document is at a pointer.
+    /// Finds the entity that has its document at a JSON Pointer.
     ///
-    /// - Parameter named: the entity that the request identifies. It is used if neither the document nor the answer has
-    ///   an id.
+    /// - Parameter named: the id in the request. This id is used if the document and the rest of the answer contain no
+    ///   id.
     init?(in response: UpstreamResponse, document place: String, idPointer: String, named: ServerID?) {
         guard let root = Self.root(of: response), root.value(at: place)?.kind == .object else { return nil }
         let holds = root.value(at: idPointer) != nil
@@ -128,11 +129,11 @@ struct UpstreamEntity {
     }
 
     private static func id(at pointer: String, in root: JSONValue) -> ServerID? {
-        // neither duplicate members nor an invalid string can be the id
+        // a duplicate member or an invalid string cannot be the id
         defect(at: pointer, in: root) != nil ? nil : root.value(at: pointer).flatMap(ServerID.init(json:))
     }
 
-    /// The pointer to a document's id; nil for a document without an id.
+    /// The JSON Pointer to a document's id; nil for a document without an id.
     private static func place(ofID idPointer: String, inDocument place: String, in root: JSONValue) -> String? {
         let member = idPointer.lastIndex(of: "/").map { String(idPointer[$0...]) } ?? idPointer
         let places = idPointer.hasPrefix(place + "/") ? [idPointer] : [place + idPointer, place + member]
@@ -149,7 +150,7 @@ struct UpstreamEntity {
         root.defects.first { (pointer + "/").hasPrefix($0.pointer + "/") }
     }
 
-    /// The reason why a body shows no entity. The text continues a sentence that begins with "the body".
+    /// The reason why a body contains no entity. The text continues a sentence that begins with "the body".
     static func problem(in response: UpstreamResponse, idPointer: String) -> String {
         guard let json = response.json ?? response.unkeptJSON, let root = try? JSONTree(parsing: json).root else {
             return response.unusableBody?.reason ?? "is empty"

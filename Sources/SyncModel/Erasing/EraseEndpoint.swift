@@ -2,13 +2,13 @@ import Crypto
 public import FoundationEssentials
 import JSONText
 
-/// The path below an upstream's base URL for the erasure of a user, by `DELETE`.
+/// The path below an upstream's base URL to which the gateway sends a `DELETE` when a user is erased.
 public enum EraseEndpoint {
     /// The placeholder for the user's id.
     public static let placeholder = "{user}"
     public static let maximumBytes = 1_000
 
-    /// The error in an operator's endpoint; nil for a valid endpoint.
+    /// The error in an endpoint that an operator configures; nil for a valid endpoint.
     ///
     /// The text continues a sentence that begins with "erase_endpoint".
     public static func problem(_ text: String) -> String? {
@@ -28,7 +28,7 @@ public enum EraseEndpoint {
         return nil
     }
 
-    /// The path of one user's erasure.
+    /// The path for the erasure of one user.
     public static func path(_ endpoint: String, of user: UUID) -> String {
         UpstreamRequest.encoded(path: endpoint.replacing(placeholder, with: user.lowercased))
     }
@@ -38,15 +38,15 @@ public enum EraseEndpoint {
 public enum OnErase: String, Sendable, Hashable, CaseIterable {
     /// The documents are deleted, and devices pull tombstones.
     case delete
-    /// The documents are kept without an owner. Documents that no other user sees are deleted nevertheless.
+    /// The documents are kept without an owner. Only the documents that no other user sees are deleted.
     case blankOwner = "blank_owner"
 }
 
-/// The hash that remains of an erased user's id.
+/// The hash of an erased user's id, which remains after the erasure.
 ///
-/// It allows the gateway to recognize the user if the id is used again, but not to identify the person.
+/// With this hash, the gateway recognizes the user if the id is used again, but cannot identify the person.
 public struct UserHash: Sendable, Hashable {
-    /// The SHA-256 of the organization's id and the user's id: 32 bytes.
+    /// The SHA-256 of the organization's id and the user's id, which has 32 bytes.
     public let bytes: [UInt8]
 
     public init(of user: LaneKey) {
@@ -59,12 +59,13 @@ public struct UserHash: Sendable, Hashable {
 
     public init(bytes: [UInt8]) { self.bytes = bytes }
 
-    /// The idempotency key of the user's erasure at an upstream. It is the same each time the request is sent.
+    /// The idempotency key of the request that erases the user at an upstream. The key is the same each time the
+    /// request is sent.
     public var idempotencyKey: UUID {
         UUID(hash: SHA256.hash(data: Array("erasure".utf8) + bytes))
     }
 
-    /// A short name for log lines, sufficient to find an erasure's lines and its row.
+    /// A short name for log lines. The name is sufficient to find the log lines and the row of an erasure.
     public var name: String {
         let digits = Array("0123456789abcdef".utf8)
         let name = bytes.prefix(8).flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }

@@ -3,88 +3,90 @@ import Glibc
 
 /// The measured cost of organizations' jobs, in microseconds of committers' time.
 ///
-/// It predicts the cost of a job from earlier jobs of its organization, and detects whether one organization takes a
-/// large part of the time while others take little (``isCrowded``). Groups are kept short only in that case. If all
-/// organizations take about the same time, large groups are best for all of them. The ledger counts time in
-/// microseconds of work, so it needs no clock.
+/// The ledger predicts the cost of a job from earlier jobs of its organization. It also detects whether one
+/// organization takes a large part of the time while others take little (``isCrowded``). Only in this case are groups
+/// kept short. If all organizations take about the same time, large groups are best for all of them. The ledger needs
+/// no clock, because it measures time in microseconds of committers' work.
 struct CostLedger: Sendable {
-    /// The share of recent work from which an organization counts as busy.
+    /// The minimum share of recent work of a busy organization.
     static let busyShare = 0.125
-    /// Total recent work below which no organization counts as busy.
+    /// If the total recent work is below this value, no organization is busy.
     ///
-    /// Without this limit, the first job after a pause would be all of the recent work.
+    /// Without this limit, the organization of the first job after a pause would be busy, because no other organization
+    /// would have recent work.
     static let leastUse = 250_000.0
-    /// The amount of work over which measurements decay.
+    /// The amount of work in which an earlier measurement decays to 1/e of its weight.
     static let memory = 1_000_000.0
-    /// If no organization with a small share had a job during this amount of work, no such organization counts as
-    /// present.
+    /// The amount of work for which an organization with a small share is treated as present after its last job.
     static let presence = 2_000_000.0
-    /// The maximum number of organizations in memory. Above it, the organizations with the least recent work are
-    /// removed.
+    /// The maximum number of organizations in memory. If there are more, the organizations with the least recent work
+    /// are removed.
     static let capacity = 8_192
     /// The weight of a new measurement.
     private static let learning = 0.25
-    /// The share of recent work from which the gateway measures an organization in separate groups.
+    /// The minimum share of recent work of an organization that is measured in separate groups.
     ///
-    /// The share counts the work of all groups with jobs of the organization. Below this share, the difference between
-    /// groups with and without the organization shows the cost of its jobs.
+    /// The share includes the whole work of each group with jobs of the organization. An organization with a smaller
+    /// share need not be measured separately, because the cost of its jobs follows from the difference between groups
+    /// with and without such jobs.
     private static let sharedBySuspects = 0.5
-    /// The upper bound of ``fixed``: the longest time that a flush to disk is assumed to take.
+    /// The upper bound of ``fixed``, which is the longest time that a flush to disk is assumed to take.
     ///
-    /// If even the fastest groups take longer, the cause is not the flush.
+    /// If even the fastest groups take longer, the cause of this time is not the flush.
     private static let mostFixed = 5_000.0
-    /// The assumed microseconds of a unit of work before the first measurement.
+    /// The assumed duration of a unit of work before the first measurement, in microseconds.
     private static let firstRate = 50.0
-    /// The units of work that ``firstRate`` represents in the average, as if they had been measured.
+    /// The weight of ``firstRate`` in the average, as a number of measured units of work.
     private static let firstUnits = 200.0
-    /// The bounds of a measured rate, in microseconds for a unit of work.
+    /// The bounds of a measured rate, in microseconds per unit of work.
     private static let rates = 1.0...20_000.0
-    /// The work after which a sample of an organization's rate expires.
+    /// The amount of work after which a sample of an organization's rate expires.
     ///
     /// A sample is a group that contains jobs of one organization only.
     private static let sampleLife = 2_000_000.0
     /// The number of groups from one sample to the next.
     ///
-    /// It limits how much the samples delay the other organizations.
+    /// This interval limits the delay that samples cause for other organizations.
     private static let sampleInterval = 16
 
     private struct Account {
-        /// The microseconds that a unit of work takes.
+        /// The duration of a unit of work, in microseconds.
         var rate: Double
-        /// Recent work, as of ``at``.
+        /// The organization's recent work at the time ``at``.
         var use = 0.0
-        /// Recent work of all groups with jobs of the organization: an upper bound of ``use``.
+        /// The recent work of all groups that contained jobs of the organization. This value is an upper bound of
+        /// ``use``.
         var sharedUse = 0.0
         var at: Double
-        /// The ``clock`` when a group last contained only jobs of this organization.
+        /// The value of ``clock`` when a group last contained only jobs of this organization.
         var sampledAt = -Double.infinity
     }
 
     private var accounts: [UUID: Account] = [:]
-    /// All work so far.
+    /// The total work so far.
     private var clock = 0.0
-    /// All recent work.
+    /// The recent work of all organizations.
     private var use = 0.0
-    /// Recent measured work, and its units, of all organizations together.
+    /// The recent measured work of all organizations, as a time and as a number of units.
     ///
-    /// Their quotient is an average of measurements. It contains no predictions, which could otherwise reinforce
-    /// themselves.
+    /// The quotient of time and units is an average. The average is based only on measurements, because predictions
+    /// that are based on predictions could reinforce themselves.
     private var recent = (time: 0.0, units: 0.0)
-    /// The microseconds that a unit of work takes, over all organizations together.
+    /// The average duration of a unit of work over all organizations, in microseconds.
     private var rate: Double {
         let average = (recent.time + Self.firstRate * Self.firstUnits) / (recent.units + Self.firstUnits)
         return min(max(average, Self.rates.lowerBound), Self.rates.upperBound)
     }
-    /// The organizations with a large share of recent work, at most eight.
+    /// The busy organizations, which have a large share of recent work. There are at most eight.
     private var busy: Set<UUID> = []
-    /// The ``clock`` when an organization with a small share last had a job.
+    /// The value of ``clock`` when an organization with a small share last had a job.
     private var quietAt = -Double.infinity
     /// The number of groups since the last sample.
     private var unsampled = 0
-    /// The fixed work of a group: slightly above the shortest measured time.
+    /// The part of a group's work that does not depend on its jobs, estimated by the shortest measured times.
     private(set) var fixed = 1_000.0
 
-    /// Whether one organization takes a large part of the work while an organization with a small share is present.
+    /// Whether the load is uneven, because an organization is busy while an organization with a small share is present.
     var isCrowded: Bool { !busy.isEmpty && clock - quietAt < Self.presence }
 
     func isBusy(_ organization: UUID) -> Bool { busy.contains(organization) }
@@ -94,10 +96,10 @@ struct CostLedger: Sendable {
         (accounts[item.lane.organization]?.rate ?? rate) * item.units
     }
 
-    /// Whether the next group should be a sample, with jobs of only this organization.
+    /// Whether the next group should be a sample that contains only jobs of this organization.
     ///
-    /// The time of a group does not show how long each of its jobs took. For this reason, an organization whose jobs
-    /// are in most groups is measured alone, in at most one of ``sampleInterval`` groups.
+    /// The duration of a group does not show how long each of its jobs took. Therefore an organization that has jobs in
+    /// most groups is measured alone, in at most one of ``sampleInterval`` groups.
     func needsSample(of organization: UUID) -> Bool {
         guard unsampled >= Self.sampleInterval, use >= Self.leastUse, let account = accounts[organization] else {
             return false
@@ -105,7 +107,7 @@ struct CostLedger: Sendable {
         return clock - account.sampledAt >= Self.sampleLife && account.sharedUse >= use * Self.sharedBySuspects
     }
 
-    /// Records that an organization has a job waiting.
+    /// Records that an organization has a waiting job.
     mutating func arrived(_ organization: UUID) {
         if !busy.isEmpty, !busy.contains(organization) { quietAt = clock }
     }
@@ -125,7 +127,7 @@ struct CostLedger: Sendable {
             expected += cost
         }
         guard expected > 0 else { return [:] }
-        // a prediction may not charge more than the group took
+        // the charged cost must not exceed the time that the group took
         let actual = max(took - fixed, min(expected / 64, took), 1)
         let decay = exp(-actual / Self.memory)
         clock += actual
@@ -165,7 +167,7 @@ struct CostLedger: Sendable {
         accounts[organization].map { clock - $0.sampledAt < 2 * Self.sampleLife } ?? false
     }
 
-    /// Limits a correction, so that a single group changes a rate by a factor of at most eight.
+    /// Limits a correction, because a single group must not change a rate by a factor of more than eight.
     private func limited(_ factor: Double) -> Double { min(max(factor, 0.125), 8) }
 
     private mutating func judge(_ organization: UUID) {
@@ -189,12 +191,13 @@ struct CostLedger: Sendable {
     }
 }
 
-/// Orders organizations by cost: after a job, an organization waits until the others could have taken as much time.
+/// A queue of organizations in which an organization waits after a job until other organizations had the same time.
 ///
-/// Each organization becomes due at a moment, in microseconds of work. A job delays this moment by the job's cost. Each
-/// round advances the present by one portion, and each organization that is due can take a job.
+/// Time is measured in microseconds of work. Each organization has a moment at which it becomes due, and each of its
+/// jobs delays this moment by the job's cost. Each round advances the present moment by one portion, and then every
+/// organization that is due can take a job.
 struct CostOrderedQueue: Sendable {
-    /// The work that each round allows an organization.
+    /// The amount of work by which a round advances the present moment.
     static let portion = 200.0
     /// The maximum number of organizations in memory.
     private static let capacity = 8_192
@@ -209,13 +212,13 @@ struct CostOrderedQueue: Sendable {
         if due.count > Self.capacity { due = due.filter { $0.value > present } }
     }
 
-    /// Corrects an organization's moment by the difference between actual and expected cost.
+    /// Corrects the moment at which an organization is due, by the difference between actual and expected cost.
     mutating func correct(_ organization: UUID, by difference: Double) {
         guard let moment = due[organization] else { return }
         due[organization] = max(present - Self.portion, moment + difference)
     }
 
-    /// Begins the next round in which at least one of these organizations is due.
+    /// Advances to the next round in which at least one of these organizations is due.
     mutating func advance(for waiting: some Sequence<UUID>) {
         let next = waiting.map { due[$0] ?? present }.min() ?? present
         present = max(present + Self.portion, next)

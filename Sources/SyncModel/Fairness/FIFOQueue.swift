@@ -15,7 +15,7 @@ struct FIFOQueue<Element> {
         guard let element = first else { return nil }
         elements[start] = nil
         start += 1
-        // removed only occasionally, so that on average each element is moved once
+        // taken elements are removed only occasionally; therefore each element is moved about once
         if start > 32, start * 2 > elements.count {
             elements.removeFirst(start)
             start = 0
@@ -23,7 +23,7 @@ struct FIFOQueue<Element> {
         return element
     }
 
-    /// Inserts elements before all others, and keeps the order of the inserted elements.
+    /// Inserts elements at the front of the queue, in their given order.
     mutating func prepend(_ others: [Element]) {
         guard !others.isEmpty else { return }
         if start >= others.count {
@@ -50,13 +50,13 @@ struct FIFOQueue<Element> {
 
 extension FIFOQueue: Sendable where Element: Sendable {}
 
-/// Queues of elements, one for each owner. The owners take turns.
+/// A queue of elements for each owner. The owners take turns.
 struct RoundRobinQueue<Owner: Hashable & Sendable, Element> {
     private var lines: [Owner: FIFOQueue<Element>] = [:]
-    /// The owners with a queue, in the order of their turns.
+    /// The owners that have a queue, in the order of their turns.
     private var order = FIFOQueue<Owner>()
 
-    /// The number of owners with a queue.
+    /// The number of owners that have a queue.
     var ownerCount: Int { lines.count }
     var isEmpty: Bool { lines.isEmpty }
     /// The owner whose turn it is.
@@ -64,26 +64,26 @@ struct RoundRobinQueue<Owner: Hashable & Sendable, Element> {
     /// The first element of the owner whose turn it is.
     var next: Element? { owner.flatMap { lines[$0]?.first } }
 
-    /// Appends an element to its owner's queue; an owner without a queue gets the last turn.
+    /// Appends an element to its owner's queue. If the owner had no queue, it gets the last turn.
     mutating func append(_ element: Element, of owner: Owner) {
         if lines[owner] == nil { order.append(owner) }
         lines[owner, default: FIFOQueue()].append(element)
     }
 
-    /// Removes ``next`` and ends the turn.
+    /// Removes and returns ``next``, and ends the owner's turn.
     mutating func popNext() -> Element? {
         guard let owner = order.popFirst(), let element = lines[owner]?.popFirst() else { return nil }
         if lines[owner]?.isEmpty ?? true { lines[owner] = nil } else { order.append(owner) }
         return element
     }
 
-    /// Ends the turn without taking an element; the owner gets the last turn.
+    /// Ends the owner's turn without taking an element. The owner gets the last turn.
     mutating func pass() {
         guard let owner = order.popFirst() else { return }
         order.append(owner)
     }
 
-    /// Removes matching elements; the order of the turns stays the same.
+    /// Removes and returns the elements that match. The order of the turns stays the same.
     mutating func remove(where fits: (Element) -> Bool) -> [Element] {
         var removed: [Element] = []
         for owner in Array(lines.keys) {

@@ -1,30 +1,31 @@
 public import FoundationEssentials
 
-/// Bounds of a group that is committed together.
+/// The bounds of a group of jobs that are committed together.
 public struct GroupLimits: Sendable {
     public var jobs = 64
-    /// The weight of all jobs, such as their mutations.
+    /// The maximum weight of all jobs. The weight of a push, for example, is the number of its mutations.
     public var weight = 1_000
-    /// Bytes of all jobs.
+    /// The maximum number of bytes of all jobs.
     public var bytes = 524_288
-    /// The weight of each worker's group above which another worker takes part.
+    /// The weight per worker above which another worker takes part.
     public var weightPerWorker = 400
     /// The weight above which a job is heavy.
     public var lightWeight = 200
     /// The number of bytes above which a job is heavy.
     public var lightBytes = 131_072
-    /// The maximum number of microseconds that a group takes while the load is uneven.
+    /// The maximum duration of a group while the load is uneven, in microseconds.
     ///
-    /// The load is uneven while an organization takes a large part of the time and others take little.
+    /// The load is uneven while one organization takes a large part of the time and others take little.
     public var cost = 10_000.0
-    /// The number of microseconds above which a job of such a busy organization is heavy.
+    /// The duration above which a job of a busy organization is heavy while the load is uneven, in microseconds.
     public var lightCost = 2_500.0
 
     public init() {}
 
     /// Limits for steps of lanes, each of which takes little time.
     ///
-    /// Most of the cost of a small group is the partitions and indexes that the database opens for it.
+    /// Groups of steps may be large, because most of the cost of a small group is caused by the partitions and indexes
+    /// that the database opens.
     public static var lanes: GroupLimits {
         var limits = GroupLimits()
         limits.jobs = 256
@@ -34,21 +35,23 @@ public struct GroupLimits: Sendable {
     }
 }
 
-/// Jobs that wait to be committed in groups, at several workers.
+/// A queue of jobs that several workers commit in groups.
 ///
 /// Organizations take turns, and so do the users of each organization. A group contains at most one job of each lane.
-/// Only one worker at a time works for an organization, so that two groups of one process never wait for each other.
+/// Only one worker at a time works for an organization. Therefore two groups of one process never wait for each other's
+/// locks.
 ///
 /// If organizations are in shards, all jobs of a group are of one shard.
 ///
-/// Each organization has its worker. Heavy jobs go to a separate worker, which has the highest number. A group takes as
-/// long as its heaviest member, and a small push should not wait for the megabytes of another user.
+/// Each organization is assigned to a worker. Heavy jobs go to a separate worker, which has the highest number. The
+/// reason is that a group takes as long as its heaviest job, and a small push should not wait for the megabytes of
+/// another user.
 ///
-/// Turns depend on the cost that committers measure (``CostLedger``, ``CostOrderedQueue``). An organization whose jobs
-/// take ten times as long has a tenth of the turns while others wait.
+/// Turns depend on the cost that committers measure (``CostLedger``, ``CostOrderedQueue``). While others wait, an
+/// organization with jobs that take ten times as long gets a tenth of the turns.
 ///
-/// While the load is uneven, a group takes at most ``GroupLimits/cost``, and long jobs of busy organizations count as
-/// heavy. Jobs of busy organizations and jobs of the others are then in separate groups.
+/// While the load is uneven, three more rules apply. A group takes at most ``GroupLimits/cost``, long jobs of busy
+/// organizations are heavy, and groups contain either jobs of busy organizations or jobs of other organizations.
 public struct FairGroupQueue: Sendable {
     public struct Item: Sendable {
         public let ticket: Int
@@ -74,15 +77,18 @@ public struct FairGroupQueue: Sendable {
         /// The worker for the organization's light jobs.
         let worker: Int
         var line = RoundRobinQueue<UUID, Item>()
-        /// The worker whose current group contains jobs of the organization, if any.
+        /// The worker whose current group contains jobs of the organization; nil if there is no such worker.
         var workedAt: Int?
-        /// The worker in whose queue the organization is, or was last.
+        /// The worker that has the organization in its queue, or had it last.
         var queuedAt: Int
-        /// The shard of the organization, as of the last job that was added.
+        /// The shard of the organization, according to the last job that was added.
         var shard: Int?
     }
 
-    /// The maximum number of users of an organization, or of passed organizations, that one selection considers.
+    /// A bound on one selection of jobs.
+    ///
+    /// A selection considers at most this number of users of an organization, and passes over at most this number of
+    /// organizations.
     private static let scanLimit = 64
 
     private let limits: GroupLimits
@@ -90,7 +96,7 @@ public struct FairGroupQueue: Sendable {
     private var organizations: [UUID: Organization] = [:]
     private var workers: [FIFOQueue<UUID>]
     private var shares: FairShares
-    /// The organizations with jobs in a worker's current group, by worker.
+    /// The organizations that have jobs in a worker's current group, by worker.
     private var atWork: [Int: [UUID]] = [:]
     /// The jobs of a worker's current group, by worker.
     private var inProgress: [Int: [Item]] = [:]
@@ -110,9 +116,9 @@ public struct FairGroupQueue: Sendable {
         shares = FairShares(whole: capacity)
     }
 
-    /// Adds a job, unless its user or organization already has its share of waiting jobs.
+    /// Adds a job, if its user and its organization do not already have their share of waiting jobs.
     ///
-    /// - Parameter worker: the organization's worker.
+    /// - Parameter worker: the worker to which the organization is assigned.
     /// - Returns: the worker to wake; -1 if no worker needs to be woken; nil if the job was not added.
     public mutating func add(_ item: Item, worker: Int) -> Int? {
         guard shares.mayTake(1, for: item.lane) else { return nil }
@@ -126,11 +132,12 @@ public struct FairGroupQueue: Sendable {
         return wasIdle ? queue(id) : -1
     }
 
-    /// Returns a job of the current group to the queue, as a job for the heavy worker.
+    /// Returns a job of the current group to the queue, for the heavy worker.
     ///
-    /// The heavy worker commits the job alone. The job becomes available once its current group is finished.
+    /// The heavy worker commits the job alone, after the current group is finished.
     ///
-    /// - Returns: false if there is no heavy worker, or if the user or organization has its share of waiting jobs.
+    /// - Returns: false if there is no heavy worker, or if the user or the organization already has its share of
+    ///   waiting jobs.
     public mutating func deferToHeavyWorker(_ item: Item) -> Bool {
         let id = item.lane.organization
         guard hasHeavyWorker, let shard = organizations[id].map(\.shard), shares.mayTake(1, for: item.lane) else {
@@ -144,18 +151,18 @@ public struct FairGroupQueue: Sendable {
         return true
     }
 
-    /// Returns the next group for a worker; empty when no job waits at this worker.
+    /// Returns the next group for a worker; empty if no job waits for this worker.
     ///
     /// No other worker takes jobs of the group's organizations until ``finish(at:took:)``.
     public mutating func take(at worker: Int) -> [Item] {
         let cost = ledger.isCrowded ? limits.cost - ledger.fixed : .infinity
         var group = Group(limits: limits, takesHeavy: isHeavy(worker), cost: max(cost, limits.cost / 4))
         var taken: [UUID] = []
-        // organizations without a fitting job, in the order of the queue
+        // the organizations without a job that fits into the group, in the order of the queue
         var passed: [UUID] = []
         // the number of organizations whose next job cannot be in this group
         var otherShards = 0
-        // organizations that are not due, because their jobs were costly
+        // the organizations that are not due yet, because their last jobs were costly
         var owing: [UUID] = []
         var isSample = false
         // considers each organization once, in the order of turns
@@ -188,8 +195,8 @@ public struct FairGroupQueue: Sendable {
 
     /// Takes further jobs of organizations, round by round.
     ///
-    /// - Parameter owing: the organizations that are not due yet. If a job of an organization is taken, the
-    ///   organization is moved to `taken`.
+    /// - Parameter owing: the organizations that are not due yet. The method moves an organization to `taken` if it
+    ///   takes one of its jobs.
     private mutating func takeAgain(at worker: Int, _ group: inout Group, _ taken: inout [UUID], _ owing: inout [UUID])
     {
         var again = taken + owing
@@ -224,7 +231,7 @@ public struct FairGroupQueue: Sendable {
 
     /// Ends the work on a worker's group.
     ///
-    /// - Parameter took: the microseconds that the group took; nil if they were not measured.
+    /// - Parameter took: the duration of the group in microseconds; nil if it was not measured.
     /// - Returns: the workers to wake.
     public mutating func finish(at worker: Int, took: Double? = nil) -> Set<Int> {
         let items = inProgress.removeValue(forKey: worker) ?? []
@@ -243,7 +250,7 @@ public struct FairGroupQueue: Sendable {
 
     public func isEmpty(at worker: Int) -> Bool { workers[worker].isEmpty }
 
-    /// Whether no job waits at a worker, and none will before the next call of ``add(_:worker:)``.
+    /// Whether no job waits for a worker, and no job can begin to wait before the next call of ``add(_:worker:)``.
     public func isIdle(for worker: Int) -> Bool {
         workers[worker].isEmpty && organizations.values.allSatisfy { $0.line.isEmpty || $0.workedAt == nil }
     }
@@ -256,8 +263,8 @@ public struct FairGroupQueue: Sendable {
 
     /// Removes all jobs that wait for a worker.
     ///
-    /// - Parameter organization: limits the removal to the jobs of this organization's shard; nil for all jobs. Without
-    ///   shards, all jobs are removed.
+    /// - Parameter organization: limits the removal to jobs of this organization's shard. If nil, or without shards,
+    ///   all jobs are removed.
     public mutating func drain(at worker: Int, fromShardOf organization: UUID? = nil) -> [Item] {
         let shard = organization.map { organizations[$0]?.shard }
         var removed: [Item] = []
@@ -271,7 +278,8 @@ public struct FairGroupQueue: Sendable {
 
     private func isHeavy(_ worker: Int) -> Bool { hasHeavyWorker && worker == workers.count - 1 }
 
-    /// Queues an organization at the worker for its next job; returns nil if the organization has no job.
+    /// Adds an organization to the queue of the worker for its next job, and returns the worker; nil if the
+    /// organization has no job.
     private mutating func queue(_ id: UUID) -> Int? {
         guard let next = organizations[id]?.line.next, let own = organizations[id]?.worker else {
             organizations[id] = nil
@@ -284,10 +292,10 @@ public struct FairGroupQueue: Sendable {
         return place
     }
 
-    /// The worker for an organization's light jobs: the organization's worker, or an idle worker.
+    /// The worker for an organization's light jobs, which is its assigned worker or an idle worker.
     ///
-    /// An idle worker is used while the load is uneven, for organizations with a small share of the work. Their jobs do
-    /// not wait for the group of a busy organization while another worker has nothing to do.
+    /// While the load is uneven, an idle worker takes the jobs of organizations with a small share of the work.
+    /// Otherwise these jobs would wait for the group of a busy organization although another worker has nothing to do.
     private func lightWorker(of id: UUID, _ own: Int) -> Int {
         guard ledger.isCrowded, !ledger.isBusy(id), isOccupied(own) else { return own }
         return workers.indices.first { !isHeavy($0) && !isOccupied($0) } ?? own
@@ -298,8 +306,8 @@ public struct FairGroupQueue: Sendable {
 
     /// Whether a job takes so long that short jobs should not wait for it.
     ///
-    /// Only a rate that was measured in a separate group decides this. A guess must not make a short job wait for long
-    /// jobs.
+    /// This is decided only by a rate that was measured in a separate group, because a wrong guess would make a short
+    /// job wait for long jobs.
     private func isCostly(_ item: Item) -> Bool {
         let organization = item.lane.organization
         return ledger.isCrowded && ledger.isBusy(organization) && ledger.isKnown(organization)
@@ -312,13 +320,13 @@ public struct FairGroupQueue: Sendable {
         return !group.isOfShard(next) || isApart(id, from: group)
     }
 
-    /// Whether the load is uneven and only one of the two, the organization or the group's first organization, is busy.
+    /// Whether the load is uneven, and either the organization or the group's first organization is busy, but not both.
     private func isApart(_ id: UUID, from group: Group) -> Bool {
         guard ledger.isCrowded, let first = group.items.first?.lane.organization else { return false }
         return ledger.isBusy(first) != ledger.isBusy(id)
     }
 
-    /// Removes and returns the next job of an organization that fits into the group.
+    /// Removes and returns an organization's next job, if the job fits into the group.
     private mutating func next(of id: UUID, _ group: inout Group) -> Item? {
         guard !isApart(id, from: group), var organization = organizations.removeValue(forKey: id) else { return nil }
         defer { organizations[id] = organization }
@@ -326,7 +334,7 @@ public struct FairGroupQueue: Sendable {
             guard let item = organization.line.next else { return nil }
             // only the heavy worker takes a heavy job
             if !group.takesHeavy, hasHeavyWorker, limits.isHeavy(item) { return nil }
-            // the organization's first job in the group is accepted at any cost
+            // the organization's first job in a group is accepted regardless of its cost
             if !group.takesHeavy, hasHeavyWorker, organization.workedAt != nil, isCostly(item) { return nil }
             if group.fits(item) {
                 _ = organization.line.popNext()
@@ -346,7 +354,8 @@ public struct FairGroupQueue: Sendable {
         count -= removed.count
         for item in removed { shares.release(1, of: item.lane) }
         guard let organization = organizations[id], organization.workedAt == nil else { return removed }
-        // the next job may be for another worker, or there may be no job left
+        // the organization leaves this queue, because its next job may be for another worker, or it may have no job
+        // left
         _ = workers[organization.queuedAt].remove { $0 == id }
         _ = queue(id)
         return removed
@@ -361,7 +370,7 @@ private struct Group {
     private var lanes: Set<LaneKey> = []
     private var weight = 0
     private var bytes = 0
-    /// The microseconds that the group is expected to take.
+    /// The expected duration of the group, in microseconds.
     private var cost = 0.0
     private let maximumCost: Double
 
@@ -377,7 +386,7 @@ private struct Group {
 
     func has(_ lane: LaneKey) -> Bool { lanes.contains(lane) }
 
-    /// Whether a job is of the group's shard, which the first job determines.
+    /// Whether a job belongs to the group's shard. The first job determines the group's shard.
     func isOfShard(_ item: FairGroupQueue.Item) -> Bool { items.isEmpty || items[0].shard == item.shard }
 
     func fits(_ item: FairGroupQueue.Item) -> Bool {

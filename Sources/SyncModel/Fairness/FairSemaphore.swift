@@ -1,18 +1,18 @@
 public import FoundationEssentials
 
-/// A capacity, such as bytes of memory, that users share and can wait for.
+/// A capacity, such as bytes of memory, that users share and for which they can wait.
 ///
-/// Organizations take turns, and so do the users of each organization. ``FairShares`` limits how much each of them
-/// holds. This type only decides; the caller resumes the waiters.
+/// Organizations take turns, and so do the users of each organization. ``FairShares`` limits how much each organization
+/// and each user holds. This type only decides which waiters are admitted. The caller resumes these waiters.
 public struct FairSemaphore: Sendable {
-    /// Identifies a waiter.
+    /// The identifier of a waiter.
     public typealias Ticket = Int
 
     /// The waiters that one decision admits or refuses.
     public struct Decision: Sendable, Equatable {
-        /// Waiters that now hold the requested capacity.
+        /// The waiters that now hold the requested capacity.
         public var admitted: [Ticket] = []
-        /// Waiters that have waited too long.
+        /// The waiters that have waited too long.
         public var refused: [Ticket] = []
     }
 
@@ -25,9 +25,9 @@ public struct FairSemaphore: Sendable {
 
     /// The maximum number of organizations, or of users of one organization, that one decision passes over.
     ///
-    /// A waiter is passed over if its user or organization already holds enough. The decision ends after this number,
-    /// which bounds the work if thousands wait. The organizations that were passed over go to the end of the queue,
-    /// because they get another chance when they release capacity.
+    /// A waiter is passed over if its user or organization already holds its share. The limit bounds the work of a
+    /// decision if thousands wait. The organizations that were passed over go to the end of the queue. These
+    /// organizations lose nothing by this, because they get another chance when they release capacity.
     private static let scanLimit = 64
 
     public private(set) var shares: FairShares
@@ -40,13 +40,13 @@ public struct FairSemaphore: Sendable {
 
     /// - Parameters:
     ///   - whole: the total capacity.
-    ///   - timeout: how long a user waits before the user is refused.
+    ///   - timeout: the time after which a waiting user is refused.
     public init(whole: Int, timeout: Duration) {
         shares = FairShares(whole: whole)
         self.timeout = timeout
     }
 
-    /// Takes capacity for a user if it is available immediately.
+    /// Takes capacity for a user if the capacity is available immediately.
     ///
     /// Returns false if another user of the organization waits.
     public mutating func tryAcquire(_ amount: Int, for user: LaneKey) -> Bool {
@@ -65,7 +65,7 @@ public struct FairSemaphore: Sendable {
         return lastTicket
     }
 
-    /// Takes capacity even if none is free, for memory that is already in use for the user.
+    /// Takes capacity even if no capacity is free. Use this method for memory that the user already occupies.
     public mutating func take(_ amount: Int, for user: LaneKey) {
         shares.take(amount, for: user)
     }
@@ -74,9 +74,9 @@ public struct FairSemaphore: Sendable {
         shares.release(amount, of: user)
     }
 
-    /// Admits the waiters for whom capacity is free.
+    /// Admits the waiters for which capacity is free.
     ///
-    /// Refuses waiters at the head of each queue that have waited too long.
+    /// Also refuses the waiters at the head of each queue, if they have waited too long.
     public mutating func settle(now: ContinuousClock.Instant) -> Decision {
         var decision = Decision()
         var passed: [UUID] = []
@@ -86,7 +86,8 @@ public struct FairSemaphore: Sendable {
             case .empty: lines[organization] = nil
             case .holdsEnough: passed.append(organization)
             case .noRoom:
-                // no later waiter is admitted first: otherwise a request for much capacity would never be admitted
+                // later waiters must not be admitted first, because then a request for much capacity might never be
+                // admitted
                 order.prepend([organization])
                 for organization in passed { order.append(organization) }
                 return decision
@@ -128,7 +129,7 @@ public struct FairSemaphore: Sendable {
         case admitted, empty, holdsEnough, noRoom
     }
 
-    /// Gives one organization its turn, and admits the next of its users for whom capacity is free.
+    /// Gives one organization its turn, and admits the organization's next user for whom capacity is free.
     private mutating func settle(_ organization: UUID, _ now: ContinuousClock.Instant, _ decision: inout Decision)
         -> Admission
     {
@@ -160,16 +161,17 @@ public struct FairSemaphore: Sendable {
 
 // MARK: - FairShares
 
-/// A capacity of one kind, bytes or slots, that organizations share (product rule 16).
+/// A capacity, of bytes or of slots, that organizations share (product rule 16).
 ///
-/// It records how much each organization holds, and decides which organizations can take more.
+/// The type records how much each organization holds, and decides which organizations can take more.
 ///
-/// An organization may hold at most as much as is free, so a single organization holds at most half of the total. Two
-/// organizations with unlimited demand hold a third each, and n organizations hold 1/(n + 1) each. Shares shrink when
-/// more organizations arrive, and a new organization finds as much free capacity as the largest share.
+/// An organization may hold at most the amount that remains free. Therefore a single organization holds at most half of
+/// the total. Two organizations with unlimited demand hold a third each, and n organizations hold 1/(n + 1) each. When
+/// more organizations arrive, the shares shrink. A new organization always finds at least as much free capacity as the
+/// largest share.
 ///
 /// The users of an organization divide its share in the same way. An organization that holds no capacity may take any
-/// free amount, so every request is served eventually.
+/// free amount. Therefore every request is served eventually.
 public struct FairShares: Sendable {
     /// The total amount.
     public let whole: Int
@@ -186,7 +188,7 @@ public struct FairShares: Sendable {
 
     public func held(by user: LaneKey) -> Int { users[user] ?? 0 }
 
-    /// Whether a user may take the given amount in addition.
+    /// Whether a user may take the given amount, in addition to the amount that the user already holds.
     ///
     /// - Parameter own: the amount that the same request already holds.
     public func mayTake(_ amount: Int, for user: LaneKey, excluding own: Int = 0) -> Bool {
@@ -197,13 +199,13 @@ public struct FairShares: Sendable {
         let spare = free - inOrganization - amount
         guard spare >= 0 else { return false }
         let held = held(by: user)
-        // taking half of the spare capacity would bring the organization to its share
+        // with half of the spare capacity, the organization would have exactly its share
         return held <= own || held + amount <= spare / 2
     }
 
     /// Whether a user's organization holds more than its share.
     ///
-    /// Capacity that was taken unconditionally counts as well.
+    /// The amount includes capacity that was taken unconditionally.
     public func isOver(_ user: LaneKey) -> Bool {
         let held = held(by: user.organization)
         return held > 0 && held > max(0, whole - taken)
@@ -224,7 +226,7 @@ public struct FairShares: Sendable {
         Self.reduce(&users[user], by: amount)
     }
 
-    /// Reduces an entry, and removes it at 0.
+    /// Reduces an entry, and removes the entry if it becomes 0.
     private static func reduce(_ held: inout Int?, by amount: Int) {
         guard let had = held else { return }
         held = had > amount ? had - amount : nil
@@ -233,11 +235,11 @@ public struct FairShares: Sendable {
 
 /// A reservation of memory that lasts as long as a copy of it exists.
 ///
-/// All reservations are equal, so that they do not affect the comparison of the values that contain them.
+/// All reservations are equal, because they must not affect the comparison of values that contain them.
 public final class MemoryReservation: Sendable, Hashable {
     private let release: @Sendable () -> Void
 
-    /// - Parameter release: called once to return the reserved memory.
+    /// - Parameter release: returns the reserved memory. The closure is called once.
     public init(release: @escaping @Sendable () -> Void) {
         self.release = release
     }

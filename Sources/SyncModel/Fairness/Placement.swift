@@ -1,14 +1,16 @@
 /// The partition or shard that stores an organization's rows.
 ///
-/// It is used to batch writes to the same partition or shard.
+/// The value is used to batch writes to the same partition or shard.
 public enum Placement: Sendable, Hashable {
-    /// A partition of each table. Writing rows of the same partition together is fastest, but is not required.
-    case partition(Int)
-    /// A shard of a cluster. Only organizations of the same shard are written together.
+    /// A partition of each table.
     ///
-    /// Each shard is on its own server, and a transaction should not involve a second server. After a shard was split,
-    /// an outdated number leads to groups that the database refuses. Such groups are halved, which is slower but has no
-    /// other effect.
+    /// Writes of rows in the same partition are fastest if they are made together, but this is not required.
+    case partition(Int)
+    /// A shard of a cluster. Only rows of organizations in the same shard are written together.
+    ///
+    /// Different shards may be on different servers, and a transaction should involve only one server. After a shard
+    /// was split, the number may be outdated, and the database may refuse groups for this reason. Refused groups are
+    /// halved, which is slower but has no other effect.
     case shard(Int)
 
     /// The number that selects the worker.

@@ -1,67 +1,71 @@
-/// Bounds on the reads, writes and answer of one unit of work.
+/// Bounds on the reads, the writes and the answer of one unit of work.
 ///
-/// A small request can name documents of a megabyte each, so the size of its body does not predict its cost. These
-/// bounds apply before data are read. Statements count the bytes of the rows that they would return, and omit values
-/// that exceed a bound. Planners refuse a unit of work that exceeds a bound even if it is processed alone.
+/// The size of a request's body does not predict the cost of the request, because a small request can refer to
+/// documents of a megabyte each. The bounds apply before data are read: statements count the bytes of the rows that
+/// they would return, and omit values that exceed a bound. Planners refuse a unit of work if it exceeds a bound even
+/// when it is processed alone.
 public enum WorkBounds {
-    /// The maximum number of bytes of entities, upstreams' bodies, stored errors and lists of blockers in one answer.
+    /// The maximum total size, in bytes, of the large parts of one answer.
     ///
-    /// The rest of an answer is bounded by the number of its entries and of its id mappings.
+    /// The large parts are entities, upstreams' bodies, stored errors and lists of blocking mutations. The size of the
+    /// rest is bounded by the number of entries and id mappings in the answer.
     public static let answer = 2_097_152
-    /// The size in bytes up to which a value is always part of an answer.
+    /// The maximum size, in bytes, of a value that is always part of an answer.
     ///
-    /// Each mutation stores its own copy of such values.
+    /// Each mutation's row has its own copy of such a small value.
     public static let small = 2_048
-    /// The bytes of an id in a list in JSON.
+    /// The number of bytes of an id in a JSON list.
     public static let listedID = 39
-    /// The number of ids in a shortened list of blockers, which has fewer bytes than ``small``.
+    /// The number of ids in a shortened list of blocking mutations. Such a list has fewer bytes than ``small``.
     public static let blockers = 32
-    /// The maximum number of ids in the reason why a lane is held, and in the lane's head.
+    /// The maximum number of ids in the reason why a lane is held, and in the description of the lane's head.
     public static let heldBy = 100
-    /// The maximum number of bytes of documents that a group of pushes reads together.
+    /// The maximum total size, in bytes, of the documents that a group of pushes reads.
     public static let groupDocuments = 16_777_216
-    /// The maximum number of bytes of documents that one push reads.
+    /// The maximum total size, in bytes, of the documents that one push reads.
     ///
-    /// The database can write that many bytes within a statement's time limit.
+    /// The database can write this number of bytes within the time limit of a statement.
     public static let pushDocuments = 33_554_432
-    /// The maximum number of bytes of large stored records that a group of pushes reads together.
+    /// The maximum total size, in bytes, of the large stored records that a group of pushes reads.
     ///
-    /// The records are errors and upstreams' bodies; small ones are not counted.
+    /// The records are errors and upstreams' bodies. Small records are not counted.
     public static let groupRecords = 16_777_216
     /// The maximum number of grants that a group of writes, or a step of an evaluation, begins or ends.
     ///
-    /// A small document grants up to 200 channels, and each grant is a row. Grants that an entity makes before and after
-    /// its writes are only compared, and two of them count as one.
+    /// The bound is necessary because a small document can make up to 200 grants, and each grant is a row. A grant that
+    /// an entity makes both before and after its writes counts half, because it is only compared.
     public static let groupGrants = 2_000
     /// The maximum number of grants that one push begins or ends.
     ///
-    /// The database writes that many rows within half of a statement's time limit.
+    /// The database can write this number of rows within half of the time limit of a statement.
     public static let pushGrants = 10_000
-    /// The maximum number of stays that a group of writes, or a step of an evaluation, begins, moves or ends.
+    /// The maximum number of stays that a group of writes, or a step of an evaluation, begins, moves or ends. A stay is
+    /// the time of an entity in a channel.
     ///
-    /// Each write of an entity changes a row for each of its channels, of which it has up to 32.
+    /// Each write of an entity changes a row for each of the entity's channels. An entity has up to 32 channels.
     public static let groupStays = 8_000
     /// The maximum number of stays that one push begins, moves or ends.
     ///
-    /// It is enough for a deletion with 1,000 effects on entities in 32 channels each.
+    /// The number is sufficient for a deletion that changes 1,000 entities in 32 channels each.
     public static let pushStays = 40_000
-    /// The maximum number of bytes of documents that a preview reads and merges.
+    /// The maximum total size, in bytes, of the documents that a preview reads and merges.
     ///
-    /// The preview holds them in memory while it plans.
+    /// The preview keeps these documents in memory while it plans.
     public static let preview = 8_388_608
-    /// The maximum number of bytes of a body that a route's template makes of a payload.
+    /// The maximum size, in bytes, of a body that is made from a payload by a route's template.
     public static let routedBody = 8_388_608
-    /// The maximum number of bytes of contents that one transaction of a bulk call reads.
+    /// The maximum total size, in bytes, of the contents that one transaction of a bulk operation reads.
     public static let bulkContents = 8_388_608
-    /// The maximum number of bytes of documents that one transaction copies into the errors of discarded mutations.
+    /// The maximum total size, in bytes, of the documents that one transaction copies into the errors of discarded
+    /// mutations.
     public static let discardDocuments = 1_048_576
 }
 
-/// The rows of channels that writes change: numbers of grants and of stays.
+/// The numbers of grants and of stays that writes change.
 public struct ChannelChanges: Sendable, Hashable {
-    /// Grants that begin or end, and half of those that last.
+    /// The number of grants that begin or end, plus half the number of grants that last.
     public var grants = 0
-    /// Stays that begin, move or end.
+    /// The number of stays that begin, move or end.
     public var stays = 0
 
     /// The bounds of a group of writes and of a step of an evaluation.
@@ -74,13 +78,13 @@ public struct ChannelChanges: Sendable, Hashable {
         self.stays = stays
     }
 
-    /// The changes that a write of an entity's grants makes.
+    /// Counts the changes when an entity's grants are replaced.
     public init(from before: Set<GrantedChannel>, to after: Set<GrantedChannel>) {
         let kept = before.intersection(after).count
         grants = before.count + after.count - 2 * kept + kept / 2
     }
 
-    /// Whether these are too many changes for a group of writes, or for a step of an evaluation.
+    /// Whether the numbers are too large for a group of writes, or for a step of an evaluation.
     public var exceedGroup: Bool { exceed(.group) }
 
     func exceed(_ most: ChannelChanges) -> Bool { grants > most.grants || stays > most.stays }
@@ -98,13 +102,13 @@ public struct ChannelChanges: Sendable, Hashable {
 
 /// The estimated cost of a push, a preview or a settling call, in bytes.
 public struct WorkCost: Sendable, Equatable {
-    /// The number of bytes of stored documents that the work reads; each document counts once.
+    /// The total size of the stored documents that the work reads. Each document counts once.
     public var read = 0
-    /// The number of bytes that the work merges; a document counts once for each patch.
+    /// The total size of the documents into which the work merges patches. A document counts once for each patch.
     public var merged = 0
     /// The number of bytes that the work writes.
     ///
-    /// This includes each patched document, and each document that a conflict stores.
+    /// The number includes each patched document, and each document that is stored with a conflict.
     public var written = 0
     /// The number of bytes of the answer.
     public var answered = 0
@@ -113,24 +117,27 @@ public struct WorkCost: Sendable, Equatable {
 
     /// The minimum number of bytes that one entry adds to an answer.
     ///
-    /// It covers a result with its names and times, without entities.
+    /// The number covers a result with its names and times, but without entities.
     public static let entry = 768
 
-    /// The maximum number of bytes of an id mapping in an answer, apart from unusually long server ids.
+    /// The maximum number of bytes of an id mapping in an answer. A mapping with an unusually long server id can be
+    /// larger.
     public static let mapping = 256
 
-    /// The bytes of the answer to a push without its large parts.
+    /// The size, in bytes, of the answer to a push without the answer's large parts.
     ///
-    /// The large parts are entities, upstreams' bodies, long errors and long lists of blockers.
+    /// The large parts are entities, upstreams' bodies, long errors and long lists of blocking mutations.
     public static func answer(entries: Int, mappings: Int) -> Int {
         256 + WorkBounds.heldBy * WorkBounds.listedID + entries * entry + mappings * mapping
     }
 
-    /// The maximum number of bytes of the answer to a push without its large parts, before its mappings are known.
+    /// The maximum size, in bytes, of the answer to a push without its large parts.
+    ///
+    /// This bound is used before the mappings in the answer are known.
     public static func answer(to push: PushRequest) -> Int {
         let mutations = push.entries.lazy.compactMap(\.mutation)
         let named = mutations.reduce(0) { $0 + 1 + $1.references.count + $1.dependencyIDs.count }
-        // ids that several mutations name are counted once, but only if the difference matters
+        // duplicates among the ids are removed only if their number can be large
         let isLong = named > 4 * push.entries.count
         return answer(entries: push.entries.count, mappings: isLong ? TouchedMappings(push).clientIDs.count : named)
     }
@@ -138,17 +145,17 @@ public struct WorkCost: Sendable, Equatable {
 
 /// The number of workers that share the light jobs.
 ///
-/// Most of a small group's cost does not depend on its jobs, so only two workers share a small load. One of them
-/// prepares its group while the database works for the other. With a greater load, groups are large anyway, and
-/// additional workers use additional cores of the database.
+/// Only two workers share a small load, because most of the cost of a small group does not depend on its jobs. One
+/// worker prepares its group while the database works for the other. With a greater load, groups are large even if more
+/// workers share it, and additional workers use additional cores of the database.
 public struct ActiveWorkerCount: Sendable {
     private let most: Int
     private let weightPerWorker: Int
-    /// The weight of the jobs that wait or are being committed.
+    /// The total weight of the jobs that wait or are being committed.
     private var load = 0
-    /// The load, which follows increases immediately and decreases slowly.
+    /// The smoothed load, which follows increases of the load immediately, and decreases slowly.
     ///
-    /// At the end of each commit, the load is low for a moment.
+    /// The value is smoothed because the load is low for a moment at the end of each commit.
     private var smoothedLoad = 0.0
 
     public init(most: Int, limits: GroupLimits) {

@@ -4,8 +4,8 @@ import JSONText
 
 /// A hash that is equal for documents with the same content.
 ///
-/// It is a SHA-256 of the canonical form, so white space, escapes, the order of members and the notation of numbers do
-/// not matter.
+/// The hash is a SHA-256 of the document's canonical form. Therefore white space, escapes, the order of members and the
+/// notation of numbers have no effect on the hash.
 public struct ContentHash: Sendable, Hashable {
     public static let count = 32
     /// The hash of a deleted entity.
@@ -18,7 +18,7 @@ public struct ContentHash: Sendable, Hashable {
         self.bytes = bytes
     }
 
-    /// The hash of a document; nil if it cannot be read.
+    /// The hash of a document; nil if the document is not valid JSON.
     public init?(of document: [UInt8]) {
         guard let root = try? JSONTree(parsing: document, limits: .widest).root else { return nil }
         var canonical: [UInt8] = []
@@ -30,7 +30,7 @@ public struct ContentHash: Sendable, Hashable {
         bytes = Array(hash.finalize())
     }
 
-    /// The hash of a stored entity; nil if its document cannot be decrypted.
+    /// The hash of a stored entity; nil if the entity's document cannot be decrypted.
     public init?(of state: EntityState) {
         guard !state.isDeleted else {
             self = .deletion
@@ -41,16 +41,16 @@ public struct ContentHash: Sendable, Hashable {
     }
 }
 
-/// Writes numbers in one notation, so that equal values have equal text.
+/// Writes numbers in a common notation, in which equal values have equal text.
 ///
 /// For example, `1.0`, `1` and `1e0` are equal values.
 enum ContentNumbers {
     /// The maximum number of digits of a whole number that is written without an exponent.
     private static let plainDigits = 40
 
-    /// The canonical form of a document, with its numbers in one notation.
+    /// The canonical form of a document, with its numbers in the common notation.
     ///
-    /// Whole numbers without an exponent or a fraction stay as they are.
+    /// Whole numbers without an exponent or a fraction are not changed.
     static func normalized(_ canonical: [UInt8]) -> [UInt8] {
         var result: [UInt8] = []
         result.reserveCapacity(canonical.count)
@@ -90,7 +90,7 @@ enum ContentNumbers {
         let unsigned = isNegative ? text.dropFirst() : text
         let mantissa = unsigned.prefix { $0 | 0x20 != UInt8(ascii: "e") }
         let power = unsigned.dropFirst(mantissa.count + 1)
-        // numbers whose exponent is out of range are compared as they are written
+        // a number with an exponent out of range is compared as it is written
         guard power.count <= 10, let exponent = power.isEmpty ? 0 : Int(String(decoding: power, as: UTF8.self)) else {
             result += text
             return

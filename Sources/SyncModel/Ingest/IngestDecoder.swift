@@ -2,9 +2,9 @@ import Crypto
 import FoundationEssentials
 package import JSONText
 
-/// Reads one event of a batch, and checks what can be checked without stored data.
+/// Reads one event of a batch, and checks the rules that can be checked without stored data.
 ///
-/// Reports all errors, not just the first.
+/// The decoder reports all errors of the event, not only the first.
 package struct IngestDecoder {
     /// The JSON Pointer to the event.
     private let place: String
@@ -26,9 +26,9 @@ package struct IngestDecoder {
 
     /// The notation of an event.
     package enum Form {
-        /// An event as sources send it.
+        /// An event in the form that sources send.
         case event
-        /// A line of a file of entities (``EntityLine``), which has fewer members.
+        /// A line of a file of entities (``EntityLine``), which has fewer members than an event.
         case line
 
         package var names: String {
@@ -116,7 +116,7 @@ package struct IngestDecoder {
         }
     }
 
-    /// Derives the operation of a line that has no `operation`, from its `deleted`.
+    /// Derives the operation of a line from `deleted`, if the line has no `operation`.
     private mutating func readDeletion() {
         if seen.contains("operation") {
             if let isDeleted, let operation, isDeleted != (operation == .delete) {
@@ -138,7 +138,7 @@ package struct IngestDecoder {
             } else {
                 report("/private", Rule.memberType, "private must be true or false")
             }
-        // an import does not use the feed position that an export writes
+        // exports write the feed position, but imports do not use it
         case "cursor" where form == .line: break
         case "event_id":
             eventID = value.string.flatMap { Self.isText($0, IngestEvent.maximumIDBytes) ? $0 : nil }
@@ -182,7 +182,7 @@ package struct IngestDecoder {
                 let form = "a string of 1 to \(IngestEvent.maximumKeyBytes) bytes without control characters"
                 report("/causing_key", Rule.range, "causing_key must be \(form)")
             }
-            // keys of other programs may have any form, and are ignored
+            // a key that is not a UUID comes from another program, and is ignored
             causingKey = value.uuid
         default: return false
         }
@@ -250,17 +250,17 @@ package struct IngestDecoder {
 
 // MARK: - EntityLine
 
-/// A line of a file of entities, as exports write it and imports read it.
+/// A line of a file of entities, which exports write and imports read.
 ///
-/// It contains the current state of an entity, or an event that describes a change of an entity.
+/// The line contains the current state of an entity, or an event that describes a change of an entity.
 public enum EntityLine {
-    /// The longest line, in bytes. Every stored document fits into such a line.
+    /// The maximum length of a line, in bytes. Every stored document fits into a line of this length.
     public static let maximumBytes = 2 * BuiltInStore.maximumDocumentBytes
 
     /// The limits on documents.
     ///
-    /// They allow every stored document to be exported and imported, including documents that patches enlarged, and
-    /// documents from an upstream's answer.
+    /// The limits allow every stored document to be exported and imported. This includes documents that patches have
+    /// enlarged, and documents from an upstream's answer.
     public static let limits = {
         var limits = IntakeLimits()
         limits.bodyBytes = maximumBytes
@@ -269,14 +269,14 @@ public enum EntityLine {
         return limits
     }()
 
-    /// Reads a line, without its end.
+    /// Reads a line, which is given without its line break.
     ///
-    /// An event without an `event_id` gets an id that is computed from its content, so that a repeated line counts as
-    /// the same event. JSON Pointers in problems start at the line's object.
+    /// An event without an `event_id` gets an id that is computed from its content. Therefore a repeated line is
+    /// recognized as the same event. JSON Pointers in problems start at the line's object.
     public static func decode(_ line: [UInt8]) -> IngestRequest.Entry {
         let tree: JSONTree
         do throws(JSONParseError) {
-            // one level more than documents have, for the line's own object
+            // the depth is one level more than for documents, because the line itself is an object
             tree = try JSONTree(parsing: line, limits: JSONLimits(maximumBytes: maximumBytes, maximumDepth: 513))
         } catch {
             return IngestRequest.Entry(
@@ -293,9 +293,9 @@ public enum EntityLine {
         )
     }
 
-    /// The event id of a line: a hash of every part that describes the event.
+    /// The event id of a line, which is a hash of all parts that describe the event.
     ///
-    /// It depends neither on the order of the members nor on white space.
+    /// The order of members and white space have no effect on the id.
     static func eventID(
         _ key: EntityKey,
         isInteger: Bool,
@@ -309,7 +309,7 @@ public enum EntityLine {
             mark.occurredAt.map { String($0.microseconds) + mark.fractionSuffix } ?? "-", operation.rawValue,
             owner?.lowercased ?? "-",
         ]
-        // no part contains the character U+0000, so it can separate them
+        // the character U+0000 can separate the parts, because no part contains it
         var hash = SHA256()
         hash.update(data: Array(parts.joined(separator: "\u{0}").utf8))
         hash.update(data: [0])

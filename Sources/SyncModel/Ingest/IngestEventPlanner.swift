@@ -1,18 +1,18 @@
 import FoundationEssentials
 import JSONText
 
-/// Decides about one event.
+/// Decides the outcome of one event.
 struct IngestEventPlanner {
     let event: IngestEvent
     let context: IngestPlanner.Context
     let type: EntityType
-    /// The entity's future owner; nil if the event names no owner.
+    /// The entity's owner after the event; nil if the event contains no owner.
     private let owner: UUID?
     private let isOwnerJoining: Bool
     /// The JSON Pointer to the event in the request.
     private let pointer: String
 
-    /// - Throws: the reason why the event cannot concern an entity of this organization.
+    /// - Throws: the reason why the event is not valid in this organization.
     init(_ event: IngestEvent, _ context: IngestPlanner.Context, pointer: String) throws(Problem) {
         self.event = event
         self.context = context
@@ -47,9 +47,9 @@ struct IngestEventPlanner {
 
     private var key: EntityKey { event.key }
 
-    /// The reason why a document refers to too many entities with device ids; nil if it does not.
+    /// The reason why a document refers to too many entities with device ids; nil if their number is permitted.
     ///
-    /// A device that pulls the document gets a number for each of these entities.
+    /// The number is limited because a device that pulls the document gets a number for each of these entities.
     private static func sizeProblem(_ event: IngestEvent, _ type: EntityType) -> String? {
         let relations = type.relations.filter { $0.idSpace == .device }
         guard !relations.isEmpty, let document = event.document,
@@ -63,7 +63,7 @@ struct IngestEventPlanner {
     /// Returns the outcome of the event, and changes the state accordingly.
     ///
     /// - Parameter isBehind: whether older events about the entity are parked. If so, this event must be applied after
-    ///   them.
+    ///   the parked events.
     /// - Throws: the reason why the event does not fit the known state.
     func verdict(
         receivedAt: Timestamp,
@@ -82,8 +82,7 @@ struct IngestEventPlanner {
             }
             return answer(.parked)
         }
-        // another edit from elsewhere is newer than the request, so the event may contain more than the request's
-        // effect
+        // if the last write came from elsewhere, the event may contain more than the effect of the gateway's request
         let mayAdd = stored?.lastWriter == .elsewhere && !isKnown(stored, state)
         if let cause, cause.content != nil, !mayAdd { return echo(of: cause, stored, &state) }
         let told = state.requests(about: key).filter { $0.identifiesByValue(at: context.now) }
@@ -111,7 +110,7 @@ struct IngestEventPlanner {
 
     // MARK: - Versions
 
-    /// Whether the event adds nothing to the known state of the entity.
+    /// Whether the known state of the entity is at least as recent as the event.
     private func isKnown(_ stored: EntityState?, _ state: IngestState) -> Bool {
         let mark = restartsVersions(over: stored) ? event.mark.withoutVersion : event.mark
         return mark.isKnown(by: state.marks[key])
@@ -119,7 +118,7 @@ struct IngestEventPlanner {
 
     /// Whether this event begins a new sequence of the entity's versions.
     ///
-    /// The earlier versions belong to another row.
+    /// In this case, the earlier versions belong to another row.
     private func restartsVersions(over stored: EntityState?) -> Bool {
         switch event.lineage {
         case .continues: false
@@ -147,11 +146,11 @@ struct IngestEventPlanner {
     ) -> Bool {
         if isOwnerJoining { return true }
         if let cause, cause.isInFlight(at: context.now) { return true }
-        // an event that is not newer than the known state need not wait
+        // an event that is not more recent than the known state need not wait
         if isKnown(stored, state) { return false }
         if state.requests(about: key).contains(where: { $0.isInFlight(at: context.now) }) { return true }
-        // a create in flight may have created the entity; the event does not wait for creates that were sent after its
-        // arrival
+        // a create in flight may have created the entity; creates that were sent after the arrival of the event cannot
+        // have done so
         guard stored == nil, event.operation == .upsert, let first = state.firstCreates[type.name] else { return false }
         return first <= receivedAt
     }
@@ -168,7 +167,7 @@ struct IngestEventPlanner {
 
     /// Applies a patch in memory, if this transaction has patched this large entity before.
     ///
-    /// - Returns: the outcome; nil if the patch cannot be applied in memory.
+    /// - Returns: the outcome; nil if the patch is not applied in memory.
     private func fold(over stored: EntityState, _ state: inout IngestState) throws(Problem) -> IngestVerdict? {
         guard event.operation == .patch, !stored.isDeleted, !stored.isUnreadable, let document = stored.document,
             document.count >= IngestBounds.folded, state.patches(key), let patch = event.document,
@@ -222,9 +221,9 @@ struct IngestEventPlanner {
         }
     }
 
-    /// The feed's state of the entity under its former id.
+    /// The entity's state in the feed under its former id; nil if the feed does not have this state.
     ///
-    /// Also nil if an entity with that id belongs to another user.
+    /// Also nil if the entity with the former id belongs to another user.
     private func origin(_ state: IngestState) -> EntityState? {
         guard let origin = event.originKey.flatMap({ state.entities[$0] }), !origin.isDeleted else { return nil }
         return type.visibility == .user && origin.owner != owner ? nil : origin
@@ -233,7 +232,7 @@ struct IngestEventPlanner {
     private func checkOwner(_ stored: EntityState?) throws(Problem) {
         guard type.visibility == .user else { return }
         guard let stored, !stored.isNobodysTombstone else {
-            // a deletion of an entity that no user sees is not shown to any user
+            // a deletion needs no owner here, because no user sees the entity or its deletion
             guard owner != nil || event.operation == .delete else {
                 let detail = "owner is required: an entity of '\(type.name)' is only visible to its owner"
                 throw refused("/owner", Rule.required, detail)
@@ -285,11 +284,11 @@ struct IngestEventPlanner {
         )
     }
 
-    /// Writes the next state, unless it equals the stored state.
+    /// Writes the next state, if it differs from the stored state.
     ///
-    /// An equal state is not written, so that no user gets a conflict because of it.
+    /// An equal state is not written, because the write would cause conflicts for users.
     ///
-    /// - Parameter content: the hash of the next state's content, if it is known.
+    /// - Parameter content: the hash of the next state's content; nil if the hash is not computed yet.
     private func apply(
         _ next: EntityState,
         _ content: ContentHash?,
@@ -312,9 +311,10 @@ struct IngestEventPlanner {
 }
 
 extension EntityState {
-    /// Whether the entity was deleted before any user saw it, or with its owner.
+    /// Whether the entity is a tombstone that no user sees.
     ///
-    /// No user sees it, so an event about it is treated like an event about a new entity.
+    /// The entity was deleted before any user saw it, or together with its owner. An event about this entity is treated
+    /// like an event about a new entity.
     fileprivate var isNobodysTombstone: Bool {
         isDeleted && (owner == Writer.elsewhere.user || owner == Writer.erased)
     }

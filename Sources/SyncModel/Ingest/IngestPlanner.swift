@@ -1,26 +1,27 @@
 public import FoundationEssentials
 
-/// Decides the outcomes of events that report edits made elsewhere. It does no I/O.
+/// Decides the outcomes of events that report edits made elsewhere. This type does no I/O.
 ///
-/// An event is applied, is already known, is an echo of a request that the gateway sent, or waits for the outcome of
-/// such a request.
+/// The planner decides whether an event is applied, is already known, is an echo of the gateway's own request, or must
+/// wait for the outcome of the gateway's own request.
 ///
-/// An echo is recognized by the key of the request that caused it. Without a key, it is recognized once, by the version
-/// or the content that the request produced. Neither the time nor the person who acted identifies an echo.
+/// An echo is recognized by the idempotency key of the request that caused it. If the event has no key, the echo is
+/// recognized by the version or the content that the request produced, but only once for each request. The time of the
+/// edit and the person who made it are not used for this decision.
 public struct IngestPlanner: Sendable {
-    /// The maximum time for which an event waits for the outcome of requests, in seconds.
+    /// The maximum time that an event waits for the outcome of requests, in seconds.
     ///
     /// After this time, the event is evaluated against the known state.
     public static let timeoutSeconds: Double = SentRecord.flightSeconds
     /// The maximum number of waiting events of an organization.
     public static let parkedLimit = 5_000
 
-    /// The present identity of a user whom an event names as an entity's owner.
+    /// The present identity of the user that an event contains as an entity's owner.
     public enum Owner: Sendable, Hashable {
         case user(UUID)
-        /// The owner is not known yet, because the user is being joined with another user.
+        /// The owner is not known yet, because the user is being joined into another user.
         case joining
-        /// The user was erased. No user could see an entity of this owner, and no erasure would delete it.
+        /// The user was erased. An entity of this owner would be visible to no user, and no erasure would delete it.
         case erased
     }
 
@@ -45,9 +46,9 @@ public struct IngestPlanner: Sendable {
             self.owner = owner
         }
 
-        /// The entity type with a name.
+        /// The entity type with the given name.
         ///
-        /// An unknown type is created at its first use, unless the organization requires declared types.
+        /// If the type is unknown, it is created at its first use. Nil if the organization requires declared types.
         func type(_ name: String) -> EntityType? {
             if let type = types[name] { return type }
             return organization.settings.entityTypes == .open
@@ -64,11 +65,12 @@ public struct IngestPlanner: Sendable {
     /// Evaluates a batch of new events.
     ///
     /// - Parameters:
-    ///   - seen: outcomes of events of this source that were accepted before, by event id.
-    ///   - budget: the work after which the evaluation ends (``IngestBounds``). The first event is evaluated in any
-    ///     case, unless its document was not read.
-    ///   - state: the state of the organization; the batch changes it.
-    /// - Returns: a plan with a verdict for each of the batch's first events.
+    ///   - seen: the outcomes of this source's events that were accepted before, by event id.
+    ///   - budget: the work after which the evaluation ends (``IngestBounds``). The first event is evaluated even if it
+    ///     exceeds the budget, provided that its document was read.
+    ///   - state: the state of the organization. The method changes this state.
+    /// - Returns: a plan with a verdict for each evaluated event. The evaluated events are the first events of the
+    ///   batch.
     public func plan(
         _ request: IngestRequest,
         seen: [ByteExactString: IngestResult],
@@ -101,9 +103,10 @@ public struct IngestPlanner: Sendable {
         return plan
     }
 
-    /// Evaluates parked events, in the order in which they arrived.
+    /// Evaluates parked events in the order of their arrival.
     ///
-    /// If an event stays parked, later events about the same entity stay parked, too. They are not stored again.
+    /// If an event remains parked, later events about the same entity remain parked, too. Events that remain parked are
+    /// not stored again.
     public func plan(
         released events: [ReceivedEvent],
         budget: Int = .max,
@@ -128,7 +131,7 @@ public struct IngestPlanner: Sendable {
         return plan
     }
 
-    /// Counts an event's work; false if it exceeds the budget.
+    /// Counts the work of an event; false if the total work would exceed the budget.
     private func reserve(
         _ event: IngestEvent,
         isFirst: Bool,
@@ -175,14 +178,14 @@ public struct IngestPlanner: Sendable {
 public struct IngestPlan: Sendable {
     /// The outcomes, in the order of the events.
     public internal(set) var verdicts: [IngestVerdict] = []
-    /// Events whose ids are stored, with their outcomes.
+    /// The events to store with their ids and outcomes.
     public internal(set) var remembered: [(event: ReceivedEvent, result: IngestResult)] = []
-    /// New entity types, to be registered.
+    /// The new entity types to register.
     public internal(set) var typesToRegister: [EntityType] = []
 
     public init() {}
 
-    /// Appends the next decisions.
+    /// Appends the decisions about the next part of the batch.
     public mutating func append(_ other: IngestPlan) {
         verdicts += other.verdicts
         remembered += other.remembered
@@ -198,7 +201,7 @@ public struct IngestPlan: Sendable {
 public struct IngestAnswer: Sendable {
     /// The outcomes, in request order.
     public var verdicts: [IngestVerdict]
-    /// A cursor after the applied events in the feed.
+    /// A feed cursor that is after the applied events.
     public var feed: String
 
     public init(verdicts: [IngestVerdict], feed: String) {
@@ -214,9 +217,9 @@ public struct IngestVerdict: Sendable, Hashable {
     public var result: IngestResult
     /// The entity's version in the feed when the event was evaluated.
     ///
-    /// Nil if the feed does not have the entity, and for an event that is parked, a duplicate or refused.
+    /// Nil if the feed does not have the entity, and for an event that is parked, refused or a duplicate.
     public var version: Int64?
-    /// The outcome of the first event with this id; only for a duplicate.
+    /// The outcome of the first event with this id, if this event is a duplicate; otherwise nil.
     public var original: IngestResult?
     /// The problem of a refused event.
     public var problem: Problem?
@@ -238,20 +241,20 @@ public struct IngestVerdict: Sendable, Hashable {
 
 /// The outcome of an event.
 public enum IngestResult: String, Sendable, Hashable, CaseIterable {
-    /// The change is in the feed, or the feed already had it.
+    /// The change was written to the feed, or the feed already had the change.
     case applied
-    /// A newer state of the entity is known, so nothing was changed.
+    /// Nothing was changed, because a newer state of the entity is known.
     case stale
-    /// The event reports a request that the gateway itself sent, so nothing was changed.
+    /// Nothing was changed, because the event reports the effect of the gateway's own request.
     case echo
     /// The event waits for the outcome of the gateway's own request about the entity.
     case parked
-    /// An event of the same source with the same id was accepted before.
+    /// An earlier event of the same source with the same id was accepted.
     case duplicate
-    /// The event is invalid, or does not fit the known state. The source can send it again.
+    /// The event is invalid, or does not fit the known state. The source can send the event again.
     case refused
 
-    /// Whether the event's id is stored, so that a second event with this id is a duplicate.
+    /// Whether the event's id is stored, which makes a second event with this id a duplicate.
     public var isRemembered: Bool {
         switch self {
         case .applied, .stale, .echo, .parked: true

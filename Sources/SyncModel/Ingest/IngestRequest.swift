@@ -3,11 +3,11 @@ public import JSONText
 
 /// The body of `POST /v1/ingest`.
 ///
-/// The envelope is valid. Each entry has a valid event, or the event's errors.
+/// The envelope of the body is valid. Each entry has either a valid event, or the errors of an invalid event.
 public struct IngestRequest: Sendable {
     /// One event of the batch.
     public struct Entry: Sendable {
-        /// The event's id; nil if it cannot be read.
+        /// The event's id; nil if the id cannot be read.
         public let eventID: String?
         public let event: Result<IngestEvent, Problem>
 
@@ -19,9 +19,9 @@ public struct IngestRequest: Sendable {
 
     /// The entries, in request order.
     public let entries: [Entry]
-    /// The size of the body in bytes: the memory that is reserved for the batch while it waits.
+    /// The size of the body in bytes. Memory of this size is reserved for the batch while it waits.
     public let bodyBytes: Int
-    /// The index of this part's first entry in the whole batch.
+    /// The index in the whole batch of this part's first entry.
     public let firstIndex: Int
 
     public init(entries: [Entry], bodyBytes: Int, firstIndex: Int = 0) {
@@ -30,7 +30,7 @@ public struct IngestRequest: Sendable {
         self.firstIndex = firstIndex
     }
 
-    /// A part of the batch. JSON Pointers in its problems refer to the whole batch.
+    /// A part of the batch. JSON Pointers in the problems of this part refer to the whole batch.
     public func part(_ range: Range<Int>) -> IngestRequest {
         let bytes = entries.isEmpty ? 0 : bodyBytes * range.count / entries.count
         return IngestRequest(
@@ -40,7 +40,8 @@ public struct IngestRequest: Sendable {
         )
     }
 
-    /// - Parameter limits: the limits of a push. An event counts as a mutation, and its document as a payload.
+    /// - Parameter limits: the limits of a push. The limits for mutations apply to events, and the limits for payloads
+    ///   apply to documents.
     /// - Throws: `invalid_json` for invalid JSON, `invalid_request` for a wrong envelope, `payload_too_large` if a
     ///   limit is exceeded. Each error refuses the whole batch.
     public init(body: [UInt8], limits: IntakeLimits) throws(Problem) {
@@ -65,7 +66,7 @@ public struct IngestRequest: Sendable {
 
     /// A copy of the request with a deletion in place of each patch.
     ///
-    /// A deletion is valid even if the entity does not exist.
+    /// The copy can be evaluated even if the entities do not exist, because a deletion of a missing entity is valid.
     public var withoutPatches: IngestRequest {
         let entries = entries.map { entry in
             guard case .success(let event) = entry.event, event.operation == .patch else { return entry }
@@ -114,52 +115,53 @@ public struct IngestRequest: Sendable {
 
 // MARK: - IngestEvent
 
-/// An edit that was made elsewhere, as a source reports it.
+/// An edit that was made outside of Sluice, as a source reports it.
 public struct IngestEvent: Sendable, Hashable {
-    /// The longest `event_id`, in bytes.
+    /// The maximum length of an `event_id`, in bytes.
     public static let maximumIDBytes = 200
-    /// The longest `causing_key`, in bytes.
+    /// The maximum length of a `causing_key`, in bytes.
     public static let maximumKeyBytes = 255
 
-    /// The relation of an event's version to the entity's earlier versions.
+    /// The relation between the version of an event and the entity's earlier versions.
     public enum Lineage: Int, Sendable, Hashable {
-        /// The event is about the same row or resource, so a version that is not greater is stale.
+        /// The event is about the same row or resource as before. A version that is not greater is stale.
         case continues = 0
-        /// A row was inserted. If the entity is deleted, its versions start again.
+        /// The event is about an inserted row. If the entity is deleted, its versions start again.
         case restartsIfDeleted
-        /// Another row took the id over: its versions start again.
+        /// Another row now has the id, and the entity's versions start again.
         case restarts
     }
 
-    /// The source's own id of the event, unique within the source.
+    /// The id that the source gave to the event. The id is unique within the source.
     @Exact public private(set) var id: String
     @Exact public private(set) var entityType: String
     /// The entity's permanent id.
     public let entityID: ServerID
-    /// The version and the time of the edit, of which at least one is set.
+    /// The version and the time of the edit. At least one of the two is set.
     public let mark: SourceMark
     public let operation: IngestOperation
-    /// A JSON object; nil for a deletion.
+    /// The document or patch, which is a JSON object; nil for a deletion.
     public let document: [UInt8]?
-    /// The user to whom the entity belongs, if only that user may see it.
+    /// The user who owns the entity, if only this user may see the entity; otherwise nil.
     public let owner: UUID?
     /// The `Idempotency-Key` of the request that caused the edit.
     ///
-    /// Nil for a key that cannot be the gateway's.
+    /// Nil if the event has no key, or if its key cannot be one of the gateway's keys.
     public let causingKey: UUID?
-    /// For a patch: whether its members replace the whole members of the entity.
+    /// Whether the members of a patch replace the entity's members of the same names as a whole.
     ///
-    /// If so, null is a value like others, and nested objects are not merged, unlike in RFC 7396.
+    /// If true, the patch differs from RFC 7396: null is a value like others, and nested objects are not merged.
     public var isShallow = false
-    /// For a patch: the id that this entity had until now.
+    /// The id that the entity of a patch had until now; nil if the id has not changed.
     ///
-    /// If the feed does not have the entity under its new id, the patch applies to the document under the earlier id.
+    /// If the feed does not have the entity under its new id, the patch is applied to the document under the earlier
+    /// id.
     public var origin: ServerID?
-    /// The relation of the event's version to the entity's earlier versions.
+    /// The relation between the event's version and the entity's earlier versions.
     public var lineage = Lineage.continues
     /// Whether the event restricts the entity to its owner.
     ///
-    /// If so, the entity cannot be of a type that shows its entities to other users.
+    /// If true, the entity's type must not make its entities visible to other users.
     public var isPrivate = false
 
     public init(
@@ -184,11 +186,11 @@ public struct IngestEvent: Sendable, Hashable {
 
     public var key: EntityKey { EntityKey(type: entityType, id: entityID.text) }
 
-    /// The key of this entity under the id that it had until now.
+    /// The key of the entity under its earlier id; nil if the id has not changed.
     public var originKey: EntityKey? { origin.map { EntityKey(type: entityType, id: $0.text) } }
 }
 
-/// An event with the time at which it arrived, which limits how long the event may wait.
+/// An event with the time of its arrival. This time limits how long the event may wait.
 public struct ReceivedEvent: Sendable, Hashable {
     public let event: IngestEvent
     public let receivedAt: Timestamp
@@ -204,7 +206,7 @@ public struct ReceivedEvent: Sendable, Hashable {
     }
 }
 
-/// The kind of change that an event from elsewhere reports.
+/// The kind of change that an event reports.
 public enum IngestOperation: String, Sendable, Hashable, CaseIterable, JSONWritable {
     /// The document is the whole entity, which may be new.
     case upsert
@@ -216,8 +218,9 @@ public enum IngestOperation: String, Sendable, Hashable, CaseIterable, JSONWrita
 
 /// Bounds on the work of a batch of events.
 ///
-/// A small event can change an entity of a megabyte, so the size of a batch's body does not predict its work. Work is
-/// counted in bytes: the documents that are read, merged or compared, and the documents of the events.
+/// The size of a batch's body does not predict its work, because a small event can change an entity of a megabyte. Work
+/// is counted in bytes. The work includes the documents that are read, merged or compared, and the documents in the
+/// events.
 public enum IngestBounds {
     /// The maximum work of a batch that is committed together with other batches.
     ///
@@ -225,28 +228,31 @@ public enum IngestBounds {
     public static let light = 524_288
     /// The maximum work of one transaction of a large batch.
     ///
-    /// The rest of the batch waits for its organization's next turn.
+    /// The rest of the batch waits for the organization's next turn.
     public static let part = 4_194_304
     /// The work of a grant that an entity begins or ends.
     ///
-    /// Thus a transaction changes about 8,000 grants at most, and 1,000 of a batch that is committed with others.
+    /// With this value, one transaction changes at most about 8,000 grants. A batch that is committed with other
+    /// batches changes at most about 1,000.
     static let grant = 512
     /// The work of a stay in a channel that an entity begins, moves or ends.
     ///
-    /// Thus a transaction changes about 32,000 stays at most, and 4,000 of a batch that is committed with others.
+    /// With this value, one transaction changes at most about 32,000 stays. A batch that is committed with other
+    /// batches changes at most about 4,000.
     static let stay = 128
     /// The number of events that each transaction of a large batch reads, except the first transaction.
     public static let partEvents = 64
-    /// The maximum size of the stored documents that a batch changes, in bytes.
+    /// The maximum total size of the stored documents that a batch changes, in bytes.
     ///
-    /// A larger batch is refused with `payload_too_large`, because it would take longer than clients wait.
+    /// A batch that changes more is refused with `payload_too_large`, because it would take longer than clients wait.
     public static let most = 67_108_864
-    /// The minimum size of documents that are patched in memory, in bytes.
+    /// The minimum size of a document that is patched in memory, in bytes.
     ///
-    /// Such a document is patched in memory if a batch has several patches for it.
+    /// A document of this size is patched in memory if a batch contains several patches for it.
     static let folded = 4_096
 
-    /// The problem of a batch that is too large even if it is committed alone. Sending it again cannot succeed.
+    /// The problem of a batch that is too large even if it is committed alone. The batch would fail again if it were
+    /// sent again.
     public static func tooLarge(_ bytes: Int) -> Problem {
         Problem(
             .payloadTooLarge,

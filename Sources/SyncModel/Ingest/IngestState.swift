@@ -1,45 +1,47 @@
 public import FoundationEssentials
 import JSONText
 
-/// The known state of one organization when events from elsewhere are evaluated.
+/// The known state of one organization during the evaluation of events.
 ///
-/// It is read under the locks of the entities that the events name. Each event sees the effects of the events before
-/// it.
+/// The state is read while the entities of the events are locked. Each evaluated event changes the state, and thereby
+/// later events are evaluated with the effects of earlier events.
 public struct IngestState: Sendable {
     public var entities = EntityTable()
-    /// The marks of the known states of entities, which show how recent the states are.
+    /// The marks of the entities' known states. A mark shows how recent a state is.
     ///
-    /// The marks are versions and times of the system that owns the entity.
+    /// A mark consists of a version and a time from the system that owns the entity.
     public var marks: [EntityKey: SourceMark] = [:]
-    /// The entities whose marks must be written.
+    /// The entities with marks that must be written.
     public internal(set) var changedMarks: Set<EntityKey> = []
-    /// The requests whose echo was found among the events.
+    /// The requests for which an echo was found among the events.
     public private(set) var usedRequests: Set<UUID> = []
-    /// The gateway's own requests about the entities, and requests whose keys are in events.
+    /// The gateway's own requests about the entities of the events, and the requests with keys that are in the events.
     public private(set) var requests: [UUID: SentRecord] = [:]
     private var requestsByEntity: [EntityKey: [UUID]] = [:]
-    /// When the first create that is in flight was sent, by entity type.
+    /// When the first of the creates in flight was sent, by entity type.
     public var firstCreates: [ByteExactString: Timestamp] = [:]
     /// The number of events that are already parked.
     public var parkedCount = 0
     /// The position of the last parked event of each entity that has parked events.
     public var lastPlaces: [EntityKey: Int64] = [:]
-    /// Sizes in bytes of stored documents, whether or not they were read.
+    /// The sizes of stored documents in bytes, including documents that were not read.
     public var sizes: [EntityKey: Int] = [:]
-    /// Entities whose documents were not read, because of the limit on reads.
+    /// The entities with documents that were not read because of the read limit.
     public var unread: Set<EntityKey> = []
-    /// Work done so far, in bytes (``IngestBounds``).
+    /// The work so far, in bytes (``IngestBounds``).
     public var work: Int {
         let changes = entities.channelChanges
         return bytes + changes.grants * IngestBounds.grant + changes.stays * IngestBounds.stay
     }
-    /// The bytes of documents that events so far have used.
+    /// The total size, in bytes, of the documents that the events so far have used.
     private var bytes = 0
-    /// Entities whose documents were read for an event.
+    /// The entities with documents that were read for an event.
     private var touched: Set<EntityKey> = []
-    /// Documents that several patches change. ``entities`` has an earlier text of these documents until ``settle(_:)``.
+    /// The documents that several patches change.
+    ///
+    /// Until ``settle(_:)``, the table ``entities`` has an earlier text of these documents.
     private var folds: [EntityKey: JSONFold] = [:]
-    /// Hashes of the entities' present contents.
+    /// The hashes of the entities' present contents.
     private var hashes: [EntityKey: ContentHash] = [:]
     private var patched: Set<EntityKey> = []
 
@@ -70,7 +72,7 @@ public struct IngestState: Sendable {
         var work = event.document?.count ?? 0
         if unread.contains(event.key) { return nil }
         if !touched.contains(event.key) || comparesContents(event.key) { work += size(of: event.key) }
-        // an entity with a new id takes the document that it had under its earlier id
+        // an entity with a new id keeps the document that it had under its earlier id
         if let origin = event.originKey, entities[event.key].map(\.isDeleted) ?? true {
             if unread.contains(origin) { return nil }
             work += size(of: origin)
@@ -87,7 +89,7 @@ public struct IngestState: Sendable {
 
     /// Whether events about an entity are compared with the results of requests.
     ///
-    /// If so, the whole document is hashed for each event.
+    /// If true, the whole document is hashed for each event.
     private func comparesContents(_ key: EntityKey) -> Bool {
         requestsByEntity[key]?.contains { requests[$0]?.content != nil && requests[$0]?.isUsed == false } ?? false
     }
@@ -96,8 +98,8 @@ public struct IngestState: Sendable {
 
     /// Records a patch of an entity.
     ///
-    /// - Returns: whether the entity was patched before, so that it is cheaper to apply this patch in memory.
-    ///   An entity that grants channels is always written, so that its grants are counted.
+    /// - Returns: whether to apply this patch in memory, which is cheaper if the entity was patched before. False for
+    ///   an entity that grants channels, because each of its states must be written to count the grants.
     mutating func patches(_ key: EntityKey) -> Bool {
         !patched.insert(key).inserted && !entities.makesGrants(key.type)
     }
@@ -109,7 +111,7 @@ public struct IngestState: Sendable {
         _ patch: JSONValue,
         isShallow: Bool
     ) -> JSONFold.Effect {
-        // removed from the dictionary, so that the change does not copy it
+        // the value is removed from the dictionary, because otherwise the change would copy it
         guard var fold = folds.removeValue(forKey: key) ?? JSONFold(document) else { return .unsupported }
         defer { folds[key] = fold }
         let effect = fold.merge(
@@ -127,7 +129,7 @@ public struct IngestState: Sendable {
 
     /// Writes the text of documents that were changed in memory.
     ///
-    /// - Parameter key: writes only this entity; nil writes all entities.
+    /// - Parameter key: the entity to write; nil to write all entities.
     mutating func settle(_ key: EntityKey? = nil) {
         if let key {
             guard let fold = folds.removeValue(forKey: key) else { return }
@@ -140,7 +142,7 @@ public struct IngestState: Sendable {
 
     /// Writes an entity's next state.
     ///
-    /// - Parameter content: the hash of the new content, if it is known.
+    /// - Parameter content: the hash of the new content; nil if the hash is not computed yet.
     mutating func write(_ key: EntityKey, _ next: EntityState, _ content: ContentHash?) {
         entities.write(key, next)
         hashes[key] = content
@@ -157,7 +159,7 @@ public struct IngestState: Sendable {
         return content
     }
 
-    /// Records that an event was found to be a request's echo.
+    /// Records that an event is the echo of a request.
     mutating func use(_ request: SentRecord) {
         guard requests[request.key]?.isUsed == false else { return }
         requests[request.key]?.isUsed = true

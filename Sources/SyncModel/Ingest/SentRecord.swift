@@ -2,13 +2,13 @@ public import FoundationEssentials
 
 /// A request that the gateway sent to the organization's API.
 ///
-/// It has the data by which its echo is recognized.
+/// The record has the data with which the gateway recognizes the request's echo.
 public struct SentRecord: Sendable, Hashable {
-    /// The longest time of a request in flight, in seconds: longer than any time-out.
+    /// The maximum time that a request is in flight, in seconds. This time is longer than any time-out.
     public static let flightSeconds: Double = 120
-    /// The time for which a value or version identifies an echo, in seconds.
+    /// The time for which the content or the version identifies an echo, in seconds.
     ///
-    /// A key identifies an echo as long as the record is kept.
+    /// The idempotency key identifies an echo as long as the record is kept.
     public static let valueSeconds: Double = 86_400
 
     /// The gateway's `Idempotency-Key`.
@@ -18,19 +18,20 @@ public struct SentRecord: Sendable, Hashable {
     @Exact public private(set) var entityID: String?
     /// When the request was last sent.
     public let sentAt: Timestamp
-    /// When the outcome of the request became known.
+    /// When the outcome of the request became known; nil if the outcome is still unknown.
     ///
-    /// Nil while the request is in flight, or if it may have taken effect and is sent again.
+    /// The outcome is unknown while the request is in flight, and if the request may have taken effect and is sent
+    /// again.
     public let answeredAt: Timestamp?
     /// The hash of the entity's content in the feed after the outcome.
     ///
     /// Nil if the outcome was not written to the feed.
     public let content: ContentHash?
-    /// The version that the API's answer gave the entity.
+    /// The entity's version in the API's answer.
     public let version: Int64?
-    /// Whether an event was found to be the request's echo, by value or version.
+    /// Whether the request's echo was already recognized by its content or version.
     ///
-    /// An echo is recognized in this way only once.
+    /// An echo is recognized in this way only once for each request.
     public var isUsed: Bool
 
     public init(
@@ -53,19 +54,19 @@ public struct SentRecord: Sendable, Hashable {
         self.isUsed = isUsed
     }
 
-    /// Whether the outcome may still arrive.
+    /// Whether the outcome of the request may still arrive.
     public func isInFlight(at now: Timestamp) -> Bool {
         answeredAt == nil && sentAt.adding(seconds: Self.flightSeconds) > now
     }
 
-    /// Whether the request was about this entity, or may have created it.
+    /// Whether the request was about this entity, or may have created this entity.
     ///
-    /// A create of the same type may have created it if the id of the created entity is not known.
+    /// A create of the same type may have created this entity if the id of the created entity is not known.
     func mayBeAbout(_ entity: EntityKey) -> Bool {
         entityType == entity.type && (entityID.map { $0 == entity.id } ?? true)
     }
 
-    /// Whether the request's echo may still be recognized by value or version.
+    /// Whether the request's echo may still be recognized by its content or version.
     func identifiesByValue(at now: Timestamp) -> Bool {
         guard !isUsed, let answeredAt else { return false }
         return answeredAt.adding(seconds: Self.valueSeconds) > now
@@ -81,15 +82,15 @@ public struct SentRecord: Sendable, Hashable {
     }
 }
 
-/// The request that a revision sends in place of the mutation's own request.
+/// The request that a revision sends instead of the mutation's own request.
 ///
-/// It replaces method, endpoint and payload, and has no `If-Match`.
+/// The request replaces the method, the endpoint and the payload, and has no `If-Match`.
 public struct SentRequest: Sendable, Hashable {
     /// `PATCH`, `PUT` or `DELETE`.
     @Exact public var method: String
     /// The endpoint; nil for the mutation's endpoint.
     @Exact public var endpoint: String?
-    /// The payload, JSON; nil for the mutation's payload.
+    /// The payload as JSON; nil for the mutation's payload.
     public var payload: [UInt8]?
 
     public init(method: String, endpoint: String? = nil, payload: [UInt8]? = nil) {
@@ -99,15 +100,16 @@ public struct SentRequest: Sendable, Hashable {
     }
 }
 
-/// A version and a time of the system that owns the entity, which show how recent a state of the entity is.
+/// A version and a time that show how recent a state of an entity is. Both values come from the system that owns the
+/// entity.
 public struct SourceMark: Sendable, Hashable {
     /// A number that grows with each change of the entity.
     public var version: Int64?
-    /// When the entity was changed, by the clock of the system that changed it.
+    /// When the entity was changed, according to the clock of the system that changed it.
     public var occurredAt: Timestamp?
-    /// The part of `occurredAt` that is smaller than a microsecond, in units of 10⁻²⁴ seconds.
+    /// The fraction of a microsecond in `occurredAt`, in units of 10⁻²⁴ seconds.
     ///
-    /// From 0 to 10¹⁸ - 1.
+    /// The value is from 0 to 10¹⁸ - 1.
     public var fraction: Int64
 
     public init(version: Int64? = nil, occurredAt: Timestamp? = nil, fraction: Int64 = 0) {
@@ -132,11 +134,11 @@ public struct SourceMark: Sendable, Hashable {
         return value
     }
 
-    /// Whether this state is not newer than a known state.
+    /// Whether a known state is at least as recent as this state.
     ///
-    /// If both states have a version, the versions decide; the same version is the same state. Otherwise the times
-    /// decide. Two changes may have the same time, so a state with the same time is not older. States that cannot be
-    /// compared are not older either.
+    /// If both states have a version, the versions decide, and equal versions mean the same state. Otherwise the times
+    /// decide. The result is false for equal times, because two changes may have the same time. The result is also
+    /// false for states that cannot be compared.
     public func isKnown(by known: SourceMark?) -> Bool {
         guard let known else { return false }
         if let version, let other = known.version { return version <= other }
@@ -149,7 +151,7 @@ public struct SourceMark: Sendable, Hashable {
     /// The mark without its version.
     var withoutVersion: SourceMark { SourceMark(occurredAt: occurredAt, fraction: fraction) }
 
-    /// The newest values of both states.
+    /// A mark with the newer version and the newer time of the two states.
     public func merged(with other: SourceMark?) -> SourceMark {
         guard let other else { return self }
         let isOlder =
@@ -171,18 +173,19 @@ public struct SourceMark: Sendable, Hashable {
 }
 
 extension SourceMark {
-    /// The part of an event id that distinguishes two times in the same microsecond.
+    /// The part of an event id that distinguishes different times within the same microsecond.
     ///
-    /// Used in ids that are computed from the content. Empty for times without further digits, whose ids do not change.
+    /// The suffix is part of ids that are computed from the content. The suffix is empty for times without further
+    /// digits. Therefore the ids of events with such times are the same as in earlier versions.
     package var fractionSuffix: String { fraction == 0 ? "" : ".\(fraction)" }
 }
 
-/// Whether an echo of a request with an outcome is expected, if the API reports its edits.
+/// Whether the gateway expects an echo of the request, if the API reports its edits.
 extension Outcome {
     public enum Echo: Sendable, Hashable {
-        /// The request took effect, or may have taken effect, so the API reports it.
+        /// The API reports the request, because it took effect or may have taken effect.
         case expected
-        /// The request may have taken effect and is sent again, so the outcome is not known yet.
+        /// The outcome is not known yet, because the request may have taken effect and is sent again.
         case open
         /// The request took no effect.
         case none

@@ -1,7 +1,7 @@
 import Crypto
 public import FoundationEssentials
 
-/// The credential with which a program sends events of an organization.
+/// The credential of a program that sends events of an organization.
 ///
 /// The text is `slt_` followed by the base64url of the organization, the token's id and a secret of 32 random bytes.
 public struct ServiceToken: Sendable, Hashable {
@@ -31,7 +31,8 @@ public struct ServiceToken: Sendable, Hashable {
         organization = Self.uuid(bytes[0..<16])
         id = Self.uuid(bytes[16..<32])
         secret = Array(bytes[32...])
-        // the last digit has unused bits, so several texts decode to the same token; only one of them is accepted
+        // the last digit has unused bits, and therefore several texts decode to the same token; only one of these texts
+        // is accepted
         guard self.text == text else { return nil }
     }
 
@@ -41,10 +42,12 @@ public struct ServiceToken: Sendable, Hashable {
         return Self.prefix + String(base64.prefix(86)).replacing("+", with: "-").replacing("/", with: "_")
     }
 
-    /// The form that is stored. A secret of 256 random bits cannot be computed from it.
+    /// The stored form of the secret. The secret cannot be computed from this hash, because the secret has 256 random
+    /// bits.
     public var secretHash: [UInt8] { Array(SHA256.hash(data: secret)) }
 
-    /// Compares in constant time, so that the duration reveals nothing about the secret.
+    /// Whether the token has this stored hash. The comparison takes constant time, because its duration must not reveal
+    /// anything about the secret.
     public func matches(_ hash: [UInt8]) -> Bool {
         let own = secretHash
         guard own.count == hash.count else { return false }
@@ -56,12 +59,12 @@ public struct ServiceToken: Sendable, Hashable {
     }
 }
 
-/// The origin of events that arrive with service tokens, identified by the name that its tokens share.
+/// The origin of events that arrive with service tokens. All tokens of a source have its name.
 public enum IngestSource {
     /// Whether a name matches `[a-z][a-z0-9_-]{0,63}`.
     public static func isValid(_ name: String) -> Bool { EntityType.isValidName(name) }
 
-    /// The id that represents a source in queues and shares, which otherwise use the ids of users.
+    /// The id that represents a source in queues and shares, where other jobs have the id of a user.
     public static func stand(in organization: UUID, for source: String) -> UUID {
         var hash = SHA256()
         withUnsafeBytes(of: organization.uuid) { hash.update(bufferPointer: $0) }

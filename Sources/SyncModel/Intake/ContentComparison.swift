@@ -3,26 +3,27 @@ import JSONText
 
 /// Compares a second attempt of a mutation with the first attempt (product rule 5).
 ///
-/// A client id equals the server id to which it resolved: a UUID, an integer or a string. The same is true for a
-/// device's own ids.
+/// A client id or a device id is treated as equal to the server id to which it resolved. This server id is a UUID, an
+/// integer or a string.
 ///
-/// The comparison does not guess. The places of ids were stored with the first attempt, and the second attempt may have
-/// another id only in such a place. One of the two ids must be known to resolve to the other.
+/// The comparison does not guess. The places of ids were stored with the first attempt, and only in such a place can
+/// the second attempt have another id. One of the two ids must be known to resolve to the other.
 ///
-/// The first attempt's ids are inserted into the second attempt in these places. The result must have the same hash as
-/// the first attempt. Any other difference means different content, even if it looks like an id.
+/// The ids of the first attempt are inserted into the second attempt in these places, and the result must have the same
+/// hash as the first attempt. Any other difference means different content, even if the differing text has the form of
+/// an id.
 struct ContentComparison {
     struct Knowledge {
-        /// The server ids of a client id, or of the client id that represents a device id.
+        /// Returns the server ids of a client id, or of the client id that represents a device id.
         let serverIDs: (UUID) -> [ServerID]
-        /// Whether a number is an id that is known for the device that pushed the second attempt.
+        /// Returns whether a number is a known id of the device that pushed the second attempt.
         let isKnown: (LocalID) -> Bool
     }
 
     private let first: FirstAttempt
     private let given: Mutation
     private let knowledge: Knowledge
-    /// Entity types of the ids in the given payload's relations, by offset.
+    /// The entity types of the ids in the relations of the second attempt's payload, by offset.
     private let relations: [Int: String]
     private let device: UUID
 
@@ -55,9 +56,10 @@ struct ContentComparison {
 
     // MARK: - Ids
 
-    /// Whether a server id next to a client id is the server id of the first attempt's entity.
+    /// Whether the server id of the second attempt, if it has one, is the server id of the first attempt's entity.
     ///
-    /// The client id is not enough, because another device may use it for another entity.
+    /// A comparison of the client ids is not sufficient, because another device may use the same client id for another
+    /// entity.
     private var hasServerID: Bool {
         guard let id = given.entity.serverID, !first.isKnown(given.entity) else { return true }
         return first.entity.clientID.map { leads($0, to: id) } ?? false
@@ -70,15 +72,16 @@ struct ContentComparison {
 
     private func leads(_ id: UUID, to serverID: ServerID) -> Bool { serverIDs(of: id).contains(serverID) }
 
-    /// Whether two UUIDs name the same entity: they are equal, or one resolves to the other.
+    /// Whether two UUIDs identify the same entity, because they are equal or one of them resolves to the other.
     private func areOne(_ stored: UUID, _ given: UUID) -> Bool {
         stored == given || leads(stored, to: ServerID(given)) || leads(given, to: ServerID(stored))
             || isOwnNumber(stored, given)
     }
 
-    /// Whether both attempts name the entity by the same number.
+    /// Whether both attempts identify the entity by the same number.
     ///
-    /// An installation that got a new device id sends the same number again.
+    /// The UUIDs can differ although the numbers are equal, because an installation can get a new device id and then
+    /// sends the same number again.
     private func isOwnNumber(_ stored: UUID, _ given: UUID) -> Bool {
         guard case .number(let number, stored)? = first.entity.client,
             case .number(number, given)? = self.given.entity.client
@@ -88,16 +91,16 @@ struct ContentComparison {
 
     /// The server id that the first attempt can have at a place where the second attempt has a client id.
     ///
-    /// Nil for server ids that are UUIDs, because UUIDs were removed from the hashed text.
+    /// Nil if the server id is a UUID, because UUIDs are not part of the hashed text.
     private func text(for id: UUID) -> ServerID? { serverIDs(of: id).first { $0.uuid == nil } }
 
     // MARK: - The first try's text
 
     /// - Parameters:
-    ///   - numbersAsWritten: whether device ids at places without a recorded id are compared as numbers. If false, they
-    ///     are compared as the strings to which they resolve.
+    ///   - numbersAsWritten: whether device ids at places without a recorded id are compared as numbers. If false, the
+    ///     strings to which these device ids resolve are compared.
     ///   - pathsAsWritten: whether client ids in the endpoint, at places without a recorded id, are compared as they
-    ///     are written. Earlier versions did not record ids after escapes.
+    ///     are written. This is necessary because earlier versions did not record ids after escapes.
     private func matches(numbersAsWritten: Bool = true, pathsAsWritten: Bool = false) -> Bool {
         guard let layout = first.fingerprint.layout else { return false }
         var walk = Walk(
@@ -120,8 +123,8 @@ struct ContentComparison {
 
     /// Appends the entity, and returns whether both attempts can refer to the same entity.
     ///
-    /// - Parameter stored: the UUID of the entity in the first attempt; nil if the first attempt had a server id of
-    ///   another form, or no id.
+    /// - Parameter stored: the UUID of the entity in the first attempt; nil if the first attempt had no id, or a server
+    ///   id that is not a UUID.
     private func appendEntity(_ stored: UUID?, to form: inout [UInt8]) -> Bool {
         let entity = given.entity
         let uuid = entity.clientID ?? entity.serverID?.uuid
@@ -140,7 +143,7 @@ struct ContentComparison {
         return true
     }
 
-    /// Walks through the second attempt's content and inserts the first attempt's ids.
+    /// A walk through the second attempt's content that inserts the first attempt's ids.
     private struct Walk {
         let comparison: ContentComparison
         private let places: [IDPlaces.Place]
@@ -166,7 +169,7 @@ struct ContentComparison {
             self.pathsAsWritten = pathsAsWritten
         }
 
-        /// Whether the walk has reached every place.
+        /// Whether the walk has reached all places.
         var isDone: Bool { place == places.count }
 
         mutating func nextIdentifier() -> UUID {
@@ -218,7 +221,7 @@ struct ContentComparison {
 
         /// The replacement at a place where the first attempt had a device id.
         ///
-        /// Nil if the second attempt has an integer in this place that is a known id of its device.
+        /// Nil if the value in the second attempt is an integer that is a known id of its device.
         private func value(_ value: JSONValue, insteadOf number: Int64, _ related: LocalID?) -> CanonicalReplacement? {
             guard let type = comparison.relations[value.offset], value.int64 != number, let id = ServerID(json: value),
                 comparison.leads(
@@ -242,7 +245,7 @@ struct FirstAttempt {
     let id: UUID
     let device: UUID
     let operation: Operation
-    /// The entity, with its server id if that is known.
+    /// The entity, with its server id if the id is known.
     let entity: EntityName
     let fingerprint: Fingerprint
 
@@ -257,7 +260,7 @@ struct FirstAttempt {
 
     /// Creates the first attempt from a mutation in the same push.
     ///
-    /// - Parameter references: device ids in the mutation's relations.
+    /// - Parameter references: the device ids in the mutation's relations.
     init(_ mutation: Mutation, by device: UUID, _ references: [LocalReference]) {
         id = mutation.id
         self.device = device

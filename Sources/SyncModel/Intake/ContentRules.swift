@@ -1,13 +1,13 @@
 import JSONText
 
-/// Rules for a mutation's endpoint and payload.
+/// The rules for a mutation's endpoint and payload.
 ///
-/// They apply to pushed mutations, and to a person's corrections of failed mutations.
+/// The rules apply to pushed mutations, and to a person's corrections of failed mutations.
 enum ContentRules {
     struct Violation: Error {
         let rule: String
         let detail: String
-        /// The JSON Pointer to the violation in the payload or endpoint; empty for the whole value.
+        /// The JSON Pointer to the violation in the payload; empty if the violation concerns the whole value.
         var pointer = ""
     }
 
@@ -25,7 +25,7 @@ enum ContentRules {
 
     /// Checks the size and the depth of a payload.
     ///
-    /// Specification 001 (docs/spec), `payload_must_be_valid_json`.
+    /// See specification 001 (docs/spec), `payload_must_be_valid_json`.
     static func payload(_ value: JSONValue, limits: IntakeLimits) throws(Violation) -> JSONValue {
         if value.rawCount > limits.payloadBytes {
             let detail = "payload has \(value.rawCount) bytes; at most \(limits.payloadBytes) are allowed"
@@ -40,8 +40,8 @@ enum ContentRules {
 
     /// Checks the kind of a payload.
     ///
-    /// The payload for the built-in store must be an object. An upstream accepts any JSON, except for a delete, whose
-    /// payload must be absent or an object. The fields of relations must contain ids.
+    /// In the built-in store, a payload must be an object. For an upstream, a payload may be any JSON, but the payload
+    /// of a delete must be absent or an object. The members of relations must contain ids.
     static func checkPayload(
         _ payload: JSONValue?,
         of operation: Operation,
@@ -59,14 +59,14 @@ enum ContentRules {
     }
 }
 
-/// Rules for a mutation's headers, an object of strings.
+/// The rules for a mutation's headers, which are an object of strings.
 ///
-/// Headers that the gateway or the connection sets are not permitted. Permitted are the headers that are allowed in
-/// every organization, and those that an operator allows for this organization.
+/// Some headers are permitted in every organization, and an operator can permit others for an organization. Headers
+/// that the gateway or the connection sets are never permitted.
 enum HeaderRules {
     static let maximumCount = 32
 
-    /// Headers that the gateway sets, and headers that concern a connection.
+    /// The headers that the gateway sets, and the headers that concern a connection.
     private static let refused = HeaderField.hopByHop.union(HeaderField.ours).union(HeaderField.credentials)
 
     /// Reports every error in the headers.
@@ -105,7 +105,7 @@ enum HeaderRules {
         if count > maximumCount { report("", Rule.range, "at most \(maximumCount) headers, got \(count)") }
     }
 
-    /// Returns errors for well-formed headers that the organization does not permit.
+    /// Returns errors for valid headers that are not permitted in the organization.
     ///
     /// The headers must have passed ``check(_:report:)``.
     ///
@@ -125,7 +125,7 @@ enum HeaderRules {
 }
 
 extension JSONPointer {
-    /// The pointer to one member of the current value, escaped: `/name`.
+    /// The JSON Pointer from an object to one of its members, such as `/name`, with the name escaped.
     package static func member(_ name: String) -> String {
         JSONPointer().appending(member: name).text
     }

@@ -3,25 +3,26 @@ public import FoundationEssentials
 import Glibc
 import JSONText
 
-/// A mutation's content in a form that allows two attempts of the mutation to be compared (product rule 5).
+/// A mutation's content, in a form for the comparison of two attempts of the mutation (product rule 5).
 ///
-/// It consists of a hash of the canonical form without UUIDs, these UUIDs in order, and the places of ids. If a client
-/// replaces client ids by server ids that are UUIDs, two attempts differ only in the UUIDs at some places. With the
-/// places, ``ContentComparison`` also finds client ids that were replaced by integers or other strings.
+/// The fingerprint consists of a hash of the canonical form without its UUIDs, of these UUIDs in order, and of the
+/// places of ids. If a client has replaced client ids by server ids that are UUIDs, the fingerprints of two attempts
+/// differ only in some of the UUIDs. The places allow ``ContentComparison`` to find client ids that were replaced by
+/// integers or other strings.
 public struct Fingerprint: Sendable, Hashable {
-    /// The version of the canonical form (one byte), then its SHA-256.
+    /// One byte with the version of the canonical form, then the SHA-256 of the canonical form.
     public let digest: [UInt8]
-    /// The UUIDs, in canonical order: entity, endpoint, payload, headers.
+    /// The UUIDs in canonical order, which is entity, endpoint, payload, headers.
     public let identifiers: [UUID]
-    /// Places of the ids that follow the entity's own id, in the stored form (``IDPlaces``).
+    /// The places of the ids, except the entity's own id, in their stored form (``IDPlaces``).
     ///
     /// Empty if there are no such ids, and for mutations that were stored without places. Mutations without places are
-    /// compared only by digest and UUIDs.
+    /// compared only by their digests and UUIDs.
     public let places: [UInt8]
 
     /// The version of the canonical form, incremented with each change of the form.
     ///
-    /// A stored record of another version compares unequal.
+    /// A stored fingerprint of another version is never equal.
     static let version: UInt8 = 1
 
     public init(digest: [UInt8], identifiers: [UUID], places: [UInt8] = []) {
@@ -32,8 +33,8 @@ public struct Fingerprint: Sendable, Hashable {
 
     /// The fingerprint of a mutation's content.
     ///
-    /// It covers operation, entity type, entity, endpoint, payload, headers and `base_version`. Member order and white
-    /// space have no effect.
+    /// The fingerprint covers the operation, entity type, entity, endpoint, payload, headers and `base_version`. The
+    /// order of members and white space have no effect.
     init(of content: MutationContent, _ operation: Operation, _ entity: EntityName) {
         let (endpoint, payload, headers) = (content.endpoint, content.payload, content.headers)
         var canonical = Fingerprint.head(operation, entity.type, room: 256 + (payload?.rawCount ?? 0))
@@ -70,10 +71,10 @@ public struct Fingerprint: Sendable, Hashable {
 
     /// Appends the entity without its UUID.
     ///
-    /// If both ids are given, the client id takes precedence, because a client adds the server id only once it has
-    /// received it.
+    /// If the entity has both ids, only the client id is used, because a client may have received the server id only
+    /// between two attempts.
     ///
-    /// - Returns: the UUID; nil for an entity with a server id of another form, or without an id.
+    /// - Returns: the UUID of the entity; nil for an entity without an id, or with a server id that is not a UUID.
     @discardableResult
     static func append(_ entity: EntityName, to canonical: inout [UInt8]) -> UUID? {
         if let uuid = entity.clientID ?? entity.serverID?.uuid {
@@ -84,7 +85,7 @@ public struct Fingerprint: Sendable, Hashable {
         return nil
     }
 
-    /// Appends an entity that is named by a server id other than a UUID.
+    /// Appends an entity that is identified by a server id other than a UUID.
     static func append(_ serverID: ServerID, to canonical: inout [UInt8]) {
         canonical.append(serverID.isInteger ? 2 : 3)
         canonical += serverID.text.utf8
@@ -100,7 +101,7 @@ public struct Fingerprint: Sendable, Hashable {
 
     // MARK: - Comparing
 
-    /// Pairs of UUIDs that differ between two attempts; nil if the attempts have any other difference.
+    /// The pairs of UUIDs that differ between two attempts; nil if the attempts also have another difference.
     func differences(from other: Fingerprint) -> [(stored: UUID, given: UUID)]? {
         guard digest == other.digest, identifiers.count == other.identifiers.count else { return nil }
         return zip(identifiers, other.identifiers).filter { $0 != $1 }.map { (stored: $0, given: $1) }
@@ -117,9 +118,9 @@ public struct Fingerprint: Sendable, Hashable {
 extension Fingerprint {
     private static let digestBytes = 33
 
-    /// Reads the stored form: the digest, then 16 bytes for each identifier.
+    /// Reads the stored form, which is the digest, followed by 16 bytes for each identifier.
     ///
-    /// - Parameter places: the places, which are stored separately; nil without places.
+    /// - Parameter places: the places, which are stored separately; nil if no places are stored.
     public init(stored: [UInt8], places: [UInt8]?) {
         let rest = stored.dropFirst(Fingerprint.digestBytes)
         let identifiers = stride(from: rest.startIndex, to: rest.endIndex - 15, by: 16).map { start in
@@ -132,9 +133,9 @@ extension Fingerprint {
         )
     }
 
-    /// The stored form, without the places, which are stored separately.
+    /// The stored form without the places, because the places are stored separately.
     ///
-    /// Gateways of earlier versions, which do not store places, can read it as well.
+    /// Gateways of earlier versions, which do not store places, can also read this form.
     public var stored: [UInt8] {
         var bytes = digest
         bytes.reserveCapacity(digest.count + identifiers.count * 16)
@@ -147,14 +148,15 @@ extension Fingerprint {
 
 /// The places of ids in the canonical form of a mutation's content.
 ///
-/// They are byte offsets from the beginning of the form. The place of the entity's own id is not included.
+/// A place is a byte offset from the beginning of the form. The place of the entity's own id is not included.
 ///
-/// The stored form consists of variable-length integers of seven bits a byte, lowest bits first. Each integer is twice
-/// the distance from the previous place, plus one if a device's own id follows. Usually a place takes one byte.
+/// The stored form consists of integers of variable length, with seven bits in each byte and the lowest bits first.
+/// Each integer is twice the distance from the previous place, plus 1 if a device's own id follows. Usually a place
+/// takes one byte.
 struct IDPlaces: Sendable, Hashable {
     struct Place: Sendable, Hashable {
         let offset: Int
-        /// The device's own id at this place; nil if a UUID was removed at this place.
+        /// The device id at this place; nil if a UUID was removed at this place.
         var number: Int64?
     }
 
@@ -166,7 +168,7 @@ struct IDPlaces: Sendable, Hashable {
     /// Finds the UUIDs that were removed from a form.
     ///
     /// - Parameters:
-    ///   - count: the number of UUIDs; the search ends after the last UUID.
+    ///   - count: the number of UUIDs. The search ends after the last UUID.
     ///   - start: the offset at which the search begins.
     init(ofMarkersIn form: [UInt8], from start: Int, count: Int) {
         guard count > 0 else { return }
@@ -199,7 +201,7 @@ struct IDPlaces: Sendable, Hashable {
         stored.append(UInt8(rest))
     }
 
-    /// Reads the stored form; nil if it is invalid.
+    /// Reads the stored form; nil if the form is invalid.
     static func places(_ stored: [UInt8]) -> [Place]? {
         var rest = stored[...]
         func next() -> UInt64? {

@@ -1,53 +1,54 @@
 public import FoundationEssentials
 public import JSONText
 
-/// One create, update, replace or delete, captured offline (specification 001 (docs/spec)).
+/// One create, update, replace or delete that a device captured (specification 001 (docs/spec)).
 ///
-/// Only ``MutationDecoder`` creates instances, so every instance satisfies the rules that can be checked without stored
-/// data.
+/// Every instance satisfies the rules that can be checked without stored data, because only ``MutationDecoder`` creates
+/// instances.
 ///
-/// It is a class because it is passed often and never changes. A copy increments one reference count instead of one for
-/// each member.
+/// The type is a class because mutations are passed often and never change. A copy of the reference increments only one
+/// reference count. A copy of a struct would increment a reference count for each member.
 public final class Mutation: EntityWrite, Sendable {
-    /// Unique per user (specification 001 (docs/spec), `id`).
+    /// The mutation's id, which is unique for the user (specification 001 (docs/spec), `id`).
     public let id: UUID
-    /// Unique per user. The same key with the same content is a repeat.
+    /// The idempotency key, which is unique for the user. A mutation with the same key and content is a repeat.
     ///
-    /// Specification 001 (docs/spec), `idempotency_key_unique_per_mutation`.
+    /// See specification 001 (docs/spec), `idempotency_key_unique_per_mutation`.
     public let idempotencyKey: UUID
-    /// The position in the device's own count, 1 or more.
+    /// The mutation's number from the device's counter, at least 1.
     public let sequenceNumber: Int64
     public let operation: Operation
     /// The entity (specifications 000 and 001 (docs/spec), `entity_type`).
     ///
-    /// The client id or the server id identifies it. A client id is a UUID, or a number that the device assigned
-    /// (specification 002 (docs/spec)).
+    /// The entity is identified by its client id or its server id. The client id is a UUID, or a number that the device
+    /// assigned (specification 002 (docs/spec)).
     public let entity: EntityName
-    /// The endpoint to which the mutation is replayed; required only for forwarded types.
+    /// The endpoint to which the mutation is replayed. The endpoint is required only for forwarded types.
     public let endpoint: Endpoint?
-    /// The body as the client wrote it; nil for no body and for JSON's null.
+    /// The body as the client wrote it; nil if the body is missing or null.
     public let payload: JSONValue?
-    /// Headers, with names in lower case.
+    /// The mutation's headers, with names in lower case.
     public let headers: JSONValue?
-    /// Ids of mutations that must succeed first, or client ids of entities that must exist first.
+    /// The ids of mutations that must succeed first, and the client ids of entities that must exist first.
     ///
     /// At most 500, without duplicates.
     public let dependencyIDs: [UUID]
-    /// The priority, 0 to 1,000; nil means the entity type's default.
+    /// The priority, from 0 to 1,000; nil for the default of the entity type.
     public let priority: Int16?
-    /// The maximum number of attempts, 1 to 100.
+    /// The maximum number of attempts, from 1 to 100.
     public let maxAttempts: Int16
-    /// The strategy for conflicts; nil means the organization's default.
+    /// The strategy for conflicts; nil for the organization's default.
     public let conflictResolution: ConflictResolution?
-    /// The version that the client saw, 0 or more.
+    /// The version of the entity on which the client based the mutation, at least 0.
     public let baseVersion: Int64?
-    /// Device-local time of capture. It does not affect the order; it shows how old the mutation is.
+    /// When the mutation was captured, according to the device's clock. This time shows the age of the mutation, and
+    /// does not affect the order.
     public let createdAt: Timestamp
-    /// A hash by which a repeat is recognized.
+    /// The hash with which the gateway recognizes a repeat.
     public let fingerprint: Fingerprint
-    /// Distinct UUIDs in endpoint and payload, in order of appearance.
+    /// The UUIDs in the endpoint and the payload, in order of appearance and without duplicates.
     ///
-    /// Each can be a client id.
+    /// Each of these UUIDs can be a client id.
     public let references: [UUID]
 
     /// Creates a mutation; nil if a required member is missing.
@@ -77,12 +78,12 @@ public final class Mutation: EntityWrite, Sendable {
 extension Mutation {
     /// The canonical form of the content, with replacements for some of its ids.
     ///
-    /// The fingerprint is its hash.
+    /// The fingerprint contains the hash of this form.
     ///
     /// - Parameters:
     ///   - appendEntity: appends the entity's replacement.
     ///   - part: returns the replacement of a part of the endpoint.
-    ///   - value: returns the replacement of a string or number of payload and headers.
+    ///   - value: returns the replacement of a string or number in the payload or the headers.
     func canonicalForm(
         entity appendEntity: (inout [UInt8]) -> Void,
         part: (ArraySlice<UInt8>, UUID?, Int) -> Endpoint.CanonicalPart?,
@@ -103,7 +104,8 @@ extension Mutation {
 
     /// The fingerprint with the places of device ids.
     ///
-    /// It is separate from ``fingerprint``, because only the entity type determines which numbers are ids.
+    /// This fingerprint is made later than ``fingerprint``, because the entity type must be known to decide which
+    /// numbers are ids.
     func fingerprint(noting references: [LocalReference]) -> Fingerprint {
         guard !references.isEmpty else { return fingerprint }
         let numbers = Dictionary(references.map { ($0.place.value.offset, $0.id.number) }) { first, _ in first }
@@ -130,14 +132,14 @@ extension Mutation {
     }
 }
 
-/// The members of a mutation during decoding; each is nil until it is read.
+/// The members of a mutation during decoding. A member is nil until it is read.
 struct MutationContent {
     var id: UUID?
     var idempotencyKey: UUID?
     var sequenceNumber: Int64?
     var operation: Operation?
     var entityType: String?
-    /// The client id (`local_id`): a UUID, or a number that the device assigned.
+    /// The client id (`local_id`), which is a UUID, or a number that the device assigned.
     var localID: JSONValue?
     var serverID: ServerID?
     var endpoint: Endpoint?
@@ -150,7 +152,7 @@ struct MutationContent {
     var baseVersion: Int64?
     var createdAt: Timestamp?
 
-    /// The entity; nil until its entity type is known.
+    /// The entity; nil until the entity type is known.
     func entity(on device: UUID) -> EntityName? {
         guard let entityType else { return nil }
         let client =
@@ -162,7 +164,7 @@ struct MutationContent {
         return EntityName(type: entityType, client: client, serverID: serverID)
     }
 
-    /// Distinct UUIDs in endpoint and payload, in order of appearance.
+    /// The UUIDs in the endpoint and the payload, in order of appearance and without duplicates.
     var references: [UUID] {
         let all = (endpoint?.uuids ?? []) + (payload?.uuids ?? [])
         guard all.count > 1 else { return all }
@@ -171,17 +173,17 @@ struct MutationContent {
     }
 }
 
-/// The limits of a push; each is a setting.
+/// The limits of a push. Operators can set some of them.
 public struct IntakeLimits: Sendable, Hashable {
-    /// `SLUICE_MAX_MUTATIONS`.
+    /// The maximum number of mutations (`SLUICE_MAX_MUTATIONS`).
     public var mutations = 500
-    /// `SLUICE_MAX_BODY_BYTES`.
+    /// The maximum size of the body in bytes (`SLUICE_MAX_BODY_BYTES`).
     public var bodyBytes = 4_194_304
-    /// `SLUICE_MAX_PAYLOAD_BYTES`.
+    /// The maximum size of a payload in bytes (`SLUICE_MAX_PAYLOAD_BYTES`).
     public var payloadBytes = 262_144
     /// The maximum nesting of a payload.
     public var payloadDepth = 64
-    /// The maximum number of ids in `dependency_ids` of one mutation.
+    /// The maximum number of ids in the `dependency_ids` of a mutation.
     public var dependencies = 500
 
     public init() {}

@@ -3,7 +3,7 @@ import JSONText
 
 /// Reads one entry of a push, and checks the rules that can be checked without stored data.
 ///
-/// Reports all errors up to ``ErrorBounds``, not just the first.
+/// The decoder reports all errors up to the limit in ``ErrorBounds``, not only the first.
 struct MutationDecoder {
     /// The nil UUID (RFC 9562, 5.9).
     private static let noID = UUID(uuid: (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0))
@@ -16,7 +16,7 @@ struct MutationDecoder {
     private let errorLimit: Int
     /// The number of errors beyond ``errorLimit``.
     private var omitted = 0
-    /// Whether all of the content could be read. Readable content can still be invalid.
+    /// Whether the whole content could be read. Content that could be read may nevertheless be invalid.
     private var isContentRead = true
 
     private var content = MutationContent()
@@ -219,7 +219,7 @@ struct MutationDecoder {
 
     private func finish() -> PushEntry {
         let entity = content.entity(on: device)
-        // the entry's content, even if it breaks rules; nil if a part of it could not be read
+        // the content of the entry, even if it breaks rules; nil if a part of the content could not be read
         let said = isContentRead ? Mutation(content, entity) : nil
         let isValid = problems.isEmpty && content.createdAt != nil && said != nil
         return PushEntry(
@@ -247,7 +247,7 @@ struct MutationDecoder {
 
 /// The members that a mutation may have.
 ///
-/// The raw value is the bit's index in ``MutationMembers``.
+/// The raw value is the index of the member's bit in ``MutationMembers``.
 enum MutationMember: UInt32, CaseIterable {
     case id, idempotencyKey, sequenceNumber, operation, entityType, localID, serverID, endpoint, payload, headers
     case dependencyIDs, priority, maxAttempts, conflictResolution, baseVersion, createdAt
@@ -290,8 +290,9 @@ enum MutationMember: UInt32, CaseIterable {
 
     private var length: Int { staticName.utf8CodeUnitCount }
 
-    /// Finds a member by its name. It compares the bytes with the few names of the same length, without creating a
-    /// String.
+    /// Finds a member by its name.
+    ///
+    /// To avoid the creation of a String, the bytes are compared with the few names of the same length.
     init?(_ name: JSONName) {
         let candidates = name.utf8Count.map { $0 < Self.byLength.count ? Self.byLength[$0] : [] } ?? Self.allCases
         guard let member = candidates.first(where: { name.equals($0.staticName) }) else { return nil }

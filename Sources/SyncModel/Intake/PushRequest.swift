@@ -3,15 +3,15 @@ public import JSONText
 
 /// The body of a push.
 ///
-/// The envelope is valid. Each entry has a valid mutation, or the entry's errors.
+/// The envelope of the body is valid. Each entry has either a valid mutation, or the errors of an invalid mutation.
 public struct PushRequest: Sendable {
-    /// The installation that owns the sequence counter.
+    /// The device that pushes.
     public let deviceID: UUID
-    /// The watermark that the client expects.
+    /// The watermark that the client expects; nil if the client sent none.
     public let afterSequence: Int64?
     /// The entries, in request order.
     public let entries: [PushEntry]
-    /// The size of the body in bytes: the memory that is reserved for the push while it waits.
+    /// The size of the body in bytes. Memory of this size is reserved for the push while it waits.
     public let bodyBytes: Int
 
     /// - Throws: `invalid_json` for invalid JSON, `invalid_request` for an invalid envelope, `payload_too_large` above
@@ -48,7 +48,7 @@ public struct PushRequest: Sendable {
     }
 }
 
-/// The members of the body apart from the mutations.
+/// The members of the body, except the mutations.
 private struct Envelope {
     let deviceID: UUID
     let afterSequence: Int64?
@@ -121,27 +121,29 @@ extension Problem {
     }
 }
 
-/// One entry of a push: a valid mutation, or the errors in the entry.
+/// One entry of a push, which has a valid mutation or the entry's errors.
 ///
-/// It is a class for the same reason as ``Mutation``: entries are passed often and never change.
+/// The type is a class for the same reason as ``Mutation``, because entries are passed often and never change.
 public final class PushEntry: Sendable {
     /// The index in the request.
     public let index: Int
-    // the identifiers of the entry, if they could be read; an invalid entry can have them too
-    /// The mutation's id, if it is a UUID.
+    // the next members are set if they could be read, also in an invalid entry
+    /// The mutation's id; nil if it is not a UUID.
     public let id: UUID?
-    /// The idempotency key, if it is a UUID.
+    /// The idempotency key; nil if it is not a UUID.
     public let idempotencyKey: UUID?
-    /// The sequence number, if it is an integer of 1 or more.
+    /// The sequence number; nil if it is not an integer of at least 1.
     public let sequenceNumber: Int64?
     /// The entity that an invalid entry would have created.
     ///
-    /// Entries that refer to it are refused as well.
+    /// Entries that refer to this entity are refused as well.
     let attemptedCreate: ClientReference?
-    /// The entry's content, even if it is invalid; nil if it cannot be read. A refused entry can be the repeat of a
-    /// mutation that was accepted under other limits or rules (product rule 5).
+    /// The entry's content, even if the content is invalid; nil if the content cannot be read.
+    ///
+    /// The content of a refused entry is needed because the entry can repeat a mutation that was accepted under other
+    /// limits or rules (product rule 5).
     public let said: Mutation?
-    /// The problem `validation_failed` with every error; nil if the entry is valid.
+    /// The problem `validation_failed` with all errors; nil if the entry is valid.
     public let refusal: Problem?
 
     init(

@@ -3,7 +3,7 @@ public enum KeySetURL {
     /// The maximum length, in bytes.
     public static let maximumBytes = 2_000
 
-    /// The error in the URL, as a text that continues a sentence after the URL's name; nil for a valid URL.
+    /// The error in the URL; nil for a valid URL. The text continues a sentence that begins with the name of the URL.
     public static func problem(_ text: String) -> String? {
         guard text.utf8.count <= maximumBytes else { return "is longer than \(maximumBytes) bytes" }
         guard text.utf8.allSatisfy({ (0x21...0x7e).contains($0) }) else {
@@ -15,10 +15,10 @@ public enum KeySetURL {
         return url.problem
     }
 
-    /// The URL for display: without the query, which may contain secrets.
+    /// The URL for display, without the query, because the query may contain secrets.
     public static func shown(_ text: String) -> String { withoutQuery(text) }
 
-    /// Whether an attacker between gateway and provider could substitute their own keys.
+    /// Whether an attacker between the gateway and the provider could replace the provider's keys.
     public static func isOpenToForgery(_ text: String) -> Bool {
         guard let url = URLParts(withoutQuery(text)), url.scheme.lowercased() == "http" else { return false }
         let host =
@@ -31,13 +31,13 @@ public enum KeySetURL {
 
 /// An identity provider's answer to a request for its keys.
 public enum KeySetAnswer: Sendable, Hashable {
-    /// A document, with the `ETag` and `Cache-Control` of the answer.
+    /// A document with keys, and the `ETag` and `Cache-Control` of the answer.
     case document([UInt8], etag: String?, cacheControl: String?)
     /// The previously fetched document is still valid (304).
     case unchanged(cacheControl: String?)
     /// The reason why there is no document, in a few words and without secrets.
     case failed(String)
 
-    /// Fetches a key set within some seconds. `etag` is the ETag of the cached document.
+    /// A function that fetches a key set within some seconds. The `etag` is the ETag of the cached document.
     public typealias Fetch = @Sendable (_ url: String, _ etag: String?) async -> KeySetAnswer
 }

@@ -1,56 +1,56 @@
 public import FoundationEssentials
 
-/// The decisions of one step of a lane's worker. It does no I/O.
+/// The decisions of one step of a lane's worker. This type does no I/O.
 ///
-/// The decisions are made in the course of the step's transaction. ``init(_:lane:organization:isClosed:by:now:)`` is
-/// called after the lane has been locked, ``settle(_:_:)`` after lost mutations have been found, and
-/// ``choose(by:_:waiting:now:)`` after the head has been read. After each of the three, the caller writes ``outcomes``
-/// and ``lane``.
+/// The caller makes three calls during the step's transaction, and after each call writes ``outcomes`` and ``lane``:
+/// - ``init(_:lane:organization:isClosed:by:now:)``, after the lane has been locked
+/// - ``settle(_:_:)``, after lost mutations have been found
+/// - ``choose(by:_:waiting:now:)``, after the head has been read
 ///
-/// It is a class because it is changed in many places and never copied.
+/// The plan is a class because many methods change it and nothing copies it.
 public final class LanePlan {
     /// The interrupted work that the step must recover first.
     public enum Recovery: Sendable {
         /// The lane's last worker was lost, and the mutation in flight may have been sent.
         case takeover
-        /// The step was committed before, but its worker did not receive the result.
+        /// The step was already committed, but the worker did not receive its result.
         ///
         /// The mutation in flight was never sent.
         case repetition
     }
 
-    /// The time that a lane waits if it cannot run, in seconds.
+    /// The time that a lane waits if the organization is not active, in seconds.
     ///
-    /// The organization is not active, or the mutation cannot be decrypted by this gateway.
+    /// A lane also waits for this time if this gateway cannot decrypt the mutation at its head.
     public static let pause: Double = 30
     /// The time that a lane waits while its user is being joined or erased, in seconds.
     ///
-    /// The gateway may notice the end of the operation this much later.
+    /// After the end of the operation, the lane may continue to wait for this time.
     public static let closedPause: Double = 5
-    /// The time that a lane waits for the evaluation of an edit from elsewhere, in seconds.
+    /// The time that a lane waits until a parked event is evaluated, in seconds.
     ///
-    /// The lane's head may be in conflict with that edit.
+    /// The event may be in conflict with the mutation at the lane's head.
     public static let parkedPause: Double = 0.25
 
     public let request: LaneRequest
-    /// Nil if the organization no longer exists.
+    /// The lane's organization; nil if the organization no longer exists.
     private let organization: Organization?
     /// Whether the user is being joined into another user, or erased.
     ///
-    /// If so, no further mutation of the lane is started.
+    /// In both cases, the worker starts no further mutation of the lane.
     private let isClosed: Bool
     public let recovery: Recovery?
     /// The lane as it is written at the end of the step.
     public private(set) var lane: LaneState
-    /// Outcomes since the last write.
+    /// The outcomes that the caller has not written yet.
     public private(set) var outcomes: [LaneOutcome] = []
-    /// The mutations whose waiters this step releases.
+    /// The finished mutations whose waiters this step releases. A waiter is a mutation that depends on another one.
     ///
-    /// There are at most as many as the step's weight, to bound the work of a statement.
+    /// The maximum number of these mutations is the step's weight, which bounds the work of a statement.
     public private(set) var unblocking: [UUID] = []
-    /// Other finished mutations whose waiters must be released.
+    /// The finished mutations whose waiters must be released after the waiters of ``unblocking``.
     private var unfinished: [UUID] = []
-    /// Those of ``unblocking`` for which more mutations wait than the step releases.
+    /// The members of ``unblocking`` that have more waiters than the step releases.
     public var unreleased: Set<UUID> = []
     private var lowestReleased: Int64?
     /// The position from which the step searches for pending mutations.
@@ -58,7 +58,7 @@ public final class LanePlan {
     public var head = FoundHead.none
     /// The pending mutations, if several may be in flight.
     public var window: LaneWindow?
-    /// An inconsistency in the lane that was corrected.
+    /// A description of an inconsistency in the lane that the step corrected.
     public private(set) var note: String?
     public private(set) var turn = LaneAction.lost
 
@@ -90,8 +90,8 @@ public final class LanePlan {
                 recovery = lane.inFlight == request.step.dispatches.first?.mutation.id ? nil : .repetition
             }
         } else {
-            // a process runs a lane only once; so if it holds the lease already, it has released the lane, or has not
-            // received the result of its claim
+            // a worker that already holds the lease may claim the lane again: because a process never runs a lane twice
+            // at the same time, the worker has released the lane or has not received the result of its claim
             guard lane.isReady(at: now) || lane.lease.owner == request.worker else { return nil }
             self.lane.claim(by: request.worker, planner.lease, now: now)
             recovery = lane.lease.owner == nil ? nil : .takeover
@@ -102,7 +102,7 @@ public final class LanePlan {
 
     /// Recovers a mutation that is in flight according to its row.
     ///
-    /// A mutation that this worker has in flight is not lost.
+    /// Does nothing if this worker still has the mutation in flight.
     public func recover(_ mutation: QueuedMutation, isForwarded: Bool) {
         if flights.contains(where: { $0.id == mutation.id }) { return }
         let outcome =
@@ -153,8 +153,9 @@ public final class LanePlan {
         searchedFrom = lane.queue.head
     }
 
-    /// Changes entities in the same way as ``settle(_:_:)``, and nothing else, so that the caller finds the channels on
-    /// which the outcomes depend.
+    /// Changes entities in the same way as ``settle(_:_:)``, and changes nothing else.
+    ///
+    /// The caller uses the changed entities to find the channels on which the outcomes depend.
     public func rehearse(_ entities: inout [UUID: EntityTable], _ makeID: () -> UUID) {
         let organization = request.lane.organization
         guard recovery == nil else { return }
@@ -189,7 +190,7 @@ public final class LanePlan {
 
     // MARK: - The next turn
 
-    /// Adds to the queue a mutation that waited for ``unblocking`` and no longer waits for any mutation.
+    /// Adds to the queue a waiter of ``unblocking`` that no longer waits for any mutation.
     public func release(position: Int64, acceptedAt: Timestamp) {
         lane.enqueue(position: position, acceptedAt: acceptedAt)
         lowestReleased = min(lowestReleased ?? position, position)
@@ -198,9 +199,9 @@ public final class LanePlan {
     /// Updates the lane's head from ``head``, and decides the worker's next ``turn``.
     ///
     /// - Parameters:
-    ///   - entities: the entities by organization, after ``settle(_:_:)`` of the whole group. Their changes are not
-    ///     written yet, so ``head`` shows the earlier states.
-    ///   - waiting: entities about which parked edits from elsewhere wait for the outcome of a request.
+    ///   - entities: the entities by organization, after ``settle(_:_:)`` of all steps of the group. The changes of
+    ///     entities are not written yet. Therefore ``head`` shows the earlier states.
+    ///   - waiting: entities with parked events.
     public func choose(
         by planner: DispatchPlanner,
         _ entities: [UUID: EntityTable],
@@ -219,18 +220,20 @@ public final class LanePlan {
     /// The step's other mutations in flight.
     private var flights: [LaneFlight] { request.progress?.flights ?? [] }
 
-    /// Whether the lane may have several mutations in flight, or still has several. If so, the caller sets ``window``.
+    /// Whether the lane may have several mutations in flight, or still has some from earlier steps.
+    ///
+    /// If true, the caller sets ``window``.
     public var isConcurrent: Bool {
         request.progress != nil && (organization?.settings.order == .dependencies || !flights.isEmpty)
     }
 
-    /// The maximum number of mutations that the step may start, and of due mutations that the caller reads.
+    /// The maximum number of mutations that the step may start. The caller reads at most this number of due mutations.
     public var room: Int {
         guard let organization, let progress = request.progress else { return 0 }
         return request.releases ? 1 : max(0, progress.limit(in: organization) - flights.count)
     }
 
-    /// Whether the step may start mutations in addition to those in flight.
+    /// Whether the step may start mutations in addition to the mutations in flight.
     private var mayStart: Bool {
         organization?.settings.order == .dependencies && !request.releases && lane.haltedBy == nil && pauseOfLane == nil
     }
@@ -327,7 +330,7 @@ public final class LanePlan {
         }
     }
 
-    /// Ends a turn without running the mutation, because it can never run or is in conflict with the feed.
+    /// Ends a turn without running the mutation, which can never run or is in conflict with the feed.
     private func decide(_ head: QueuedMutation, _ outcome: Outcome, version: Int64?) -> LaneAction {
         outcomes = [LaneOutcome(mutation: head, from: .pending, outcome: outcome, version: version)]
         finish(outcomes[0])
@@ -359,7 +362,7 @@ public final class LanePlan {
             }
         }
         lane.markInFlight(flights.first?.id ?? starts.dispatches.first?.mutation.id)
-        // some mutations ended without being sent, so further mutations may be due
+        // further mutations may be due, because some mutations ended without being sent
         let isIncomplete = !outcomes.isEmpty
         if flights.isEmpty, starts.dispatches.isEmpty, !isIncomplete {
             if lane.haltedBy != nil { return release(at: nil) }
@@ -370,10 +373,9 @@ public final class LanePlan {
 
     private struct Starts {
         var dispatches: [Dispatch] = []
-        /// When the first of the mutations that cannot be started now may be started; nil if none of them waits for a
-        /// time.
+        /// The earliest time at which a mutation that cannot start now may start; nil if no mutation waits for a time.
         var due: Timestamp?
-        /// Entities of mutations that are in flight, or must run first.
+        /// Entities of mutations that are in flight or that come earlier in the queue.
         var busy: Set<EntityKey>
 
         mutating func delay(until moment: Timestamp) { due = due.map { min($0, moment) } ?? moment }

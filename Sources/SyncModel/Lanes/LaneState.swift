@@ -2,14 +2,14 @@ public import FoundationEssentials
 
 /// A lane as stored in its row, which the caller has locked.
 ///
-/// Its methods are the events of a lane. Only they change its counts, its head, its halt and its lease.
+/// The methods are the events of a lane. Only these methods change the lane's counts, head, halt and lease.
 public struct LaneState: Sendable, Hashable {
-    /// The lane's pending mutations, and those in flight.
+    /// The lane's mutations that are pending or in flight.
     public struct Queue: Sendable, Hashable {
         public var count: Int32
         /// No mutation before this position is pending or in flight.
         public var head: Int64
-        /// When the first mutation of the queue was accepted.
+        /// When the first mutation of the queue was accepted; nil if the queue is empty.
         public var since: Timestamp?
 
         public init(count: Int32 = 0, head: Int64 = 1, since: Timestamp? = nil) {
@@ -23,11 +23,11 @@ public struct LaneState: Sendable, Hashable {
     public struct Lease: Sendable, Hashable {
         /// The worker that runs the lane, until ``LaneState/readyAt``.
         public var owner: UUID?
-        /// The token, incremented by every claim.
+        /// A token that every claim increments.
         ///
         /// An outcome with an older token is discarded (product rule 13).
         public var token: Int64
-        /// The number of steps under the lease, for a worker that counts its steps.
+        /// The number of steps under the lease, if the worker counts its steps.
         public var step: Int64
 
         public init(owner: UUID? = nil, token: Int64 = 0, step: Int64 = 0) {
@@ -39,20 +39,24 @@ public struct LaneState: Sendable, Hashable {
 
     /// The position of the next mutation.
     public private(set) var nextPosition: Int64
-    /// Incremented by each change of the lane's mutations and mappings.
+    /// The position of the last change of the lane's mutations and mappings. A transaction that changes mutations or
+    /// mappings increments this position.
     public private(set) var changePosition: Int64
     public private(set) var queue: Queue
-    /// Mutations that are not final.
+    /// The number of mutations that are not final.
     public private(set) var openCount: Int32
     /// The mutation that halts the lane until a person settles it.
     public private(set) var haltedBy: UUID?
-    /// When a worker may claim the lane: when its head is due, or when its lease expires. Nil if no mutation can run.
+    /// When a worker may claim the lane; nil if no mutation can run.
+    ///
+    /// This is the time when the lane's head is due or, if a worker holds the lane, when its lease expires.
     public private(set) var readyAt: Timestamp?
     public private(set) var lease: Lease
-    /// The mutation that was sent and has no outcome yet.
+    /// The mutation that is committed as in flight and has no outcome yet. If several mutations are in flight, this is
+    /// one of them.
     public private(set) var inFlight: UUID?
 
-    /// Creates a lane from the values of its row. The defaults are those of a new lane.
+    /// Creates a lane from the values of its row. The default values describe a new lane.
     public init(
         nextPosition: Int64 = 1,
         changePosition: Int64 = 0,
@@ -77,8 +81,8 @@ public struct LaneState: Sendable, Hashable {
 
     /// Whether something may keep the lane's head from running.
     ///
-    /// True if the lane is halted, or if mutations are queued and no worker runs them. Usually neither is the case, and
-    /// the caller need not read the head.
+    /// True if no worker holds the lane, and the lane is halted or has queued mutations. In the usual case the value is
+    /// false, and the caller need not read the head.
     public var mayBeHeld: Bool { lease.owner == nil && (haltedBy != nil || queue.count > 0) }
 
     /// Whether a new mutation may take effect without being queued.
@@ -92,7 +96,7 @@ public struct LaneState: Sendable, Hashable {
 
     /// Begins a transaction that changes the lane.
     ///
-    /// All changes of the transaction have the same change position.
+    /// All changes of the transaction get the same change position.
     mutating func change() {
         changePosition += 1
     }
@@ -110,7 +114,7 @@ public struct LaneState: Sendable, Hashable {
 
     /// Records that a mutation became pending.
     ///
-    /// It is new, no longer waits for other mutations, or runs again.
+    /// Either the mutation is new, or it no longer waits for other mutations, or it runs again.
     mutating func enqueue(position: Int64, acceptedAt: Timestamp) {
         queue.head = queue.count == 0 ? position : min(queue.head, position)
         queue.since = queue.since.map { min($0, acceptedAt) } ?? acceptedAt
@@ -119,7 +123,8 @@ public struct LaneState: Sendable, Hashable {
 
     /// Records the outcome of a mutation's turn.
     ///
-    /// If it was in flight, no mutation is in flight afterwards, and the next head is probably at the next position.
+    /// If the mutation was in flight, the lane has no mutation in flight afterwards. If the mutation was also the head
+    /// and is not queued again, the search for the next head begins at the next position.
     ///
     /// - Parameter halts: whether the outcome halts the lane.
     mutating func finish(_ outcome: LaneOutcome, halts: Bool) {
@@ -133,13 +138,14 @@ public struct LaneState: Sendable, Hashable {
             }
         }
         count(from: outcome.from, to: status)
-        // if several mutations in flight halt the lane, the first of them is recorded
+        // if several mutations halt the lane, the first one is recorded
         if halts { haltedBy = haltedBy ?? outcome.mutation.id }
     }
 
-    /// Records that a person changed a mutation, or a mutation for which it waited.
+    /// Records that a mutation's status changed because a person settled this mutation or one for which it waited.
     ///
-    /// If the mutation halted the lane, the halt ends. A mutation that must wait for its turn is queued again.
+    /// If the mutation halted the lane and no longer needs a person, the halt ends. A mutation that runs again is
+    /// queued.
     mutating func settle(_ node: DependencyNode, as status: MutationStatus) {
         if !node.status.isQueued, status.isQueued {
             enqueue(position: node.position, acceptedAt: node.acceptedAt)
@@ -157,13 +163,14 @@ public struct LaneState: Sendable, Hashable {
 
     // MARK: - The head
 
-    /// Records the mutation that is committed as in flight before it is sent. If there are several, one of them is
-    /// recorded.
+    /// Records the mutation that is committed as in flight before it is sent.
+    ///
+    /// If several mutations are in flight, the caller passes one of them.
     mutating func markInFlight(_ id: UUID?) {
         inFlight = id
     }
 
-    /// Removes the mutation in flight, because its worker no longer receives the outcome.
+    /// Removes the mutation in flight. Called if its worker can no longer receive the outcome.
     ///
     /// The outcome of the mutation is recorded separately.
     mutating func clearInFlight() {
@@ -178,9 +185,9 @@ public struct LaneState: Sendable, Hashable {
         queue.since = queuedSince
     }
 
-    /// Corrects a lane that counts queued mutations although the search found none.
+    /// Corrects a lane that counts queued mutations although a search found no pending mutation.
     ///
-    /// The next search covers the whole lane. If the last search already did, the count becomes 0.
+    /// If the last search did not cover the whole lane, the next search will. Otherwise, the count becomes 0.
     ///
     /// - Returns: a description of the inconsistency.
     mutating func repairCounters() -> String {
@@ -219,8 +226,10 @@ public struct LaneState: Sendable, Hashable {
         if lease.mustRenew(readyAt, upstream: upstream, now: now) { readyAt = lease.end(from: now) }
     }
 
-    /// Takes the lane from its worker. A worker may claim it again at the given time or, if that is nil, after the next
-    /// event.
+    /// Takes the lane from its worker.
+    ///
+    /// A worker may claim the lane again at the given time. If the time is nil, a worker may claim it after the next
+    /// event of the lane.
     mutating func release(at moment: Timestamp?) {
         lease.owner = nil
         readyAt = moment
@@ -235,8 +244,8 @@ public struct LaneState: Sendable, Hashable {
     ///
     /// Both lanes are at rest, and at most one of them is halted.
     ///
-    /// - Returns: the numbers that are added to the other lane's positions and change positions. They are so large that
-    ///   no reader of either lane has passed the moved mutations.
+    /// - Returns: the numbers to add to the other lane's positions and change positions. With these numbers, the moved
+    ///   mutations come after every cursor of either lane.
     public mutating func absorb(_ other: LaneState, now: Timestamp) -> (positions: Int64, changes: Int64) {
         assert(isAtRest && other.isAtRest && (haltedBy == nil || other.haltedBy == nil))
         let (positions, changes) = (nextPosition - 1, max(changePosition, other.changePosition))
@@ -254,10 +263,9 @@ public struct LaneState: Sendable, Hashable {
         return (positions, changes)
     }
 
-    /// Lets a worker poll the lane immediately.
+    /// Allows a worker to claim the lane immediately.
     ///
-    /// Does nothing if a worker holds the lane. Removes the time of the next poll if the lane is halted or its queue is
-    /// empty.
+    /// Does nothing if a worker holds the lane. If the lane is halted or its queue is empty, no worker may claim it.
     mutating func wake(now: Timestamp) {
         guard lease.owner == nil else { return }
         readyAt = haltedBy == nil && queue.count > 0 ? now : nil

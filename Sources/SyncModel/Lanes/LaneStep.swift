@@ -8,7 +8,7 @@ public enum LaneStep: Sendable {
     case settle([RequestResult])
     /// Apply a mutation to the built-in store.
     case apply(Dispatch)
-    /// Continue under a lease. First release more of the mutations that wait for the given mutations.
+    /// Continue under a lease, after more of the mutations that wait for the given mutations are released.
     case proceed(token: Int64, unblocking: [UUID])
 
     /// The lease under which the step is made; nil for a claim.
@@ -21,7 +21,7 @@ public enum LaneStep: Sendable {
         }
     }
 
-    /// The step's mutations, which are in flight until it is made.
+    /// The step's mutations, which are in flight until the step is committed.
     public var dispatches: [Dispatch] {
         switch self {
         case .settle(let results): results.map(\.dispatch)
@@ -30,7 +30,7 @@ public enum LaneStep: Sendable {
         }
     }
 
-    /// The entities that the step may change, without those that do not exist yet.
+    /// The existing entities that the step may change.
     public var entityKeys: [EntityKey] {
         switch self {
         case .claim, .proceed: []
@@ -43,7 +43,7 @@ public enum LaneStep: Sendable {
 
 // MARK: - Several outcomes
 
-/// The outcome of a request of a mutation in flight.
+/// The outcome of the request for a mutation in flight.
 public struct RequestResult: Sendable {
     public let dispatch: Dispatch
     public let outcome: Outcome
@@ -56,12 +56,12 @@ public struct RequestResult: Sendable {
 extension LaneStep {
     /// The maximum number of outcomes of a step.
     ///
-    /// A group of steps has at most as many, so that it locks no more documents than with one outcome in each step.
+    /// A group of steps has at most this number of outcomes in total, because each outcome can lock a document.
     public static let mostOutcomes = 256
-    /// The bytes of responses above which a step takes no further outcome.
+    /// The maximum number of bytes of responses in a step that combines several outcomes.
     static let mostBytes = 1_048_576
 
-    /// The number of outcomes that the step writes, or of mutations whose waiters it releases; at least one.
+    /// The number of outcomes that the step writes, or of finished mutations whose waiters it releases. At least 1.
     public var weight: Int {
         switch self {
         case .claim, .apply: 1
@@ -75,10 +75,10 @@ extension LaneStep {
         .settle([RequestResult(dispatch, outcome)])
     }
 
-    /// Removes the next step from the steps that wait to be made; nil if none waits.
+    /// Removes the next step from the waiting steps, and returns it; nil if no step waits.
     ///
-    /// The outcomes of several requests become one step, as far as the limits allow. Two creates that got the same
-    /// server id are written by separate steps: the second has to find the device's id that the first one has stored.
+    /// Combines the outcomes of several requests into one step, within the limits. Two creates that got the same server
+    /// id are written by separate steps, because the second step must find the device id that the first step stored.
     public static func removeNext(from waiting: inout [LaneStep]) -> LaneStep? {
         guard case .settle(var results)? = waiting.first else { return waiting.isEmpty ? nil : waiting.removeFirst() }
         var (count, bytes) = (1, results.reduce(0) { $0 + $1.bytes })
@@ -99,10 +99,10 @@ extension LaneStep {
 }
 
 extension RequestResult {
-    /// The bytes from the upstream that are stored.
+    /// The number of bytes of the upstream's response that are stored.
     public var bytes: Int { outcome.responseBody?.count ?? 0 }
 
-    /// The entity that a create made.
+    /// The entity that the mutation created; nil if it created no entity.
     fileprivate var created: EntityKey? {
         guard dispatch.mutation.operation == .create else { return nil }
         return outcome.serverID.map { EntityKey(type: dispatch.mutation.entity.type, id: $0.text) }
@@ -110,7 +110,7 @@ extension RequestResult {
 }
 
 extension LaneStep {
-    /// The entities to which the step makes its entity refer.
+    /// The entities to which the step's entity refers after the step.
     ///
     /// - Parameter relations: the organization's enforced relations.
     public func targets(_ relations: EntityRelations) -> Set<EntityKey> {
@@ -127,23 +127,25 @@ extension LaneStep {
     }
 }
 
-/// The next action of a lane's worker.
+/// The next action of a lane's worker, which is the result of a step.
 public enum LaneAction: Sendable {
     /// Run this mutation, which is committed as in flight.
     case run(Dispatch)
     /// Make another step immediately.
     case proceed(token: Int64, unblocking: [UUID])
-    /// Run these mutations, which are committed as in flight, in addition to those that already run.
+    /// Run these mutations, which are committed as in flight, in addition to the mutations that already run.
     ///
-    /// Make another step when one of them has an outcome, at `due`, or when the lane changes. If `isIncomplete`, make
-    /// it immediately.
+    /// Make another step when one of the mutations in flight has an outcome, at the time `due`, or when the lane
+    /// changes. If `isIncomplete` is true, make another step immediately.
     case start([Dispatch], token: Int64, unblocking: [UUID], isIncomplete: Bool, due: Timestamp?)
-    /// Do nothing: the lane was released. A worker may claim it again at this time. If the time is nil, it may claim
-    /// the lane after the next push, or after a person settles a mutation.
-    case released(readyAt: Timestamp?)
-    /// Do nothing: another worker holds the lane, or the lane was not ready.
+    /// Do nothing, because the lane was released.
     ///
-    /// If the step had an outcome to write, this outcome is discarded.
+    /// A worker may claim the lane again at this time. If the time is nil, a worker may claim the lane after the next
+    /// push, or after a person settles a mutation.
+    case released(readyAt: Timestamp?)
+    /// Do nothing, because another worker holds the lane, or the lane was not ready.
+    ///
+    /// If the step contained an outcome, the gateway discards it.
     case lost
 }
 
@@ -164,11 +166,12 @@ public struct LaneRequest: Sendable {
     public let step: LaneStep
     /// The worker process.
     public let worker: UUID
-    /// The end of the circuit breaker's pause, before which nothing is sent; nil if the upstream's circuit is closed.
+    /// The end of the circuit breaker's pause; nil if the upstream's circuit is closed. Nothing is sent before this
+    /// time.
     public let heldUntil: Timestamp?
     /// Whether to release the lane after this step.
     public let releases: Bool
-    /// Nil for a worker that has at most one mutation in flight.
+    /// The worker's mutations in flight; nil for a worker that has at most one mutation in flight.
     public let progress: LaneProgress?
 
     public init(
@@ -190,19 +193,20 @@ public struct LaneRequest: Sendable {
 
 /// The state of a worker that runs several mutations of a lane at the same time (product rule 19).
 public struct LaneProgress: Sendable {
-    /// The number of steps under the lease whose results the worker received. The claim is the first step.
+    /// The number of steps of which the worker received the results, since it claimed the lane. The claim is the first
+    /// step.
     public var step: Int64 = 0
     /// The lane's mutations in flight, apart from the mutation of the step.
     public var flights: [LaneFlight] = []
-    /// The organization's lanes that the gateway runs at the moment. They share the upstream's concurrency.
+    /// The number of the organization's lanes that the gateway runs now. These lanes share the upstream's concurrency.
     public var lanes = 1
-    /// The number of further requests that the gateway may send, in addition to one for each lane.
+    /// The number of requests that the gateway may send in addition to one request for each lane.
     public var room = Int.max
     /// Whether the upstream's circuit lets one request through.
     public var isProbe = false
-    /// The time of the settings with which the upstream recently refused a batch; nil if it did not refuse a batch.
+    /// When the upstream's settings were last changed before it refused a batch; nil if it did not refuse a batch.
     ///
-    /// Batches are sent again after an operator has changed the settings.
+    /// After an operator has changed the settings again, the gateway sends batches again.
     public var batchRefusal: Timestamp?
 
     public init() {}
@@ -215,7 +219,7 @@ public struct LaneProgress: Sendable {
         return upstream.batch
     }
 
-    /// The maximum number of the lane's mutations in flight after the step.
+    /// The maximum number of mutations that the lane has in flight after the step.
     ///
     /// A batch is one request. The next batch starts after all parts of the present batch are settled.
     func limit(in organization: Organization) -> Int {
@@ -244,41 +248,43 @@ public struct LaneFlight: Sendable, Hashable {
     }
 }
 
-/// A mutation whose turn had come, and its outcome.
+/// A mutation that had its turn, and its outcome.
 public struct LaneOutcome: Sendable {
     public let mutation: QueuedMutation
-    /// In flight, or pending if the mutation has an outcome without having run.
+    /// The previous status: `inFlight`, or `pending` if the mutation got its outcome without being run.
     public let from: MutationStatus
     public let outcome: Outcome
-    /// The entity's version afterwards; nil if it is not written to the feed.
+    /// The entity's version after the outcome; nil if the entity is not written to the feed.
     public var version: Int64?
 
-    /// The mutation's new status; nil if the change of status is not valid. A mutation that is sent in another form
-    /// keeps its status.
+    /// The mutation's new status; nil if the change of status is not valid.
+    ///
+    /// A mutation that must be sent again in another form keeps its status.
     public var status: MutationStatus? { from.moved(to: outcome.status) }
 }
 
-/// The time for which a worker holds a lane, unless it renews the lease.
+/// The time for which a worker holds a lane if it does not renew the lease.
 ///
-/// Requests time out well before it expires.
+/// Requests time out well before the lease expires.
 struct LaneLease: Sendable, Hashable {
     /// The length of a lease, in seconds.
     let seconds: Double
 
-    /// The minimum time from the time-out of a request to the end of the lease, in seconds.
+    /// The minimum time between the time-out of a request and the end of the lease, in seconds.
     var margin: Double { min(10, seconds / 4) }
 
     /// When a lease taken at `now` expires.
     func end(from now: Timestamp) -> Timestamp { now.adding(seconds: seconds) }
 
-    /// The maximum time of a request to an upstream, in seconds.
+    /// The time-out of a request to an upstream, in seconds.
     func timeout(of upstream: UpstreamSettings) -> Double {
         min(Double(upstream.timeoutSeconds), max(1, seconds - margin))
     }
 
-    /// Whether the lease expires too early for a whole request, or later than any lease that is taken now.
+    /// Whether a lease with this end must be renewed.
     ///
-    /// A lease that expires too late was taken before the clock was set back.
+    /// The lease must be renewed if it expires too early for a whole request. The lease must also be renewed if it
+    /// expires later than a lease that is taken now. In this case, the lease was taken before the clock was set back.
     func mustRenew(_ end: Timestamp?, upstream: UpstreamSettings?, now: Timestamp) -> Bool {
         guard let end, end <= self.end(from: now) else { return true }
         let request = Double(upstream?.timeoutSeconds ?? 0)
@@ -287,7 +293,7 @@ struct LaneLease: Sendable, Hashable {
     }
 }
 
-/// Identifies a lane, a user's ordered queue in an organization.
+/// The identifier of a lane, which is a user's ordered queue in an organization.
 public struct LaneKey: Sendable, Hashable, Comparable {
     public let organization: UUID
     public let user: UUID
@@ -305,9 +311,9 @@ public struct LaneKey: Sendable, Hashable, Comparable {
 
 /// The pending mutations of a lane that may have several in flight, as read by a poll.
 public struct LaneWindow {
-    /// The maximum number of pending mutations among which the next retry is searched.
+    /// The maximum number of pending mutations that a poll examines to find the time of the next retry.
     public static let limit = 256
-    /// The maximum time that a lane waits if not all of its pending mutations were searched, in seconds.
+    /// The maximum time that a lane waits if a poll did not examine all of its pending mutations, in seconds.
     static let longestWait: Double = 60
 
     /// The first pending mutation; nil if no mutation is pending.
@@ -324,11 +330,11 @@ public struct LaneWindow {
 
 /// The first pending mutation of a lane, as read by a poll.
 public enum FoundHead {
-    /// No mutation is pending from the lane's head position on.
+    /// No mutation is pending at or after the lane's head position.
     case none
-    /// A mutation, its type, resolved mappings of its client ids, and its entity.
+    /// A mutation, its entity type, the resolved mappings of its client ids, and its entity.
     ///
-    /// The entity is as stored, without changes that the transaction has not written yet.
+    /// The entity is read from the database, without the changes that the transaction has not written yet.
     case mutation(QueuedMutation, EntityType, [UUID: [DispatchPlanner.ResolvedID]], EntityState?)
     /// This gateway cannot decrypt the mutation.
     ///

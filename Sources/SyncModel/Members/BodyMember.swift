@@ -5,9 +5,9 @@ package struct BodyMember<Body, View>: Sendable {
     package typealias Read = @Sendable (JSONValue, MemberPlace, inout Body, inout MemberReport) -> Void
 
     let name: String
-    /// Reads the member; nil for a member that requests do not have.
+    /// A function that reads the member; nil for a member that requests do not have.
     let read: Read?
-    /// Writes name and value; nil for a member that responses do not have.
+    /// A function that writes the name and the value; nil for a member that responses do not have.
     private(set) var write: (@Sendable (View, inout JSONWriter) -> Void)?
     /// The error if the member is missing; nil for an optional member.
     private(set) var requirement: String?
@@ -37,7 +37,7 @@ package struct BodyMember<Body, View>: Sendable {
         }
     }
 
-    /// A member that is read into an optional property, which keeps its value if the member is absent.
+    /// A member that is read into an optional property. If the member is absent, the property keeps its value.
     package init<Value>(
         _ name: String,
         _ kind: MemberKind<Value>,
@@ -48,7 +48,7 @@ package struct BodyMember<Body, View>: Sendable {
         }
     }
 
-    /// A member of a merge patch (RFC 7396): null resets the value to its default.
+    /// A member of a merge patch (RFC 7396), in which null resets the value to its default.
     package init<Value>(
         _ name: String,
         _ kind: MemberKind<Value>,
@@ -65,7 +65,7 @@ package struct BodyMember<Body, View>: Sendable {
 
     // MARK: - Properties
 
-    /// Writes a value in responses; nil is written as `null`.
+    /// Writes a value in responses. A nil value is written as `null`.
     package func shown<Value: JSONWritable & Sendable>(_ value: @escaping @Sendable (View) -> Value) -> Self {
         written { view, writer in value(view).write(to: &writer) }
     }
@@ -98,7 +98,7 @@ package struct BodyMember<Body, View>: Sendable {
         return member
     }
 
-    /// Treats null as absent for this member, in an object in which null is a value for other members.
+    /// Treats null as absent for this member, although null is a value for other members of the object.
     package var nullable: Self {
         var member = self
         member.ignoresNull = true
@@ -116,7 +116,8 @@ extension BodyMember where View == Body {
         self = Self(name, kind, into: path).shown { $0[keyPath: path] }
     }
 
-    /// A member that is read into an optional property, and written from it. Nil is not written.
+    /// A member that is read into an optional property, and written from it. If the property is nil, the member is not
+    /// written.
     package init<Value: JSONWritable & Sendable>(
         _ name: String,
         _ kind: MemberKind<Value>,

@@ -1,7 +1,8 @@
 package import FoundationEssentials
 package import JSONText
 
-/// The form of a member's value: how the value is read, and the error if the value does not have the form.
+/// The form of a member's value. The kind determines how the value is read, and the error if the value does not have
+/// this form.
 package struct MemberKind<Value>: Sendable {
     private let reader: @Sendable (JSONValue, MemberPlace, inout MemberReport) -> Value?
 
@@ -13,9 +14,9 @@ package struct MemberKind<Value>: Sendable {
     /// A kind with one possible error.
     ///
     /// - Parameters:
-    ///   - form: the requirement, which follows the member's name in the error: `must be a UUID`.
-    ///   - subject: a text that replaces the member's name in the error; nil for the member's name.
-    ///   - parse: returns the value, or nil if it does not meet the requirement.
+    ///   - form: the requirement, which follows the member's name in the error, such as `must be a UUID`.
+    ///   - subject: a text that replaces the member's name in the error; nil to use the member's name.
+    ///   - parse: returns the value; nil if the JSON value does not meet the requirement.
     package init(
         _ form: String,
         rule: String = Rule.range,
@@ -27,18 +28,18 @@ package struct MemberKind<Value>: Sendable {
         }
     }
 
-    /// Reads a value; nil after it has refused the value.
+    /// Reads a value; nil if the value is refused. In this case, the report contains the error.
     package func read(_ value: JSONValue, at place: MemberPlace, _ report: inout MemberReport) -> Value? {
         reader(value, place, &report)
     }
 
-    /// Reads a part of a member.
+    /// Reads a part of a member's value.
     package func read(_ value: JSONValue, at pointer: String, _ report: inout MemberReport) -> Value? {
         reader(value, MemberPlace(name: "this", pointer: pointer), &report)
     }
 }
 
-/// A member's name, and its place in the body (RFC 6901).
+/// The name of a member, and the JSON Pointer to the member in the body (RFC 6901).
 package struct MemberPlace: Sendable {
     package let name: String
     package let pointer: String
@@ -58,7 +59,7 @@ extension MemberKind<Bool> {
         Self(form, rule: rule, subject: subject) { $0.bool }
     }
 
-    /// A switch: `"enabled"` or `"disabled"`.
+    /// A switch, with the value `"enabled"` or `"disabled"`.
     package static var status: Self {
         Self("must be enabled or disabled") { $0.string.flatMap { ["enabled": true, "disabled": false][$0] } }
     }

@@ -1,14 +1,14 @@
 package import JSONText
 
-/// Collects the errors of a body's members, so that the response contains all of them.
+/// Collects the errors of a body's members. The response contains all of these errors.
 package struct MemberReport: Sendable {
     package private(set) var problems: [ProblemDetail] = []
-    /// The number of problems beyond ``ErrorBounds/perBody``, which are not listed.
+    /// The number of problems that are not listed, because they exceed ``ErrorBounds/perBody``.
     private var omitted = 0
 
     package init() {}
 
-    /// The number of all problems, listed or not.
+    /// The number of all problems, including problems that are not listed.
     package var count: Int { problems.count + omitted }
 
     package mutating func refuse(_ pointer: String, _ rule: String, _ detail: @autoclosure () -> String) {
@@ -19,7 +19,7 @@ package struct MemberReport: Sendable {
         problems.append(ProblemDetail(pointer: pointer, rule: rule, detail: detail()))
     }
 
-    /// Refuses a member that the object at `pointer` does not have.
+    /// Refuses an unknown member of the object at `pointer`.
     ///
     /// - Parameters:
     ///   - what: the object and, after a colon, its members.
@@ -38,7 +38,7 @@ package struct MemberReport: Sendable {
         )
     }
 
-    /// Returns the value, and refuses the member if it is nil.
+    /// Returns the value. If the value is nil, refuses the member.
     package mutating func value<Value>(
         _ value: Value?,
         at pointer: String,
@@ -52,9 +52,9 @@ package struct MemberReport: Sendable {
     /// Reads an object member by member. For members with fixed names, use a ``MemberTable``.
     ///
     /// - Parameters:
-    ///   - what: a description of the object, for the error about a value that is not an object.
-    ///   - hasNulls: whether null is a value; if not, null members are treated as absent.
-    ///   - read: reads a member at its pointer.
+    ///   - what: a description of the object, for the error if the value is not an object.
+    ///   - hasNulls: whether null is a value. If false, null members are treated as absent.
+    ///   - read: reads a member at its JSON Pointer.
     /// - Returns: the names of the present members; nil if the value is not an object.
     @discardableResult
     package mutating func members(

@@ -1,15 +1,16 @@
 package import JSONText
 
-/// The members of a JSON object: the name, the form and the Swift property of each, for reading and writing.
+/// The members of a JSON object, for reading and writing. Each member has a name, a form and a Swift property.
 ///
-/// Reading an object fills a `Body` and reports the errors of all members. Writing an object takes a `View`. `Body` and
-/// `View` are one type if responses contain the values that clients sent, as for settings (``TableObject``). The body's
-/// initial value and the members' properties determine the defaults, and how null and absent members are treated.
+/// Reading an object fills a `Body`, and reports the errors of all members. An object is written from a `View`. `Body`
+/// and `View` are the same type if responses contain the values that clients sent, for example for settings
+/// (``TableObject``). The initial value of the body and the properties of the members determine the defaults, and how
+/// null and absent members are treated.
 ///
-/// Pushes, events, pulls, look-ups and feeds have hand-written readers and writers, because their speed matters: they
-/// compare names and write members without an allocation or an indirect call for each member.
+/// Pushes, events, pulls, look-ups and feeds have hand-written readers and writers, because these must be fast. These
+/// readers and writers compare names and write members without an allocation or an indirect call for each member.
 package struct MemberTable<Body, View>: Sendable {
-    /// The missing members that errors list.
+    /// The missing members that are listed in errors.
     package enum MissingMembers: Sendable {
         /// All missing members, after the other errors.
         case listed
@@ -17,7 +18,7 @@ package struct MemberTable<Body, View>: Sendable {
         case alone
     }
 
-    /// The information about an object that was read, for its check.
+    /// Information about an object that was read. The object's check receives this information.
     package struct ReadObject {
         package let pointer: String
         /// Whether no member has an error.
@@ -36,11 +37,11 @@ package struct MemberTable<Body, View>: Sendable {
     private let check: Check
 
     /// - Parameters:
-    ///   - what: a description of the object for errors, such as `a webhook`. The names of the members are appended,
-    ///     unless the description has a colon.
-    ///   - unknown: the text that follows the name of an unknown member in its error; nil for the default text.
+    ///   - what: a description of the object for errors, such as `a webhook`. If the description has no colon, the
+    ///     names of the members are appended.
+    ///   - unknown: the text that follows the name of an unknown member in the error; nil for the default text.
     ///   - members: the members, in the order in which they are written.
-    ///   - check: checks and completes the body that was read.
+    ///   - check: checks and completes the body after it was read.
     package init(
         _ what: String,
         unknown: String? = nil,
@@ -59,8 +60,8 @@ package struct MemberTable<Body, View>: Sendable {
     /// Reads the body of a request.
     ///
     /// - Parameters:
-    ///   - initial: the body with the values of absent members.
-    ///   - isOptional: whether an empty text is an empty object.
+    ///   - initial: the body with the values that absent members get.
+    ///   - isOptional: whether an empty text is read as an empty object.
     /// - Throws: `invalid_json`, `invalid_request`; `validation_failed` with the problems of all members.
     package func read(_ json: [UInt8], into initial: Body, isOptional: Bool = false) throws(Problem) -> Body {
         if json.isEmpty, isOptional { return initial }
@@ -82,8 +83,8 @@ package struct MemberTable<Body, View>: Sendable {
 
     /// Reads an object in a body.
     ///
-    /// - Parameter hasNulls: whether null is a value; if not, null members are treated as absent.
-    /// - Returns: whether the object has no error. The report contains its errors.
+    /// - Parameter hasNulls: whether null is a value. If false, null members are treated as absent.
+    /// - Returns: whether the object has no error. The errors are added to the report.
     @discardableResult
     package func read(
         _ value: JSONValue,
@@ -130,16 +131,16 @@ package struct MemberTable<Body, View>: Sendable {
     }
 }
 
-/// A JSON object that has the same members in requests, in storage and in responses. Null is treated as absent.
+/// A JSON object with the same members in requests, in storage and in responses. Null is treated as absent.
 package protocol TableObject: JSONWritable, Sendable {
     static var table: MemberTable<Self, Self> { get }
 
-    /// Creates an object with the values that absent members get. Required members may have any value.
+    /// Creates an object with the values that absent members get. The values of required members do not matter.
     init()
 }
 
 extension TableObject {
-    /// Reads an object; nil if it has errors, which are added to the report.
+    /// Reads an object; nil if the object has errors. The errors are added to the report.
     package init?(_ value: JSONValue, at pointer: String, _ report: inout MemberReport) {
         var object = Self()
         guard Self.table.read(value, at: pointer, into: &object, &report) else { return nil }

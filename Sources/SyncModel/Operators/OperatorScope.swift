@@ -1,8 +1,8 @@
-/// The permissions of an operator's token. Each scope includes the scopes before it.
+/// The permissions of an operator's token. Each scope includes the earlier scopes in this list.
 public enum OperatorScope: String, Sendable, Hashable, CaseIterable, Comparable {
-    /// Reads all data except the content that users wrote.
+    /// The right to read all data, except the content that users wrote.
     case read
-    /// Settles stuck mutations, and reads the content that users wrote.
+    /// The right to settle mutations that wait for a person, and to read the content that users wrote.
     case settle
     /// All permissions.
     case admin

@@ -1,24 +1,24 @@
 /// A gateway's traffic in the last hour and the last day, and its present rates.
 ///
-/// It uses about fifty kilobytes of memory. The caller supplies the clock and the totals.
+/// The history uses about 50 KB of memory. The caller supplies the time and the totals.
 public struct TrafficHistory: Sendable {
-    /// The seconds over which the present rates are averaged.
+    /// The time over which the present rates are averaged, in seconds.
     static let window: Double = 10
 
-    /// The last hour, with a point for each fifteen seconds.
+    /// The last hour, with a point for each period of 15 seconds.
     public private(set) var hour = TrafficSeries(step: 15, capacity: 240)
-    /// The last day, with a point for each five minutes.
+    /// The last day, with a point for each period of 5 minutes.
     public private(set) var day = TrafficSeries(step: 300, capacity: 288)
-    /// The totals of the last seconds.
+    /// The recent totals, from which ``rates`` are computed.
     private var recent: [(at: Timestamp, totals: TrafficTotals)] = []
 
     public init() {}
 
-    /// Adds the totals of a moment. Called about once a second.
+    /// Adds the totals at a moment. The caller does this about once a second.
     ///
-    /// - Parameter oldest: how long the oldest mutation has waited, in seconds; nil if it is not known.
+    /// - Parameter oldest: the time that the oldest mutation has waited, in seconds; nil if this time is not known.
     public mutating func record(_ totals: TrafficTotals, oldest: Double?, at now: Timestamp) {
-        // after the clock was set back, the history starts again
+        // after the clock was set back, the measurement of the rates starts again
         if let last = recent.last, now <= last.at { recent = [] }
         recent.append((now, totals))
         recent.removeAll { TrafficSeries.seconds(from: $0.at, to: now) > Self.window }
@@ -26,23 +26,23 @@ public struct TrafficHistory: Sendable {
         day.record(totals, oldest: oldest, at: now)
     }
 
-    /// The rates per second, averaged over the last ten seconds.
+    /// The rates per second, averaged over the last 10 seconds.
     ///
-    /// Zero until there are two moments to compare.
+    /// The rates are 0 until totals of two moments were recorded.
     public var rates: TrafficTotals {
         guard let first = recent.first, let last = recent.last, last.at > first.at else { return TrafficTotals() }
         return last.totals.rates(since: first.totals, seconds: TrafficSeries.seconds(from: first.at, to: last.at))
     }
 }
 
-/// The traffic of some time until now, at equal intervals.
+/// The recent traffic, as points at equal intervals.
 public struct TrafficSeries: Sendable {
     public struct Point: Sendable, Hashable {
         /// The rates per second.
         public var rates: TrafficTotals
-        /// The age of the oldest waiting mutation; nil if it was not known.
+        /// The age of the oldest waiting mutation, in seconds; nil if the age was not known.
         public var oldestWaitingSeconds: Double?
-        /// The totals at the beginning of the point's time.
+        /// The totals at the beginning of the point's period.
         fileprivate var start: TrafficTotals
     }
 
@@ -52,7 +52,7 @@ public struct TrafficSeries: Sendable {
     public let capacity: Int
     /// The points, oldest first.
     public private(set) var points: [Point] = []
-    /// The end of the last point's time; nil before the first.
+    /// The end of the last point's period; nil before the first point.
     public private(set) var end: Timestamp?
     private var begun: (at: Timestamp, totals: TrafficTotals)?
     private var last = TrafficTotals()
@@ -67,7 +67,7 @@ public struct TrafficSeries: Sendable {
         }
         let elapsed = Self.seconds(from: begun.at, to: now)
         guard elapsed >= Double(step) else { return }
-        // no data exist for the time in which a gateway was suspended
+        // there are no data for the time while the gateway was suspended
         if elapsed >= Double(2 * step) { points = [] }
         let rates = totals.rates(since: begun.totals, seconds: elapsed)
         points.append(Point(rates: rates, oldestWaitingSeconds: oldest, start: begun.totals))
@@ -76,18 +76,18 @@ public struct TrafficSeries: Sendable {
         self.begun = (now, totals)
     }
 
-    /// The start of the first point's time; nil without points.
+    /// The start of the first point's period; nil if there are no points.
     public var beginning: Timestamp? {
         points.isEmpty ? nil : end?.adding(seconds: -Double(points.count * step))
     }
 
-    /// The amount of work since the start of the first point, and since the last point.
+    /// The amount of work since ``since``, including the work after the last point.
     public var amounts: TrafficTotals {
         guard let begun else { return TrafficTotals() }
         return last.rates(since: points.first?.start ?? begun.totals, seconds: 1)
     }
 
-    /// The time since which ``amounts`` count; nil before the first record.
+    /// The time from which ``amounts`` is counted; nil before the first totals were recorded.
     public var since: Timestamp? { beginning ?? begun?.at }
 
     fileprivate static func seconds(from earlier: Timestamp, to later: Timestamp) -> Double {
@@ -95,22 +95,22 @@ public struct TrafficSeries: Sendable {
     }
 }
 
-/// The amount of work that a gateway has done since its start.
+/// The amount of work of a gateway since its start.
 ///
-/// These are the counters of its metrics at a moment.
+/// These are the values of the gateway's counter metrics at a moment.
 public struct TrafficTotals: Sendable, Hashable {
-    /// Pushes that were accepted.
+    /// The number of accepted pushes.
     public var pushes = 0.0
-    /// Mutations that were accepted.
+    /// The number of accepted mutations.
     public var accepted = 0.0
-    /// Mutations that took effect: in the built-in store, or at an upstream.
+    /// The number of mutations that took effect in the built-in store or at an upstream.
     public var applied = 0.0
-    /// Mutations that failed.
+    /// The number of mutations that failed.
     public var failed = 0.0
 
     public init() {}
 
-    /// The rates per second since earlier totals. A counter never decreases.
+    /// The rates per second since earlier totals. No rate is negative, because counters never decrease.
     func rates(since earlier: TrafficTotals, seconds: Double) -> TrafficTotals {
         func rate(_ path: KeyPath<TrafficTotals, Double>) -> Double {
             max(0, self[keyPath: path] - earlier[keyPath: path]) / seconds

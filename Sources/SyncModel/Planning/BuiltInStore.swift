@@ -1,9 +1,9 @@
 import FoundationEssentials
 import JSONText
 
-/// The effect of one mutation on one entity in the built-in document store. It does no I/O.
+/// The effect of one mutation on one entity in the built-in document store. This type does no I/O.
 enum BuiltInStore {
-    /// The maximum number of bytes to which patches may grow a document.
+    /// The maximum size, in bytes, of a document after a patch.
     static let maximumDocumentBytes = 1_048_576
 
     /// A write of one entity.
@@ -19,22 +19,25 @@ enum BuiltInStore {
         let conflictResolution: ConflictResolution
         /// Whether an update may restore a deleted entity.
         ///
-        /// It may if a person specified the whole document with knowledge of the deletion.
+        /// True if a person, who saw that the entity was deleted, specified the whole document.
         var restores = false
     }
 
     enum Outcome {
-        /// The write took effect. Has the state to write, and the state that a strategy overwrote.
-        case applied(EntityState, resolution: ConflictResolution?, current: EntityState?)
-        /// The entity is already deleted, so there was nothing to do.
+        /// The write took effect.
         ///
-        /// The associated value is the tombstone; nil if the caller must not learn of it.
+        /// The associated values are the state to write, and the state that a strategy overwrote.
+        case applied(EntityState, resolution: ConflictResolution?, current: EntityState?)
+        /// The entity is already deleted, and the write changes nothing.
+        ///
+        /// The associated value is the tombstone; nil if the user must not learn that it exists.
         case unchanged(EntityState?)
-        /// `server_wins` discarded the mutation in favor of the current state.
+        /// The strategy `server_wins` discarded the mutation, and the current state remains.
         case adopted(current: EntityState?)
-        /// The mutation waits for a person. Has the current state; nil if the caller must not see it.
+        /// The mutation waits for a person. The associated value is the current state; nil if the user must not see it.
         case conflict(current: EntityState?)
-        /// The write was refused permanently, with the status that a REST API would return.
+        /// The write was refused permanently. The associated values are the status that a REST API would return, and
+        /// the reason.
         case refused(status: Int, String)
         /// The user has no right to write.
         case forbidden(String)
@@ -56,7 +59,7 @@ enum BuiltInStore {
         on stored: EntityState?,
         _ access: ChannelAccess
     ) -> Outcome {
-        // for this user, an entity that the user cannot see does not exist, but its id is in use
+        // to this user, an invisible entity appears not to exist, although its id is in use
         let state = stored.flatMap { $0.isVisible(to: write.writer.user, write.type.visibility, access) ? $0 : nil }
         switch write.operation {
         case .create:
@@ -81,10 +84,10 @@ enum BuiltInStore {
 
     /// Settles a create of an existing id. A create never overwrites an entity.
     ///
-    /// Under `client_wins`, the conflict waits for a person (product rule 12, `shared` types).
+    /// Therefore a conflict waits for a person even under `client_wins` (product rule 12, `shared` types).
     ///
-    /// A create of a deleted id restores the entity. It conflicts only with a deletion by another writer. In that case,
-    /// `client_wins` restores the entity, because the payload is the whole document.
+    /// If the entity is deleted, the create restores it. The create is in conflict only if another writer deleted the
+    /// entity. In that case `client_wins` restores the entity as well, because the payload is the whole document.
     private static func settleCreate(_ write: Write, current: EntityState?) -> Outcome {
         if let current, current.isDeleted {
             guard current.lastWriter == write.writer else { return settle(write, current: current) }
@@ -98,7 +101,7 @@ enum BuiltInStore {
         switch write.conflictResolution {
         case .manual: .conflict(current: current)
         case .serverWins: .adopted(current: current)
-        // a patch would restore only the members that it changes; the other members were deleted with the entity
+        // a patch cannot restore the whole entity: the members that it does not contain were deleted with the entity
         case .clientWins where current.isDeleted && write.operation == .update && !write.restores:
             .conflict(current: current)
         case .clientWins: apply(write, to: current, resolution: .clientWins)
@@ -142,7 +145,7 @@ enum BuiltInStore {
         }
     }
 
-    /// Merges a patch into a document (RFC 7396); nil if the result would be too large.
+    /// Merges a patch into a document (RFC 7396), and returns the result; nil if it would be too large.
     static func merge(_ patch: [UInt8], into document: [UInt8]?) -> [UInt8]? {
         guard let patch = try? JSONTree(parsing: patch).root,
             let merged = try? JSONValue.mergePatch(target: document, patch: patch),
@@ -174,7 +177,7 @@ enum BuiltInStore {
 }
 
 extension BuiltInStore {
-    /// The result of a mutation in a transaction that applies it or lets it wait.
+    /// The result of a mutation in the transaction that applies it or leaves it waiting.
     struct Result {
         var status: MutationStatus
         var serverID: ServerID?
@@ -187,16 +190,16 @@ extension BuiltInStore {
         var lastError: String?
     }
 
-    /// - Parameter index: the mutation's index in its push; nil if the mutation is not applied in the push that
-    ///   contains it.
+    /// - Parameter index: the mutation's index in its push; nil if the mutation is applied after that push.
     static func apply(_ write: Write, type: String, index: Int?, to entities: inout EntityTable) -> Result {
         var shown: Set<EntityKey> = []
         return apply(write, type: type, index: index, showing: &shown, to: &entities)
     }
 
     /// - Parameters:
-    ///   - index: the mutation's index in its push; nil if the mutation is not applied in the push that contains it.
-    ///   - shown: entities whose large documents an error of the same push already contains; later errors omit them.
+    ///   - index: the mutation's index in its push; nil if the mutation is applied after that push.
+    ///   - shown: entities whose large documents an error of the same push already contains; later errors omit these
+    ///     documents.
     static func apply(
         _ write: Write,
         type: String,

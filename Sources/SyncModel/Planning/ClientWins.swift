@@ -1,22 +1,22 @@
 import FoundationEssentials
 public import JSONText
 
-/// Decides how a forwarded mutation overrides another writer's state. It does no I/O.
+/// Decides how a forwarded mutation overrides another writer's state. This type does no I/O.
 ///
-/// Product rule 12.
+/// See product rule 12.
 public enum ClientWins {
     /// The maximum number of bytes of a document that is merged for a PUT.
     static let maximumDocumentBytes = 1_048_576
 
-    /// Decides the request of the next revision.
+    /// Returns the request of the next revision; nil if the conflict must wait for a person.
     ///
-    /// Nil if no request would certainly overwrite the right entity, so that the conflict waits for a person.
+    /// The conflict must wait if it is not certain that a request would overwrite the right entity.
     ///
     /// - Parameters:
     ///   - endpoint: the mutation's endpoint, with the known server ids.
-    ///   - payload: the mutation's payload, with the known server ids; nil if it is missing.
-    ///   - current: the server's document, as JSON; nil if it is unknown or the entity was deleted.
-    ///   - serverID: the server id of the conflicting entity; nil if it is unknown.
+    ///   - payload: the mutation's payload, with the known server ids; nil if the mutation has no payload.
+    ///   - current: the server's document, as JSON; nil if the document is unknown or the entity was deleted.
+    ///   - serverID: the server id of the conflicting entity; nil if the id is unknown.
     public static func plan(
         operation: Operation,
         idSpace: IDSpace,
@@ -33,7 +33,8 @@ public enum ClientWins {
         }
     }
 
-    /// A PUT of the server's document with the patch merged into it; the unchanged PATCH if there is nothing to merge.
+    /// A PUT of the server's document after the patch was merged into it. If there is no document, the result is the
+    /// unchanged PATCH.
     private static func update(_ patch: JSONValue?, _ current: [UInt8]?) -> SentRequest {
         guard let current, let patch, patch.kind == .object,
             let merged = try? JSONValue.mergePatch(target: current, patch: patch, maximumBytes: maximumDocumentBytes)
@@ -41,9 +42,9 @@ public enum ClientWins {
         return SentRequest(method: "PUT", payload: merged)
     }
 
-    /// A PUT to the existing entity, below the collection of the create.
+    /// A PUT to the existing entity, at a path below the collection to which the create was sent.
     ///
-    /// Nil for a global id, because the existing entity with this id is another entity than the created one.
+    /// Nil for the id space `shared`, because there the existing entity is not the entity that the client created.
     private static func create(_ endpoint: String, _ idSpace: IDSpace, _ serverID: ServerID?) -> SentRequest? {
         guard idSpace != .shared, let serverID, !endpoint.isEmpty else { return nil }
         let parts = endpoint.split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)
@@ -54,9 +55,9 @@ public enum ClientWins {
     }
 }
 
-/// Decides whether the feed adopts the state that an upstream showed to a user.
+/// Decides whether the feed adopts an entity's state that the upstream sent in response to a user's request.
 ///
-/// The user's mutation was discarded in favor of that state.
+/// The user's mutation was discarded, and the upstream's state was kept.
 struct UpstreamStateAdoption {
     let user: UUID
     let visibility: Visibility
@@ -66,10 +67,10 @@ struct UpstreamStateAdoption {
 
     /// - Parameters:
     ///   - stored: the current entity.
-    ///   - isNewer: whether the entity was written after the gateway asked the upstream. If so, the later write is
-    ///     kept.
+    ///   - isNewer: whether the entity was written after the gateway sent the request. If so, the feed keeps the later
+    ///     write.
     func isPossible(over stored: EntityState?, isNewer: Bool) -> Bool {
-        // a private entity belongs to its creator
+        // only a create can add a private entity, because a private entity belongs to its creator
         guard let stored else { return isCreate || visibility == .organization }
         guard stored.isVisible(to: user, visibility, access), !isNewer else { return false }
         return !isCreate || stored.mayBeMade(by: user)
@@ -77,9 +78,9 @@ struct UpstreamStateAdoption {
 }
 
 extension EntityState {
-    /// Whether the answer to a user's create may be about this entity.
+    /// Whether the response to a user's create may refer to this entity.
     ///
-    /// A create makes a new entity. If its answer identifies an entity that another user has written, the answer proves
-    /// only that this entity exists.
+    /// A create makes a new entity. If the response identifies an entity that another user has written, the response
+    /// proves only that this entity exists.
     func mayBeMade(by user: UUID) -> Bool { isDeleted || lastWriter.isOwn(of: user) }
 }

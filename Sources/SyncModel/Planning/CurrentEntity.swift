@@ -1,26 +1,26 @@
 public import FoundationEssentials
 import JSONText
 
-/// The entity that conflicts with a mutation, as written in a problem's `current`.
+/// The entity with which a mutation is in conflict, as written to the member `current` of a problem.
 struct CurrentEntity {
     let type: String
     let id: ServerID
-    /// The entity's version; nil if the gateway has the entity only from an upstream's response.
+    /// The entity's version; nil if the gateway received the entity only in an upstream's response.
     var version: Int64?
-    /// The entity's version in the feed when the request was sent to the upstream; 0 if the feed did not have the
-    /// entity.
+    /// The entity's version in the feed when the request was sent; nil if this version does not matter.
     ///
-    /// It shows whether another writer has written since then, which clocks cannot show. Nil if that does not matter.
+    /// The value is 0 if the feed did not contain the entity. The version shows whether another writer has written
+    /// since the request was sent, which timestamps cannot show.
     var feedVersion: Int64?
     var etag: String?
     var isDeleted = false
-    /// The document, JSON; nil for a deleted entity.
+    /// The document as JSON; nil for a deleted entity.
     var document: [UInt8]?
     /// Whether the entity's document is stored but cannot be decrypted.
     var isUnreadable = false
     /// Whether the entity's document is omitted.
     ///
-    /// If so, the JSON has no member `document`, and shows only the version and the ETag.
+    /// If true, the JSON has no member `document`, and contains only the version and the ETag.
     var isOutline = false
 
     var json: [UInt8] {
@@ -40,7 +40,7 @@ struct CurrentEntity {
 }
 
 extension EntityState {
-    /// The entity as a conflict's `current` shows it.
+    /// The JSON of the entity for the `current` of a conflict.
     ///
     /// - Parameter isOutline: whether to omit the document.
     func json(type: String, id: ServerID, isOutline: Bool = false) -> [UInt8] {
@@ -62,10 +62,10 @@ extension EntityState {
 }
 
 extension Problem {
-    /// The problem of a discarded mutation: its last problem, and the current entity.
+    /// The problem of a discarded mutation, with its last problem and the current entity.
     ///
     /// - Parameters:
-    ///   - error: the mutation's last problem; nil without a problem.
+    ///   - error: the mutation's last problem; nil if the mutation had no problem.
     ///   - isOutline: whether to omit the entity's document.
     public static func given(
         up error: [UInt8]?,
@@ -79,18 +79,18 @@ extension Problem {
         return json(error ?? Problem(.discarded, detail).json, current: current, isOutline: isOutline)
     }
 
-    /// Adds the present entity to a stored problem whose `current` lacks its document.
+    /// Adds the present entity to a stored problem if the `current` of this problem lacks the document.
     ///
-    /// - Returns: nil if the problem has the document, or is about another entity.
+    /// - Returns: nil if the problem already has the document, or is about another entity.
     public static func completed(_ problem: [UInt8], with entity: EntityState, _ key: EntityKey) -> [UInt8]? {
         guard let outline = CurrentOutline(problem), !outline.isWhole, outline.key == key else { return nil }
         let id = ServerID(text: key.id, isInteger: entity.isIntegerID)
         return json(problem, current: entity.json(type: key.type, id: id))
     }
 
-    /// Replaces `current` in a stored problem; an unreadable problem is not changed.
+    /// Replaces `current` in a stored problem. A problem that cannot be parsed is not changed.
     ///
-    /// - Parameter isOutline: whether the given `current` lacks its document.
+    /// - Parameter isOutline: whether the given `current` lacks the document.
     static func json(_ problem: [UInt8], current: [UInt8], isOutline: Bool = false) -> [UInt8] {
         guard let members = try? JSONTree(parsing: problem, limits: .widest).root.members else { return problem }
         var writer = JSONWriter(capacity: problem.count + current.count)
@@ -114,15 +114,15 @@ public struct CurrentOutline: Sendable {
     public let key: EntityKey
     /// The entity's version, its ETag and whether it is deleted, as JSON.
     ///
-    /// Equal states have equal values.
+    /// Equal states of an entity have equal bytes.
     public let state: [UInt8]
-    /// Whether the problem also has the document.
+    /// Whether the problem also contains the document.
     public let isWhole: Bool
 
     /// - Parameter problem: a problem object as JSON.
-    /// - Returns: nil if the problem has no `current` that names an entity.
+    /// - Returns: nil if the problem has no `current`, or if its `current` does not identify an entity.
     public init?(_ problem: [UInt8]) {
-        // most problems do not have the member and do not need to be parsed
+        // most problems have no `current`, and need not be parsed
         guard problem.firstRange(of: Self.name) != nil,
             let current = (try? JSONTree(parsing: problem, limits: .widest))?.root["current"],
             let type = current["entity_type"]?.string, let id = current["id"].flatMap(ServerID.init(json:))
@@ -134,10 +134,10 @@ public struct CurrentOutline: Sendable {
         isWhole = current["document"] != nil
     }
 
-    /// A problem with a pointer or a mark in place of its `current`.
+    /// The problem with a pointer or a mark in place of `current`.
     ///
-    /// - Parameter place: the JSON Pointer (RFC 6901) to the entity in the same answer; nil if the answer does not
-    ///   contain the entity.
+    /// - Parameter place: the JSON Pointer (RFC 6901) to the entity in the same answer. Nil for a mark, because the
+    ///   answer does not contain the entity.
     public static func cut(_ problem: [UInt8], place: String?) -> [UInt8] {
         guard let members = try? JSONTree(parsing: problem, limits: .widest).root.members else { return problem }
         return JSONWriter.object { writer in
@@ -154,9 +154,9 @@ public struct CurrentOutline: Sendable {
     }
 }
 
-/// The uninterrupted run of an entity's latest versions by one writer.
+/// An entity's version, and the uninterrupted run of writes by its last writer.
 ///
-/// The check of `base_version` uses it, for every entity type.
+/// The check of `base_version` uses this history for every entity type.
 struct VersionHistory: Sendable, Hashable {
     let version: Int64
     /// The version before the last writer's uninterrupted run of writes.
@@ -165,18 +165,20 @@ struct VersionHistory: Sendable, Hashable {
 
     /// The relation of a write's `base_version` to the entity's version.
     enum Verdict: Sendable, Hashable {
-        /// No other writer has written since this writer read the entity. The writer's own later writes, made offline
-        /// from the same version, are not a conflict.
+        /// No other writer has written since this writer read the entity.
+        ///
+        /// The writer may have written since then: writes that one writer made offline from the same version are not in
+        /// conflict with each other.
         case fits
         /// Another writer has written since this writer read the entity.
         case passed
-        /// The writer saw a version that is unknown to the gateway, as after a restore.
+        /// The writer saw a version that the gateway does not have, for example after a restore from a backup.
         ///
         /// The gateway cannot determine what the write would overwrite.
         case ahead
     }
 
-    /// Compares a write with the entity's version. A write without a version overwrites any version.
+    /// Compares a write with the entity's version. A write without a `base_version` overwrites any version.
     func verdict(on baseVersion: Int64?, from writer: Writer) -> Verdict {
         guard let baseVersion, baseVersion != version else { return .fits }
         if baseVersion > version { return .ahead }
@@ -201,20 +203,20 @@ public struct Writer: Sendable, Hashable {
         self.device = device
     }
 
-    /// The writer of a state that the feed adopted from the upstream through a user's request.
+    /// The writer of a state that the feed adopted from the upstream's response to a user's request.
     ///
-    /// The writer has no device. Otherwise later edits of this device would count as based on the adopted state, which
-    /// the device has not seen.
+    /// The writer has no device. With the device, the gateway would treat later edits from this device as based on the
+    /// adopted state, although the device has not seen this state.
     static func adopting(_ user: UUID) -> Writer { Writer(user: user, device: noDevice) }
 
-    /// Whether one of the user's devices wrote the state. An adopted state does not count.
+    /// Whether one of the user's devices wrote the state. False for an adopted state.
     func isOwn(of user: UUID) -> Bool { self.user == user && device != Self.noDevice }
 
     static let noDevice = UUID(uuid: (0, 0, 0, 0, 0, 0, 0x80, 0, 0x80, 0, 0, 0, 0, 0, 0, 0))
 }
 
 extension Writer {
-    /// The writer of edits made outside Sluice, and the owner of entities without an owner.
+    /// The writer of edits made outside of Sluice, and the owner of entities that no user created.
     ///
     /// No user and no device has this id.
     public static let elsewhere = Writer(user: elsewhereID, device: elsewhereID)
@@ -222,7 +224,7 @@ extension Writer {
     /// The id that replaces the id of an erased user.
     public static let erased = UUID(uuid: (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0))
 
-    /// Whether an id is reserved: it neither belongs to a user nor can be assigned to a user.
+    /// Whether an id is reserved, which means that it can never be the id of a user.
     public static func isReserved(_ id: UUID) -> Bool { id == erased || id == elsewhereID || id == noDevice }
 
     private static let elsewhereID = UUID(uuid: (0, 0, 0, 0, 0, 0, 0x80, 0, 0x80, 0, 0, 0, 0, 0, 0, 1))

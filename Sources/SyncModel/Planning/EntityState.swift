@@ -4,11 +4,11 @@ public import FoundationEssentials
 public struct EntityState: Sendable {
     /// Whether the id is a number in JSON.
     public var isIntegerID: Bool
-    /// The version: 1 after the create, incremented by each write.
+    /// The version, which is 1 after the create and is incremented by each write.
     public var version: Int64
     /// Whether the entity is a tombstone.
     public var isDeleted: Bool
-    /// JSON text as the client wrote it.
+    /// The document as the client wrote it, in JSON.
     ///
     /// Nil for a tombstone, and for a document that cannot be decrypted.
     public var document: [UInt8]?
@@ -16,19 +16,19 @@ public struct EntityState: Sendable {
     ///
     /// Such an entity can be replaced or deleted, but not patched.
     public var isUnreadable = false
-    /// The bytes of a stored document that was not read because of the read limit.
+    /// The size, in bytes, of a stored document that was not read because of the read limit.
     ///
-    /// 0 if the document was read, or does not exist.
+    /// The value is 0 if the document was read, or does not exist.
     public var unreadBytes = 0
     /// Whether the document was not read because the entity is only the target of references.
     public var isTarget = false
-    /// The bytes of the document, whether it was read or not.
+    /// The size of the document in bytes, even if the document was not read.
     var documentBytes: Int { document?.count ?? unreadBytes }
-    /// The creator.
+    /// The user who created the entity.
     public var owner: UUID
-    /// The creator's client id.
+    /// The client id that the creator's device gave to the entity.
     public var clientID: UUID?
-    /// The writer of the current run of versions.
+    /// The writer of the latest version and of the versions of its uninterrupted run.
     public var lastWriter: Writer
     /// The version before the last writer's uninterrupted run of writes.
     public var runBase: Int64
@@ -36,13 +36,13 @@ public struct EntityState: Sendable {
     public var isStored = false
     /// The upstream's ETag of this state.
     ///
-    /// Nil for built-in types, and if the upstream sent no ETag.
+    /// Nil for types in the built-in store, and if the upstream sent no ETag.
     public var etag: String?
-    /// The references that are stored with a written entity; nil for types without enforced relations.
+    /// The references to store with a written entity; nil for types without enforced relations.
     public fileprivate(set) var references: Set<EntityReference>?
     /// Whether the stored references may have to be replaced.
     public fileprivate(set) var replacesReferences = false
-    /// The position of the entity's last change, as the database has it; 0 for a new entity.
+    /// The stored position of the entity's last change; 0 for a new entity.
     private var storedPosition: Int64 = 0
     private var boxedMembership: ChannelMembership.Box?
 
@@ -66,12 +66,12 @@ public struct EntityState: Sendable {
         self.runBase = runBase
     }
 
-    /// The entity's channels, grants, and changes of both.
+    /// The entity's channels and grants, and the changes of its channels and grants.
     var membership: ChannelMembership {
         get { boxedMembership?.membership ?? ChannelMembership() }
         set { boxedMembership = newValue.isEmpty ? nil : ChannelMembership.Box(newValue) }
     }
-    /// The channels of a type with ``ChannelRules``; nil for other types.
+    /// The entity's channels; nil for a type without ``ChannelRules``.
     public var channels: [ChannelID]? {
         get { boxedMembership?.membership.channels }
         set {
@@ -79,7 +79,7 @@ public struct EntityState: Sendable {
             membership.channels = newValue
         }
     }
-    /// The grants that the entity makes from its next write on; nil for a type without grants.
+    /// The grants that the entity makes after its next write; nil for a type without grants.
     public var grants: [GrantedChannel]? {
         get { boxedMembership?.membership.grants }
         set { membership.grants = newValue }
@@ -95,20 +95,21 @@ public struct EntityState: Sendable {
             if newValue?.channels != nil || boxedMembership != nil { membership.storedChannels = newValue?.channels }
         }
     }
-    /// The changes of the entity's channels that a write of this state makes.
+    /// The changes of the entity's channels that result from writing this state.
     public var stays: StayChanges { boxedMembership?.membership.stays ?? StayChanges() }
 
-    /// The basis of the `base_version` check.
+    /// The history of versions for the `base_version` check.
     var run: VersionHistory { VersionHistory(version: version, base: runBase, lastWriter: lastWriter) }
 
-    /// Whether a writer that saw `baseVersion` may write.
+    /// Whether a writer that last read the version `baseVersion` may write.
     func accepts(baseVersion: Int64?, from writer: Writer) -> Bool {
         run.verdict(on: baseVersion, from: writer) == .fits
     }
 
     /// Whether an entity exists for a user.
     ///
-    /// A private entity exists only for its creator. An entity in channels exists only for users who hold one of them.
+    /// A private entity exists only for its creator. An entity in channels exists only for users who hold one of these
+    /// channels.
     func isVisible(to user: UUID, _ visibility: Visibility, _ access: ChannelAccess = ChannelAccess()) -> Bool {
         switch visibility {
         case .organization: true
@@ -137,20 +138,22 @@ public struct EntityState: Sendable {
     }
 }
 
-/// The entities of one organization that a group of pushes touches.
+/// The entities of an organization that a group of pushes reads or writes.
 ///
-/// It has the states that were read. Each plan updates them, so that each push sees the effects of earlier pushes in
-/// the group.
+/// The table contains the states that were read. Each plan updates these states, and thereby each push is planned with
+/// the effects of earlier pushes in the group.
 public struct EntityTable: Sendable {
     private struct Slot {
         let key: EntityKey
         var state: EntityState
-        /// The ordinal of the last write; it determines the feed's order within the group.
+        /// The ordinal of the entity's last write in the group; nil if the group has not written it.
+        ///
+        /// The order of these ordinals is the order of the entities in the feed.
         var lastWrite: Int?
     }
 
     private var slots: [Slot] = []
-    /// The index in `slots`.
+    /// The index in `slots` of each entity.
     private var places: [EntityKey: Int] = [:]
     private var writeCount = 0
     /// The size of the largest document that was read, in bytes.
@@ -159,19 +162,20 @@ public struct EntityTable: Sendable {
     private(set) var hasUnread = false
     /// The organization's enforced relations.
     public var relations = EntityRelations()
-    /// The number of entities that deletions may still delete or change in this push or turn.
+    /// The number of further entities that deletions may delete or change in this push or turn.
     var deletionRoom = EntityRelations.limit
-    /// Stored references to entities that may be deleted, by the entity to which they refer.
+    /// The stored references to entities that may be deleted, by the entity to which the references point.
     private var storedReferrers: [EntityKey: FoundReferrers] = [:]
-    /// Entities that refer to an entity since the table was read, by the entity to which they refer.
+    /// For each entity, the entities that have begun to refer to it since the table was read.
     private var newReferrers: [EntityKey: Set<EntityKey>] = [:]
-    /// The rules of types with channels, by type.
+    /// The rules of the entity types that have channels, by type.
     private let rules: [ByteExactString: ChannelRules]
-    /// The channels that the users of the group hold, after the plans so far.
+    /// The channels that the users of the group hold after the pushes that were planned so far.
     public var access = ChannelAccess()
-    /// The grants and stays that the writes change (``WorkBounds/groupGrants``, ``WorkBounds/groupStays``).
+    /// The number of grants and stays that the writes change (``WorkBounds/groupGrants``, ``WorkBounds/groupStays``).
     public private(set) var channelChanges = ChannelChanges()
-    /// The grants of each written entity before its first write, and the number that its writes count.
+    /// For each written entity, the grants before its first write, and the number of grants that its writes have
+    /// changed.
     private var grantChanges: [EntityKey: (before: Set<GrantedChannel>, count: Int)] = [:]
 
     public init(_ rules: [ByteExactString: ChannelRules] = [:]) { self.rules = rules }
@@ -182,7 +186,7 @@ public struct EntityTable: Sendable {
     /// Reserves capacity for additional entities.
     mutating func reserve(_ more: Int) { places.reserveCapacity(places.count + more) }
 
-    /// The current state of an entity; nil when it never existed.
+    /// The current state of an entity; nil if the entity never existed.
     public subscript(key: EntityKey) -> EntityState? { places[key].map { slots[$0].state } }
 
     /// The entities whose documents were not read because of the read limit.
@@ -195,7 +199,7 @@ public struct EntityTable: Sendable {
         largestDocument = max(largestDocument, state.documentBytes)
         if state.unreadBytes > 0 { hasUnread = true }
         var state = state
-        // evaluates templates that were not evaluated before
+        // evaluates the templates of a state that was stored before the type had channels
         if state.channels == nil, !rules.isEmpty, let rules = rules[key.type] { state = state.placed(by: rules, key) }
         set(key, state, lastWrite: nil)
     }
@@ -213,7 +217,7 @@ public struct EntityTable: Sendable {
         set(key, placed, lastWrite: writeCount)
     }
 
-    /// Replaces the text of an entity's document. This alone does not count as a write.
+    /// Replaces the text of an entity's document. The replacement alone is not a write of the entity.
     mutating func setDocument(_ document: [UInt8], of key: EntityKey) {
         guard let place = places[key] else { return }
         var state = slots[place].state
@@ -226,7 +230,7 @@ public struct EntityTable: Sendable {
         slots[place].state = state
     }
 
-    /// Counts the grants of an entity that its writes so far change.
+    /// Updates the count of changed grants. `after` has the entity's grants after its latest write.
     private mutating func countGrants(_ after: [GrantedChannel], of key: EntityKey) {
         let known = grantChanges[key]
         let before = known?.before ?? Set(self[key]?.granted(by: rules[key.type], key) ?? [])
@@ -235,7 +239,7 @@ public struct EntityTable: Sendable {
         channelChanges.grants += count - (known?.count ?? 0)
     }
 
-    /// Counts the stays of an entity that its writes so far change.
+    /// Updates the count of changed stays. `next` is the entity's state after its latest write.
     private mutating func countStays(of next: EntityState, _ key: EntityKey) {
         let known = places[key].flatMap { slots[$0].lastWrite == nil ? nil : slots[$0].state.stays.count } ?? 0
         channelChanges.stays += next.stays.count - known
@@ -246,7 +250,8 @@ public struct EntityTable: Sendable {
 
     private mutating func set(_ key: EntityKey, _ state: EntityState, lastWrite: Int?) {
         let slot = Slot(key: key, state: state, lastWrite: lastWrite)
-        // a new entity needs only one look-up, because most entities are new
+        // the method inserts before it searches, because most entities are new, and a new entity then needs only one
+        // look-up
         if let place = places.updateValue(slots.count, forKey: key) {
             places[key] = place
             slots[place] = slot
@@ -257,16 +262,16 @@ public struct EntityTable: Sendable {
 
     // MARK: - References
 
-    /// Adds the stored references to an entity. The entities that refer to it are loaded like all others.
+    /// Adds the stored references to an entity. The entities that have these references are loaded separately.
     public mutating func load(_ referrers: FoundReferrers, of key: EntityKey) { storedReferrers[key] = referrers }
 
-    /// The entities that may refer to an entity; nil if there are too many.
+    /// The entities that may refer to an entity; nil if there are too many of them.
     func referrers(of key: EntityKey) -> Set<EntityKey>? {
         let stored = storedReferrers[key] ?? FoundReferrers()
         return stored.isCut ? nil : stored.entities.union(newReferrers[key] ?? [])
     }
 
-    /// The state with the references that must be stored.
+    /// The state, together with the references that must be stored.
     private mutating func withReferences(_ state: EntityState, of key: EntityKey) -> EntityState {
         guard !relations.of(key.type).isEmpty else { return state }
         var next = state
@@ -281,7 +286,7 @@ public struct EntityTable: Sendable {
         return next
     }
 
-    /// The writes of the group, in the order of execution, one for each entity.
+    /// The writes of the group in the order of execution, with one write for each entity.
     public var writes: [(key: EntityKey, state: EntityState)] {
         let written = slots.indices.filter { slots[$0].lastWrite != nil }
         let inOrder = written.sorted { (slots[$0].lastWrite ?? 0) < (slots[$1].lastWrite ?? 0) }
@@ -294,7 +299,7 @@ struct EntityIndex<Value> {
     private var byClientID: [ClientReference: Value] = [:]
     /// Values by the text of the server id.
     ///
-    /// An integer and a string with the same digits identify the same entity.
+    /// An integer id and a string id with the same digits identify the same entity.
     private var byServerID: [EntityKey: Value] = [:]
 
     mutating func record(_ value: Value, of entity: EntityName) {
@@ -302,7 +307,7 @@ struct EntityIndex<Value> {
         if let id = entity.serverID { byServerID[EntityKey(type: entity.type, id: id.text)] = value }
     }
 
-    /// The latest values under the entity's client id and under its server id.
+    /// The latest value stored under the entity's client id, and the latest value stored under its server id.
     func latest(of entity: EntityName) -> (Value?, Value?) {
         if byClientID.isEmpty, byServerID.isEmpty { return (nil, nil) }
         return (
@@ -312,7 +317,7 @@ struct EntityIndex<Value> {
     }
 }
 
-/// Identifies an entity within an organization.
+/// The identifier of an entity within an organization.
 public struct EntityKey: Sendable, Hashable {
     @Exact public private(set) var type: String
     /// The text of the server id.

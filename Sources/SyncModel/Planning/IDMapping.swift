@@ -7,21 +7,23 @@ public struct IDMapping: Sendable, Hashable {
         case pending
         /// The mapping has a server id.
         ///
-        /// Specification 000 (docs/spec), `resolved_requires_server_id`; a CHECK enforces it as well.
+        /// See specification 000 (docs/spec), `resolved_requires_server_id`. A CHECK constraint enforces the rule as
+        /// well.
         case resolved
         case failed
     }
 
     @Exact public private(set) var entityType: String
-    /// The client's id of the entity. It never changes (specification 000 (docs/spec), `client_id_immutable`).
+    /// The client's id of the entity, which never changes (specification 000 (docs/spec), `client_id_immutable`).
     public let client: ClientName
-    /// The server id; nil while it is unknown.
+    /// The server id; nil while the server id is unknown.
     public var serverID: ServerID?
     public var status: Status
-    /// The create of the entity. After the mapping is resolved, this value has no effect.
+    /// The id of the mutation that creates the entity. After the mapping is resolved, this value has no effect.
     public let mutationID: UUID
-    /// Whether the mapping will never be resolved, because its create was discarded. If so, another create may take
-    /// over the client id.
+    /// Whether the mapping will never be resolved, because its create was discarded.
+    ///
+    /// If true, another create may use the client id.
     public let isAbandoned: Bool
 
     /// Creates a mapping. By default, its create has not run yet.
@@ -44,9 +46,8 @@ public struct IDMapping: Sendable, Hashable {
     /// The mapping of a device id.
     ///
     /// - Parameters:
-    ///   - create: the mutation that creates the entity; nil for an id that a pull assigned, because then the value has
-    ///     no effect.
-    ///   - isAbandoned: whether the create was discarded or deleted; ignored after the id is resolved.
+    ///   - create: the mutation that creates the entity; nil for an id that a pull assigned.
+    ///   - isAbandoned: whether the create was discarded or deleted. Ignored if the id is resolved.
     public init(
         _ id: LocalID,
         on device: UUID,
@@ -65,13 +66,13 @@ public struct IDMapping: Sendable, Hashable {
         )
     }
 
-    /// The client id, or the UUID that represents a device id.
+    /// The client id of the entity, or the UUID that represents its device id.
     public var clientID: UUID { client.id }
 
-    /// The device id that the client id represents; nil for other client ids.
+    /// The device id that the client id represents; nil if the client id does not represent a device id.
     public var localID: LocalID? { client.number.map { LocalID(entityType: entityType, number: $0) } }
 
-    /// The mapping's key: the client id with its entity type.
+    /// The key of the mapping, which is the client id with its entity type.
     public var reference: ClientReference { ClientReference(clientID: clientID, entityType: entityType) }
 }
 
@@ -84,10 +85,10 @@ public struct NewMapping: Sendable {
     public var replacesAbandoned = false
 }
 
-/// The mappings of a user that the answer to a push contains after they are resolved.
+/// The mappings of a user that the answer to a push contains if they are resolved.
 ///
-/// The client id of an entry's entity counts only in its own entity type. A client id in an endpoint, a payload or
-/// `dependency_ids` counts in any entity type.
+/// For the client id of an entry's entity, these are only the mappings of the entry's entity type. For a client id in
+/// an endpoint, a payload or `dependency_ids`, these are the mappings of all entity types.
 public struct TouchedMappings: Sendable {
     private var named: Set<UUID> = []
     private var own: Set<ClientReference> = []
@@ -100,7 +101,7 @@ public struct TouchedMappings: Sendable {
         }
     }
 
-    /// Each client id that such a mapping may have, without duplicates.
+    /// The client ids of these mappings, without duplicates.
     public var clientIDs: [UUID] { Array(named.union(own.map(\.clientID))) }
 
     public func contains(_ mapping: IDMapping) -> Bool {

@@ -1,12 +1,13 @@
 public import FoundationEssentials
 
-/// A mutation's row without its content. It has all other values that an answer contains.
+/// A mutation's row without the mutation's content. The record has all other values that an answer contains.
 ///
-/// It is a class because it is passed often and never changes. A copy increments one reference count instead of one for
-/// each member. The members of its parts are available directly, such as `record.status`.
+/// The record is a class because it is passed often and never changes. A copy of the reference increments only one
+/// reference count. A copy of a struct would increment a reference count for each member. The members of the record's
+/// parts are available directly, such as `record.status`.
 @dynamicMemberLookup
 public final class MutationRecord: EntityWrite, Sendable {
-    /// Members that the push determines.
+    /// The members that the push determines.
     public struct Origin: Sendable {
         public let id: UUID
         public let idempotencyKey: UUID
@@ -39,7 +40,7 @@ public final class MutationRecord: EntityWrite, Sendable {
     /// The progress of the mutation. The default values are the values of a new mutation.
     public struct State: Sendable {
         public var status: MutationStatus
-        /// The revision: starts at 1, and increases with each new upstream idempotency key.
+        /// The revision, which starts at 1 and increases with each new upstream idempotency key.
         ///
         /// The mutation gets a new key each time it is sent as a new request.
         public var revision: Int32 = 1
@@ -47,11 +48,11 @@ public final class MutationRecord: EntityWrite, Sendable {
         public var version: Int64?
         /// The upstream's ETag of the entity after the mutation took effect at the upstream.
         public var etag: String?
-        /// The number of requests sent to an upstream so far; 0 for built-in types.
+        /// The number of requests sent to an upstream so far; 0 for types in the built-in store.
         public var attemptCount: Int16 = 0
-        /// When the next retry is due; nil unless an attempt failed.
+        /// When the next retry is due; nil if no retry is scheduled.
         public var nextRetryAt: Timestamp?
-        /// The mutations that block this mutation.
+        /// The mutations for which this mutation waits.
         public var dependsOn: [UUID] = []
         /// The resolution, if a strategy or a person settled a conflict.
         public var resolution: ConflictResolution?
@@ -61,15 +62,15 @@ public final class MutationRecord: EntityWrite, Sendable {
         public init(_ status: MutationStatus) { self.status = status }
     }
 
-    /// The upstream's response, or the values that replace it for a built-in type.
+    /// The upstream's response or, for a type in the built-in store, the values that replace it.
     public struct Response: Sendable {
         /// The HTTP status of the outcome.
         ///
-        /// For built-in types, it is the status that a REST API would return.
+        /// For a type in the built-in store, this is the status that a REST API would return.
         public var responseStatus: Int16?
         /// The upstream's answer as JSON.
         ///
-        /// Nil for the built-in store, whose answers can be computed from the other members.
+        /// Nil for the built-in store, because its answers can be computed from the other members.
         public var responseBody: [UInt8]?
         /// A problem object as JSON.
         public var error: [UInt8]?
@@ -79,27 +80,27 @@ public final class MutationRecord: EntityWrite, Sendable {
         public init() {}
     }
 
-    /// Members that are null in the answer although they have a stored value. Normally there are no such members.
+    /// The members that are null in the answer although their values are stored. Usually there is no such member.
     public struct Gaps: Sendable {
-        /// Members that cannot be decrypted.
+        /// The members that cannot be decrypted.
         public var unreadable: [String] = []
-        /// Members that were not read, to limit the answer's size.
+        /// The members that were not read because the size of the answer is limited.
         public var omitted: [String] = []
-        /// Whether the texts of the mutation's user and of the upstream are omitted, because the reader did not request
+        /// Whether texts from the mutation's user and from the upstream are omitted, because the reader did not request
         /// them.
         public var isWithheld = false
 
         public init() {}
     }
 
-    /// The parts of a record, which a copy can change.
+    /// The parts of a record. A changed copy of the record can have other parts.
     public struct Parts: Sendable {
         public let origin: Origin
-        /// The entity, with its permanent id if that is known.
+        /// The entity, with its permanent id if the id is known.
         public var entity: EntityName
         public var state: State
         public var response = Response()
-        /// A hash by which a repeat is recognized.
+        /// The hash with which the gateway recognizes a repeat.
         public let fingerprint: Fingerprint
         public var gaps = Gaps()
 
@@ -119,7 +120,7 @@ public final class MutationRecord: EntityWrite, Sendable {
     ///
     /// - Parameters:
     ///   - result: the mutation's result in the transaction that accepts it.
-    ///   - dependsOn: the mutations for which it waits.
+    ///   - dependsOn: the mutations for which the new mutation waits.
     convenience init(
         _ mutation: Mutation,
         deviceID: UUID,
@@ -173,7 +174,7 @@ public final class MutationRecord: EntityWrite, Sendable {
     /// Whether a mutation that depends on this mutation may run.
     public var satisfiesDependants: Bool { parts.state.status.satisfiesDependants(settledBy: parts.state.resolution) }
 
-    /// The size of the list of blocking mutations in an answer, in bytes.
+    /// The size, in bytes, that the list of blocking mutations has in an answer.
     public var blockerBytes: Int {
         parts.state.status == .blocked ? parts.state.dependsOn.count * WorkBounds.listedID : 0
     }
@@ -194,7 +195,8 @@ extension MutationRecord {
     /// The record with the given members marked as not read.
     public func omitting(_ members: [String]) -> MutationRecord { with { $0.gaps.omitted = members } }
 
-    /// The record without a large error, a large answer of the upstream and a long list of blockers.
+    /// A copy of the record without its error, upstream response and list of blocking mutations, as far as these are
+    /// large.
     public var withoutContents: MutationRecord {
         var copy = parts
         if blockerBytes > WorkBounds.small {
@@ -212,9 +214,9 @@ extension MutationRecord {
         return MutationRecord(copy)
     }
 
-    /// A copy of the record without the texts of its user and of the upstream.
+    /// A copy of the record without texts from the user and from the upstream.
     ///
-    /// It does not contain the response's body and ETag, the conflicting entity, or the address of a redirect.
+    /// The copy lacks the body and the ETag of the response, the conflicting entity, and the address of a redirect.
     public var redacted: MutationRecord {
         with {
             $0.state.etag = nil

@@ -1,39 +1,40 @@
 public import FoundationEssentials
 
-/// All changes of one push. The store writes them in set-based SQL.
+/// All changes that one push makes. The store writes them with set-based SQL.
 public struct PushPlan: Sendable {
     /// The results of the entries, in request order.
     public var verdicts: [PushVerdict] = []
-    /// The device's watermark after the push: the highest sequence number that was evaluated.
+    /// The device's watermark after the push, which is the highest sequence number that was evaluated.
     public var acceptedSequence: Int64 = 0
     /// Warnings for accepted entries, by index in the request.
     public var warnings: [Int: PushWarning] = [:]
-    /// The device's history of UUIDs that matched no client id, after this push; nil leaves it unchanged.
+    /// The device's history, after this push, of UUIDs that matched no client id; nil to leave the history unchanged.
     public var unresolvedIDs: UnresolvedIDHistory?
     /// The accepted mutations, in running order.
     public var mutations: [NewMutation] = []
-    /// New mappings, including pending mappings and mappings of device ids. Each is a row.
+    /// New mappings, including pending mappings and mappings of device ids. Each mapping is a row.
     public var mappings: [NewMapping] = []
-    /// Device ids that a pull assigned and that this push uses for the first time.
+    /// Device ids that a pull assigned, and that this push uses for the first time. The value is the server id.
     ///
-    /// The push confirms them.
+    /// The push confirms these ids.
     public var confirmedIDs: [LocalID: ServerID] = [:]
-    /// Device ids in waiting mutations. At their turns, the mutations look them up by the client ids that represent
-    /// them.
+    /// Device ids in waiting mutations.
+    ///
+    /// When such a mutation runs, the gateway finds the server id by the client id that represents the device id.
     public var pinnedIDs: Set<LocalID> = []
-    /// Refused entries to record.
+    /// The refused entries to record.
     public var rejections: [Rejection] = []
     /// The lane after the push.
     public var lane = LaneState()
-    /// Entity types of accepted mutations that are not yet marked as in use.
+    /// The entity types of accepted mutations, as far as the types are not yet marked as in use.
     public var typesToRegister: [EntityType] = []
     /// The resolved mappings of all client ids in the push, for the response.
     public var touchedMappings: [IDMapping] = []
     /// The user's usage of the mutation quota after the push.
     ///
-    /// Nil if this push uses no quota.
+    /// Nil if this push uses no quota. In this case the usage remains unchanged.
     public var allowance: TokenBucket?
-    /// The remaining quota; nil if there is no quota.
+    /// The user's remaining quota; nil if users have no quota.
     public var standing: QuotaStatus?
 
     public func changesAnything(from snapshot: PushSnapshot) -> Bool {
@@ -43,13 +44,13 @@ public struct PushPlan: Sendable {
 
 /// The result of one entry of a push.
 public enum PushVerdict: Sendable {
-    /// Accepted by this push. The record has the mutation's state at the end of the transaction.
+    /// This push accepted the entry. The record has the mutation's state at the end of the transaction.
     case accepted(MutationRecord)
-    /// A repeat, with the first outcome.
+    /// The entry repeats an accepted entry. The record has the state of the first mutation.
     case replayed(MutationRecord)
-    /// Rejected by this push.
+    /// This push rejected the entry.
     case rejected(Problem)
-    /// A repeat of a rejected entry, with the stored problem as JSON.
+    /// The entry repeats a rejected entry. The associated value is the stored problem as JSON.
     case rejectedBefore([UInt8])
 
     public var isReplayed: Bool { if case .replayed = self { true } else { false } }
@@ -61,15 +62,15 @@ public enum PushRefusal: Error, Sendable {
     case problem(Problem)
     /// The push, or one of its entries, would be refused, but the snapshot is incomplete.
     ///
-    /// The caller must look up the other keys, ids and client ids of the push, and plan again.
+    /// The caller must look up all other keys, ids and client ids in the push, and must then plan the push again.
     case needsProbe
-    /// The push needs too much work to be planned together with others.
+    /// The push needs too much work to be planned together with other pushes.
     ///
     /// See ``DocumentBounds``.
     case requiresOwnBatch
-    /// The documents of other pushes used up the limit, although this push needs few documents.
+    /// The documents of other pushes exhausted the read limit, although this push needs few documents.
     ///
-    /// The caller must read this push without the heavy pushes.
+    /// The caller must read the data of this push again, without the pushes that need many documents.
     case isCrowded
     /// A grant of the push made documents visible that were not read.
     ///
@@ -82,7 +83,8 @@ public enum PushRefusal: Error, Sendable {
 public enum PushWarning: Sendable, Hashable {
     /// An earlier mutation of the device contained the client id of this create.
     ///
-    /// The earlier mutation did not depend on the create, so the id was treated as data in it.
+    /// In the earlier mutation, the gateway treated the id as data. Therefore the earlier mutation did not depend on
+    /// this create.
     case clientIDWasData
 }
 
@@ -91,7 +93,7 @@ public enum PushWarning: Sendable, Hashable {
 /// A repeat with the same key and sequence number gets the same refusal (product rule 5).
 public struct Rejection: Sendable {
     public var idempotencyKey: UUID
-    /// The mutation's id; nil if it could not be read.
+    /// The mutation's id; nil if the id could not be read.
     public var id: UUID?
     public var deviceID: UUID
     public var sequenceNumber: Int64
@@ -109,18 +111,19 @@ public struct Rejection: Sendable {
 
 /// A mutation to be stored.
 ///
-/// It is a class because it is read column by column, and a copy increments only one reference count.
+/// The type is a class because the store reads the mutations once for each column. A copy of the reference increments
+/// only one reference count.
 public final class NewMutation: Sendable {
     public let mutation: Mutation
     public let record: MutationRecord
-    /// The mutation's priority or the default of its entity type, 0 to 1,000.
+    /// The mutation's priority or, without one, the default of its entity type. From 0 to 1,000.
     public let priority: Int16
-    /// The mutation's strategy or the organization's default.
+    /// The mutation's strategy or, without one, the organization's default.
     public let conflictResolution: ConflictResolution
-    /// The client ids that are replaced when the mutation's turn comes.
+    /// The client ids to replace by server ids when the mutation runs; empty for a final mutation.
     ///
-    /// They are the user's client ids in endpoint and payload. The entity's own client id is included unless this
-    /// mutation creates the entity. Empty for a final mutation.
+    /// These are the user's client ids in the endpoint and the payload. If the mutation does not create the entity, the
+    /// entity's own client id is included.
     public let references: [ClientReference]
 
     init(
@@ -138,7 +141,7 @@ public final class NewMutation: Sendable {
     }
 }
 
-/// A stored mutation that is not final, and writes an entity that is in the push.
+/// A stored mutation that is not final, and that writes an entity of the push.
 public struct OpenMutation: Sendable {
     public let id: UUID
     /// The entity, with all of its known ids.
@@ -158,22 +161,22 @@ struct ValidatedMutation {
     /// The origin of a client id's server id.
     enum Target {
         case server(ServerID)
-        /// The client id is unresolved until this entry of the push has run.
+        /// The client id gets its server id when this entry of the push runs.
         case entry(Int)
-        /// The client id is unresolved until this stored mutation has run.
+        /// The client id gets its server id when this stored mutation runs.
         case mutation(UUID)
     }
 
     let index: Int
     let mutation: Mutation
     let type: EntityType
-    /// Stored mutations that must succeed first.
+    /// The stored mutations that must succeed before this entry runs.
     var stored: [UUID] = []
-    /// Entries of this push that must succeed first.
+    /// The entries of this push that must succeed before this entry runs.
     private(set) var entries: [Int] = []
-    /// The targets of the client ids in endpoint and payload.
+    /// The targets of the client ids in the endpoint and the payload.
     ///
-    /// Each is stored with the entity type in which the client id was created.
+    /// Each target is stored with the entity type in which the client id was created.
     private(set) var references: [UUID: (type: String, target: Target)] = [:]
 
     init(index: Int, mutation: Mutation, type: EntityType) {
@@ -192,7 +195,7 @@ struct ValidatedMutation {
         if !stored.contains(id) { stored.append(id) }
     }
 
-    /// The client ids that are replaced when the mutation's turn comes, sorted.
+    /// The client ids to replace by server ids when the mutation runs, sorted.
     var clientReferences: [ClientReference] {
         references.map { ClientReference(clientID: $0, entityType: $1.type) }.sorted { $0.clientID < $1.clientID }
     }

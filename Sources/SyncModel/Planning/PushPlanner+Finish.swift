@@ -1,11 +1,12 @@
 import FoundationEssentials
 
-/// The results of the whole push, once its entries have run.
+/// The results of the whole push, computed after its entries have run.
 extension PushPlanner {
     mutating func finish(_ validator: PushValidator) -> PushPlan {
         plan.rejections = Array(validator.rejections.values)
-        // if the lane already has queued mutations, a worker will poll it anyway, or it waits for its back-off; in the
-        // order of dependencies, a back-off does not delay new mutations
+        // if the lane already had queued mutations, a worker already runs the lane or will run it after a back-off; in
+        // the order of dependencies, the lane is woken nevertheless, because new mutations do not wait for that
+        // back-off
         let (before, after) = (snapshot.lane.queue.count, plan.lane.queue.count)
         if before == 0 || context.organization.settings.order == .dependencies && after > before {
             plan.lane.wake(now: context.now)
@@ -13,13 +14,13 @@ extension PushPlanner {
         plan.acceptedSequence = push.entries.reduce(snapshot.watermark) { max($0, $1.sequenceNumber ?? 0) }
         plan.verdicts = push.entries.map { entry in
             if let record = records[entry.index] { return .accepted(record) }
-            // a repeat within the push shows the result of the first entry
+            // a repeat within the push has the result of the first entry
             if let first = validator.repeated[entry.index], let record = records[first] { return .replayed(record) }
             return validator.verdicts[entry.index] ?? .rejected(Problem(.internalError, "the entry was not evaluated"))
         }
         plan.touchedMappings = touchedMappings()
         plan.warnings = warnings()
-        // UUIDs that are only data in a mutation
+        // the UUIDs in accepted mutations that are only data
         let strays = validator.accepted.lazy.reversed().flatMap { accepted in
             accepted.mutation.references.lazy.reversed()
                 .filter { accepted.references[$0] == nil && $0 != accepted.mutation.entity.clientID }
@@ -28,9 +29,9 @@ extension PushPlanner {
         return plan
     }
 
-    /// Warnings for creates whose client ids occurred in earlier mutations.
+    /// Warnings for creates with client ids that earlier mutations contained as data.
     ///
-    /// A repeat gets the same warning.
+    /// A repeat of such a create gets the same warning.
     private func warnings() -> [Int: PushWarning] {
         guard !snapshot.unresolvedIDs.isEmpty else { return [:] }
         var warnings: [Int: PushWarning] = [:]
@@ -43,7 +44,7 @@ extension PushPlanner {
         return warnings
     }
 
-    /// The user's resolved mappings of ids that the push contains, in the order of the push.
+    /// The user's resolved mappings of the client ids in the push, in the order of the push.
     private func touchedMappings() -> [IDMapping] {
         guard !snapshot.mappings.isEmpty || !plan.mappings.isEmpty else { return [] }
         var created = CreatedMappings(plan.mappings)
@@ -68,7 +69,7 @@ extension PushPlanner {
     }
 }
 
-/// The mappings that a push creates. Each can be taken once.
+/// The mappings that a push creates. Each mapping can be removed from this list once.
 private struct CreatedMappings {
     private let mappings: [NewMapping]
     private var isTaken: [Bool]
@@ -92,15 +93,16 @@ private struct CreatedMappings {
 
 /// Bounds on the stored documents into which the patches of a push are merged.
 ///
-/// A push of a few bytes can patch documents of a megabyte each, so its size does not limit the work.
+/// The size of a push does not limit its work, because a push of a few bytes can patch documents of a megabyte each.
 public enum DocumentBounds {
-    /// The maximum number of bytes of documents that a push merges if it is committed together with other pushes.
+    /// The maximum total size, in bytes, of the documents into which a push merges patches, if the push is committed
+    /// together with other pushes.
     ///
     /// A document counts once for each patch.
     public static let light = 524_288
-    /// The maximum number of bytes of all documents that a push may patch.
+    /// The maximum total size, in bytes, of the documents that a push patches.
     ///
-    /// The database writes that many bytes within a statement's time limit.
+    /// The database can write this number of bytes within the time limit of a statement.
     public static let most = WorkBounds.pushDocuments
 }
 

@@ -1,10 +1,11 @@
 public import FoundationEssentials
 import JSONText
 
-/// Decides everything about one push. It does no I/O.
+/// Decides everything about one push. This type does no I/O.
 ///
-/// It decides which entries are repeats, refused or accepted. For built-in types, it decides their immediate effects.
-/// It reads the snapshot and the entities, and returns the plan that is then written.
+/// The planner decides which entries are repeats, and which are refused or accepted. It also decides the immediate
+/// effects of entries that have types in the built-in store. It reads the snapshot and the entities, and returns a
+/// plan, which the caller writes.
 public struct PushPlanner {
     let push: PushRequest
     let snapshot: PushSnapshot
@@ -15,12 +16,13 @@ public struct PushPlanner {
     private(set) var records: [MutationRecord?]
     /// The server ids of entities that this push's creates made, by index.
     private var createdIDs: [ServerID?]
-    /// Entities whose large documents an error of this push already contains.
+    /// Entities whose large documents are already contained in an error of this push.
     private var shown: Set<EntityKey> = []
 
-    /// - Parameter entities: the organization's entities after the previous pushes. The plan changes them.
-    /// - Throws: ``PushRefusal``; if it throws a problem, `entities` is unchanged. A problem has the state of the user's
-    ///   quota, for the `RateLimit` header.
+    /// - Parameter entities: the organization's entities after the group's previous pushes. The method changes these
+    ///   entities.
+    /// - Throws: ``PushRefusal``. If this is a problem, `entities` is unchanged. The problem contains the state of the
+    ///   user's quota for the `RateLimit` header.
     public static func plan(
         _ push: PushRequest,
         snapshot: PushSnapshot,
@@ -59,27 +61,28 @@ public struct PushPlanner {
         )
         if validator.needsProbe { throw .needsProbe }
         if context.isStrict, let problem = validator.strictProblem() {
-            // the problem lists all refused entries, so every key, id and client id must be looked up
+            // the problem must list all refused entries, which requires that every key, id and client id was looked up
             throw snapshot.isComplete ? .problem(problem) : .needsProbe
         }
         let isOneTooMany = !snapshot.isDeviceKnown && (snapshot.deviceCount ?? 0) >= context.deviceLimit
         if isOneTooMany, validator.newCount > 0 {
-            // an apparently new entry may be a repeat, and repeats are answered
+            // an apparently new entry may be a repeat, which is answered even if the user has too many devices
             throw snapshot.isComplete ? .problem(.oneDeviceTooMany(limit: context.deviceLimit)) : .needsProbe
         }
         let allowance: (bucket: TokenBucket, standing: QuotaStatus)?
         do throws(PushRefusal) {
             allowance = try MutationAllowance.spend(validator.newCount, snapshot.allowance, context)
         } catch {
-            // an apparently new entry may be a repeat, and repeats use no quota
+            // an apparently new entry may be a repeat, which uses no quota
             throw snapshot.isComplete ? error : .needsProbe
         }
         var costs = DocumentCosts(context, by: Writer(user: context.user, device: push.deviceID))
         try costs.count(validator.accepted, entities)
         var planner = PushPlanner(push, snapshot, context, entities)
-        // further grants or stays cannot be written in one transaction, so the push is not planned to its end
+        // planning stops when the changes of grants and stays become too many for one transaction
         let before = entities.channelChanges
-        // if the push requires its own batch, the entities of its group are discarded
+        // a batched push needs no copy of the entities: if the push requires its own batch, the caller discards the
+        // group's entities
         let unchanged = context.isBatched ? nil : entities
         // only one variable may hold the table at a time, because a table in two variables is copied at its next write
         entities = entities.emptied
@@ -101,10 +104,10 @@ public struct PushPlanner {
         var plan = planner.finish(validator)
         plan.allowance = validator.newCount > 0 ? allowance?.bucket : nil
         plan.standing = allowance?.standing
-        // a push that adds too many devices may contain repeats, which are answered and change nothing
+        // for a device above the limit, a push gets here only if no entry gets a record, for example if all are repeats
         if isOneTooMany { plan.acceptedSequence = snapshot.watermark }
-        // an unknown device is stored together with its first stored entry; otherwise refused pushes could create
-        // devices without limit
+        // an unknown device is stored only if one of its entries is stored; otherwise refused pushes could create an
+        // unlimited number of devices
         let isAllRefused = plan.rejections.isEmpty && plan.verdicts.allSatisfy { $0.record == nil }
         if !snapshot.isDeviceKnown, isAllRefused { plan.acceptedSequence = snapshot.watermark }
         return plan
@@ -131,7 +134,8 @@ public struct PushPlanner {
             status: unmet.isEmpty ? .pending : .blocked,
             serverID: mutation.entity.serverID ?? (mutation.created == nil ? serverID(of: accepted) : nil)
         )
-        // a forwarded mutation is sent after this commit, and every later mutation waits for its turn
+        // a forwarded mutation is sent after this commit; because this mutation makes the lane busy, every later
+        // mutation is queued
         if unmet.isEmpty, !accepted.type.isForwarded, plan.lane.isFree {
             result = apply(accepted, serverID: result.serverID)
         }
@@ -166,7 +170,7 @@ public struct PushPlanner {
         mutation.conflictResolution ?? context.organization.settings.conflictResolution
     }
 
-    /// Dependencies that have not succeeded yet.
+    /// The mutations on which the given mutation depends, and which have not succeeded yet.
     private func unmetDependencies(of accepted: ValidatedMutation) -> [UUID] {
         var unmet = accepted.stored
         for entry in accepted.entries {
@@ -176,12 +180,12 @@ public struct PushPlanner {
         return unmet
     }
 
-    /// The server id of the entity's own client id; nil while it is unknown.
+    /// The server id of the mutation's own entity, found by the entity's client id; nil while the server id is unknown.
     private func serverID(of accepted: ValidatedMutation) -> ServerID? {
         accepted.mutation.entity.clientID.flatMap { Self.serverID(of: accepted.references[$0]?.target, createdIDs) }
     }
 
-    /// The server id to which a client id resolves; nil while it is unknown.
+    /// The server id to which a client id resolves; nil while the server id is unknown.
     private static func serverID(of target: ValidatedMutation.Target?, _ createdIDs: [ServerID?]) -> ServerID? {
         switch target {
         case .server(let id): id
@@ -212,12 +216,12 @@ public struct PushPlanner {
         )
     }
 
-    /// The payload with client ids replaced by server ids.
+    /// The payload, with server ids in place of client ids.
     private func payload(of accepted: ValidatedMutation, ownID: ServerID) -> [UInt8] {
         guard accepted.mutation.operation != .delete, let payload = accepted.mutation.payload else { return [] }
         let mutation = accepted.mutation
         let related = snapshot.localIDs.references(of: accepted.index)
-        // usually no ids need to be replaced
+        // usually there are no ids to replace
         let namesItself = mutation.entity.clientID.map { mutation.references.contains($0) } ?? false
         if accepted.references.isEmpty, related.isEmpty, !namesItself { return Array(payload.raw) }
         let (references, createdIDs) = (accepted.references, createdIDs)
@@ -252,7 +256,7 @@ public struct PushPlanner {
         for (clientID, reference) in accepted.references {
             guard let id = localIDs[clientID] else { continue }
             if let serverID = snapshot.tentativeIDs[clientID] { plan.confirmedIDs[id] = serverID }
-            // an id whose create waits has a row, so it can be found
+            // a device id whose create waits already has a row
             if case .mutation = reference.target { continue }
             if !record.status.isFinal, !snapshot.pinnedIDs.contains(clientID) { plan.pinnedIDs.insert(id) }
         }
@@ -266,7 +270,7 @@ extension PushPlanner {
         public var types: [ByteExactString: EntityType]
         /// The owner of the lane, from the verified token.
         public var user: UUID
-        /// Whether the push is all or nothing (`Prefer: handling=strict`).
+        /// Whether the push is applied completely or not at all (`Prefer: handling=strict`).
         public var isStrict: Bool
         /// The time of the transaction.
         public var now: Timestamp
@@ -274,11 +278,12 @@ extension PushPlanner {
         public var makeID: @Sendable () -> UUID
         /// The maximum number of devices of a user.
         public var deviceLimit = 1_000
-        /// Whether the push is committed together with others; if so, it must be light.
+        /// Whether the push is committed together with other pushes. If so, the push must not need much work.
         public var isBatched = false
-        /// The maximum number of bytes of documents that the push may read.
+        /// The maximum total size, in bytes, of the documents that the push reads.
         public var documentBytes = WorkBounds.pushDocuments
-        /// The maximum number of bytes of documents that the push may merge; a document counts once for each patch.
+        /// The maximum total size, in bytes, of the documents into which the push merges patches. A document counts
+        /// once for each patch.
         public var mergedBytes = Int.max
         /// Whether the push also reads the documents of forwarded entities.
         public var readsForwarded = false
@@ -299,9 +304,9 @@ extension PushPlanner {
             self.makeID = makeID
         }
 
-        /// The entity type of a mutation; an unknown type is created at its first use.
+        /// The entity type of a mutation; nil if the type is unknown and the organization requires declared types.
         ///
-        /// It is not created if the organization requires declared types.
+        /// In other organizations, an unknown type is created at its first use.
         func type(_ name: String) -> EntityType? {
             if let type = types[name] { return type }
             return organization.settings.entityTypes == .open

@@ -1,27 +1,28 @@
 public import FoundationEssentials
 
-/// The stored data that a push depends on, read under the lane's lock.
+/// The stored data on which a push depends, read under the lane's lock.
 public struct PushSnapshot: Sendable {
     public var lane = LaneState()
     /// Whether the lane's row was created for this push, which is the user's first push.
     public var isLaneNew = false
-    /// The highest sequence number of the device that was evaluated; 0 for a new device.
+    /// The device's watermark, which is the highest sequence number that was evaluated; 0 for a new device.
     public var watermark: Int64 = 0
     public var isDeviceKnown: Bool { deviceSeenAt != nil }
-    /// The device's last recorded activity; nil for a new device.
+    /// When the device's last activity was recorded; nil for a new device.
     public var deviceSeenAt: Timestamp?
     /// The number of the user's devices, counted up to the limit.
     ///
-    /// Nil if the device was cached, so that the devices were not counted.
+    /// Nil if the device was found in the cache. In this case the devices were not counted.
     public var deviceCount: Int?
-    /// Whether enough data was read to decide if the device may push.
+    /// Whether the data is sufficient to decide if the device may push.
     public var isDeviceRead: Bool { isDeviceKnown || deviceCount != nil }
     /// UUIDs in the device's recent mutations that matched no client id.
     public var unresolvedIDs = UnresolvedIDHistory()
     /// Whether every key, id and client id in the push was looked up.
     ///
-    /// If not, rows that are missing from this snapshot may exist. Such a snapshot is sufficient to accept an entry,
-    /// because unique indexes detect an existing row. It is never sufficient to refuse an entry (product rule 5).
+    /// If false, rows that are missing from this snapshot may exist. An incomplete snapshot is sufficient to accept an
+    /// entry, because unique indexes detect an existing row. An incomplete snapshot is never sufficient to refuse an
+    /// entry (product rule 5).
     public var isComplete = false
     /// Known mutations by idempotency key.
     public var knownByKey: [UUID: MutationRecord] = [:]
@@ -29,25 +30,28 @@ public struct PushSnapshot: Sendable {
     public var knownByID: [UUID: MutationRecord] = [:]
     /// Refused entries by idempotency key.
     public var rejections: [UUID: Rejection] = [:]
-    /// Mappings of this user by client id; an id has several mappings if entity types share it.
+    /// The user's mappings, by client id. A client id has several mappings if it occurs in several entity types.
     public var mappings: [UUID: [IDMapping]] = [:]
     /// The device ids that the push contains.
     public var localIDs = PushLocalIDs()
-    /// Device ids whose server ids can already be found at the turn of a waiting mutation.
+    /// The client ids of device ids that earlier pushes have stored for waiting mutations (``PushPlan/pinnedIDs``).
     public var pinnedIDs: Set<UUID> = []
-    /// Ids that a pull assigned and that are not confirmed yet. This push confirms them if it takes effect.
-    public var tentativeIDs: [UUID: ServerID] = [:]
-    /// Server ids of device ids that are needed only to compare repeats, by client id.
+    /// The client ids of device ids that a pull assigned, and that are not confirmed yet. The value is the server id.
     ///
-    /// They are device ids of first attempts, and device ids of deleted entities.
+    /// If this push takes effect, it confirms the ids that it uses.
+    public var tentativeIDs: [UUID: ServerID] = [:]
+    /// Server ids of device ids that are needed only to compare repeats, by the client id that represents the device
+    /// id.
+    ///
+    /// These device ids occur only in first attempts, or identify deleted entities.
     public var comparedIDs: [UUID: [ServerID]] = [:]
-    /// Indices of repeats that are not compared in this push, because they have too many ids to look up.
+    /// The indices of repeats that are not compared in this push, because too many ids would have to be looked up.
     public var uncompared: Set<Int> = []
-    /// Open mutations on entities of the push.
+    /// The stored mutations that are not final, and that write entities of the push.
     public var open: [OpenMutation] = []
     /// The user's usage of the mutation quota.
     ///
-    /// Nil without usage or without a quota.
+    /// Nil if the user has used no quota, or if there is no quota.
     public var allowance: TokenBucket?
 
     public init() {}
@@ -56,10 +60,10 @@ public struct PushSnapshot: Sendable {
 extension PushSnapshot {
     /// The interval in seconds at which activity without other changes is recorded.
     ///
-    /// Because of this interval, a repeat usually needs no write.
+    /// Without this interval, each repeat would need a write.
     public static let sightingInterval: Double = 60
 
-    /// Whether to record a push of a known device that changes nothing else.
+    /// Whether to record the activity of a known device for a push that changes nothing else.
     public func shouldRecordLastSeen(at now: Timestamp) -> Bool {
         deviceSeenAt.map { $0.adding(seconds: Self.sightingInterval) <= now } ?? false
     }
@@ -70,7 +74,7 @@ extension PushSnapshot {
 
     /// The mapping of a client id in its entity type.
     ///
-    /// Nil if another create may take over the client id.
+    /// Nil if there is no mapping, or if another create may use the client id because the first create was discarded.
     func usableMapping(_ name: ClientReference) -> IDMapping? { mapping(name).flatMap { $0.isAbandoned ? nil : $0 } }
 }
 
@@ -81,13 +85,13 @@ public struct ComparedIDs: Sendable {
     /// The maximum number of ids that are looked up for one push.
     public static let limit = 20_000
 
-    /// An id of a device. This device may not be the pushing device.
+    /// A device id, together with its device. This device need not be the device that pushes.
     public struct OfDevice: Sendable, Hashable {
         public let device: UUID
         public let id: LocalID
     }
 
-    /// Client ids, and UUIDs that may be client ids.
+    /// The client ids, and the UUIDs that may be client ids.
     public fileprivate(set) var clientIDs: Set<UUID> = []
     public fileprivate(set) var localIDs: Set<OfDevice> = []
 
@@ -96,9 +100,10 @@ public struct ComparedIDs: Sendable {
 }
 
 extension PushSnapshot {
-    /// Returns the ids that must be looked up so that each repeat with different ids can be compared.
+    /// Returns the ids to look up before repeats can be compared with first attempts that have other ids.
     ///
-    /// Entries with too many ids are recorded as ``uncompared``. The client must send them again in a smaller push.
+    /// Repeats with too many ids are recorded as ``uncompared``. The client must send these entries again in a smaller
+    /// push.
     public mutating func idsToCompare(_ push: PushRequest) -> ComparedIDs {
         var ids = ComparedIDs()
         uncompared = []
@@ -142,7 +147,7 @@ extension PushSnapshot {
             if !known.localIDs.contains(id) { ids.localIDs.insert(id) }
         }
         if let own = first.entity.localID { add(own, of: first.device) }
-        // the ids of entities in the push were looked up with the push
+        // the ids of the push's own entities are looked up separately
         if let own = given.entity.localID { add(own, of: device) }
         guard differences == nil, let type = localIDs.type(of: index), let places = first.fingerprint.layout?.places
         else { return ids }
@@ -170,20 +175,21 @@ extension PushSnapshot {
 }
 
 extension FirstAttempt {
-    /// Whether a second attempt is identical, including its ids.
+    /// Whether a second attempt is identical to this mutation, including the ids.
     func isWritten(as mutation: Mutation) -> Bool {
         fingerprint.digest == mutation.fingerprint.digest && fingerprint.identifiers == mutation.fingerprint.identifiers
             && isKnown(mutation.entity)
     }
 
-    /// Whether the first attempt had the server id that the second attempt has next to a client id.
+    /// Whether the first attempt had the server id that the second attempt has in addition to a client id.
     ///
-    /// A fingerprint contains one id of the entity: the client id, if the attempt had both.
+    /// This comparison is necessary because a fingerprint contains only one id of the entity. If the attempt had two
+    /// ids, the fingerprint contains the client id.
     func isKnown(_ given: EntityName) -> Bool {
         given.client == nil || given.serverID == nil || given.serverID == entity.serverID
     }
 
-    /// Whether a second attempt can be the same mutation.
+    /// Whether the second attempt can be a repeat of this mutation.
     func canBe(_ mutation: Mutation) -> Bool {
         id == mutation.id && operation == mutation.operation && entity.type == mutation.entity.type
     }

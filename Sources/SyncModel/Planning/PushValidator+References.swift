@@ -3,7 +3,7 @@ import JSONText
 
 /// The dependencies of an entry (product rule 3).
 ///
-/// The dependencies are those that the entry lists, and the client ids in its content.
+/// An entry depends on the mutations that it lists, and on the creates of the client ids in its content.
 extension PushValidator {
     func judgeDependencies(rank: Int, in judged: inout ValidatedMutation) throws(Problem) {
         for (place, id) in judged.mutation.dependencyIDs.enumerated() {
@@ -57,15 +57,15 @@ extension PushValidator {
         }
     }
 
-    /// The error text for an unknown device id, which is refused.
+    /// The error text for an unknown device id.
     ///
-    /// Unlike a UUID, an integer in such a place cannot be data.
+    /// The entry is refused, because an integer in the place of a device id, unlike a UUID, cannot be data.
     static func unknown(_ id: LocalID) -> String {
         "unknown local id \(id.number) of type '\(id.entityType)': this device neither created it nor"
             + " received it in a pull"
     }
 
-    /// The description of a client id in messages to its client.
+    /// The description of a client id in messages to the client.
     private func name(of id: UUID) -> String {
         snapshot.localIDs.named[id].map { "local id \($0.number)" } ?? "client id \(id.lowercased)"
     }
@@ -79,7 +79,7 @@ extension PushValidator {
     ) throws(Problem) -> ValidatedMutation.Target? {
         let known = snapshot.mappings[id] ?? []
         let stored = known.filter { !$0.isAbandoned }
-        // an entry does not wait for the entity that it creates itself
+        // an entry does not wait for its own create
         let here = creates.all(of: id).filter { create in
             create.rank != rank && !stored.contains { $0.entityType == create.type }
         }
@@ -98,7 +98,7 @@ extension PushValidator {
             (target, type) = (.entry(entry), create.entityType)
             judged.wait(forEntry: entry)
         } else if refused || !here.contains(where: { $0.rank > rank }) {
-            // an earlier create that is neither accepted nor refused is a repeat of a discarded create
+            // the earlier create is neither accepted nor refused, therefore it repeats a discarded create
             throw dependencyRejected(judged.index, pointer)
         } else {
             let detail = "\(name(of: id)) is created later in this push; move the create before its first use"
@@ -140,9 +140,10 @@ extension PushValidator {
         return type
     }
 
-    /// Checks the mutation's headers. It is called after the look-up of the idempotency key.
+    /// Checks the mutation's headers. The caller has looked up the idempotency key before.
     ///
-    /// A repeat gets its first answer, even if the operator has changed the list of headers since.
+    /// Repeats are not checked: a repeat gets its first answer even if the operator has changed the list of headers
+    /// since.
     func judgeHeaders(of mutation: Mutation, index: Int) throws(Problem) {
         guard let headers = mutation.headers else { return }
         let errors = HeaderRules.refused(headers, by: upstream, pointer: "/mutations/\(index)/headers")
@@ -184,7 +185,7 @@ extension PushValidator {
         }
     }
 
-    /// Evaluates client ids and device ids. A created entity gets its permanent id later.
+    /// Evaluates the client id or device id of an entry's entity. A created entity gets its permanent id later.
     private func judgeMappedID(of mutation: Mutation, in judged: inout ValidatedMutation) throws(Problem) {
         let index = judged.index
         let entity = mutation.entity
@@ -214,8 +215,8 @@ extension PushValidator {
 
     /// Evaluates a permanent id in a create.
     ///
-    /// A create that is sent again to a restored gateway may request the id that the built-in store gave the entity
-    /// before the restore.
+    /// Such an id is permitted only for an entity of the built-in store. After a restore from a backup, a device may
+    /// send the create again with the id that the entity had before the restore.
     private func judgeFormerID(_ id: ServerID, in judged: ValidatedMutation) throws(Problem) {
         let reason =
             judged.type.isForwarded
@@ -237,7 +238,7 @@ extension PushValidator {
         }
     }
 
-    /// Evaluates the entity of an update, replace or delete that identifies the entity by its client id.
+    /// Evaluates an update, replace or delete that identifies its entity by the client id.
     private func judgeTarget(
         _ client: ClientName,
         of mutation: Mutation,
@@ -270,16 +271,16 @@ extension PushValidator {
         }
     }
 
-    /// Product rule 3: a mutation depends on earlier mutations of the same entity.
+    /// Makes a mutation depend on earlier mutations of the same entity (product rule 3).
     private func dependOnEarlierWrites(of mutation: Mutation, in judged: inout ValidatedMutation) {
-        // a create that takes over the client id of a discarded create begins a new entity, and mutations that failed
-        // because that id was missing may wait for it
+        // a create with the client id of a discarded create makes a new entity; it must not depend on stored mutations
+        // of that client id, because these may wait for this create
         guard mutation.namesKnownEntity else { return }
         let entity = known(mutation.entity)
         let (named, known) = writes.latest(of: entity)
         if let named { judged.wait(forEntry: named) }
         if let known { judged.wait(forEntry: known) }
-        // the stored mutation must wait only for the last write, which already depends on the earlier writes
+        // waiting for the last write is sufficient, because that write depends on the earlier writes
         switch open.latest(of: entity) {
         case (let one?, let other?): judged.wait(for: one.position < other.position ? other.id : one.id)
         case (let last?, nil), (nil, let last?): judged.wait(for: last.id)
@@ -287,7 +288,7 @@ extension PushValidator {
         }
     }
 
-    /// An entity with all of its known ids.
+    /// The entity with all of its known ids.
     ///
     /// An earlier write may have identified the entity by its server id, while this write uses its client id.
     func known(_ entity: EntityName) -> EntityName {

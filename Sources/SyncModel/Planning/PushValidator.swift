@@ -1,28 +1,29 @@
 import FoundationEssentials
 
-/// Evaluates the entries of a push, in running order. It does not execute them.
+/// Evaluates the entries of a push in running order, without executing them.
 ///
-/// It decides which entries are repeats, which are refused and why, and which are accepted with which dependencies
-/// (product rules 1, 3, 5 and 9).
+/// The validator decides which entries are repeats, which are refused, and which are accepted. It also determines the
+/// reasons for refusals, and the dependencies of accepted entries (product rules 1, 3, 5 and 9).
 struct PushValidator {
     let snapshot: PushSnapshot
     let types: (String) -> EntityType?
     let upstream: UpstreamSettings?
     private let deviceID: UUID
-    /// The latest open stored mutation on each entity.
+    /// For each entity, the latest stored mutation that is not final.
     private(set) var open = EntityIndex<OpenMutation>()
 
-    /// Results by index; nil for accepted entries and for repeats of accepted entries.
+    /// Results by index; nil for entries that this push accepts, and for repeats of such entries within the push.
     private(set) var verdicts: [PushVerdict?]
     private(set) var accepted: [ValidatedMutation] = []
-    /// The accepted entry of this push that an entry repeats, by the index of the repeat.
+    /// For each entry that repeats an accepted entry of this push, the index of the accepted entry.
     private(set) var repeated: [Int: Int] = [:]
     /// Refused entries to record, by idempotency key.
     private(set) var rejections: [UUID: Rejection] = [:]
     /// Whether an entry is refused although not every key, id and client id of the push was looked up.
     ///
-    /// The entry may be a repeat of a row that was not read. Such a row may also be the missing dependency, or may have
-    /// the refused id or client id. A repeated refusal does not count, because it is based on a key that was found.
+    /// A look-up could change the result: a row that was not read may be the entry's first attempt or its missing
+    /// dependency, or may have the refused id or client id. A refusal that repeats a stored refusal needs no look-up,
+    /// because its key was found.
     var needsProbe: Bool {
         !snapshot.isComplete
             && verdicts.contains { verdict in
@@ -30,14 +31,14 @@ struct PushValidator {
             }
     }
 
-    /// The number of entries that are evaluated for the first time and leave a record.
+    /// The number of entries that are evaluated for the first time and get a record.
     ///
-    /// The record is a mutation or a refusal.
+    /// The record is either a mutation or a refusal.
     var newCount: Int { accepted.count + rejections.count }
 
-    /// Creates of the push by client id, with their ranks in running order.
+    /// The creates of the push by client id, with each create's entity type and rank in the running order.
     ///
-    /// The rank is -1 for invalid creates.
+    /// An invalid create has the rank -1.
     private(set) var creates: ValuesByID<(type: String, rank: Int)>
     private(set) var rankOfMutation: [UUID: Int] = [:]
     private var acceptedByKey: [UUID: (index: Int, mutation: Mutation)] = [:]
@@ -45,10 +46,10 @@ struct PushValidator {
     private(set) var rejectedIDs: Set<UUID> = []
     private(set) var createdBy: [ClientReference: Int] = [:]
     private(set) var rejectedCreates: Set<ClientReference> = []
-    /// The latest entry that writes each entity.
+    /// For each entity, the index of the latest entry that writes it.
     private(set) var writes = EntityIndex<Int>()
 
-    /// - Parameter upstream: the organization's upstream, which lists the headers that mutations may have.
+    /// - Parameter upstream: the organization's upstream, whose settings list the headers that mutations may have.
     init(
         _ push: PushRequest,
         snapshot: PushSnapshot,
@@ -80,7 +81,7 @@ struct PushValidator {
                 creates.add((created.entityType, rank), of: created.clientID)
             }
         }
-        // invalid entries are evaluated first, so that entries that refer to them are refused, too
+        // invalid entries are evaluated first, because entries that refer to them must be refused, too
         for entry in push.entries where entry.refusal != nil { judgeInvalid(entry) }
         for (rank, index) in order.order.enumerated() {
             guard let mutation = push.entries[index].mutation else { continue }
@@ -92,7 +93,7 @@ struct PushValidator {
 
     private mutating func judgeInvalid(_ entry: PushEntry) {
         guard let problem = entry.refusal else { return }
-        // the entry may have been accepted under higher limits; if so, it is not refused
+        // the entry may repeat a mutation that was accepted when the limits were higher; such a repeat is not refused
         let repeated = entry.said.flatMap { said in
             snapshot.knownByKey[said.idempotencyKey] == nil ? nil : repetition(of: said, index: entry.index)
         }
@@ -158,7 +159,7 @@ struct PushValidator {
         return judged
     }
 
-    /// Evaluates an entry with the same key as an entry that was accepted earlier in this push.
+    /// Evaluates an entry that has the same key as an earlier, accepted entry of this push.
     private mutating func judgeAgain(_ mutation: Mutation, index: Int, first: (index: Int, mutation: Mutation)) {
         let before = FirstAttempt(first.mutation, by: deviceID, snapshot.localIDs.references(of: first.index))
         guard snapshot.isRepetition(mutation, at: index, by: deviceID, of: before) else {
@@ -171,7 +172,7 @@ struct PushValidator {
 
     /// Returns the result of an entry that repeats a stored entry (product rule 5); nil for a new entry.
     ///
-    /// An entry whose sequence number or id was used before gets a refusal as the result.
+    /// The result is a refusal if the entry has a new key, but its sequence number or id was used before.
     private mutating func repetition(of mutation: Mutation, index: Int) -> PushVerdict? {
         let key = mutation.idempotencyKey
         if let known = snapshot.knownByKey[key] {
@@ -198,8 +199,8 @@ struct PushValidator {
 
     /// Returns the stored refusal that an entry repeats.
     ///
-    /// Each device has its own sequence numbers. So an entry with the same key and number from another device is
-    /// evaluated again.
+    /// An entry from another device is not such a repeat even if it has the same key and number, because each device
+    /// has its own sequence numbers.
     private func rejection(under key: UUID, _ number: Int64) -> Rejection? {
         guard let earlier = rejections[key] ?? snapshot.rejections[key] else { return nil }
         return earlier.sequenceNumber == number && earlier.deviceID == deviceID ? earlier : nil
@@ -211,8 +212,8 @@ struct PushValidator {
         if !rejections.isEmpty { rejections[mutation.idempotencyKey] = nil }
         acceptedByID[mutation.id] = judged.index
         if let created = mutation.created { createdBy[created] = judged.index }
-        // later entries for this entity depend on this entry; if the entry is a create without a server id, they find
-        // it by its client id instead
+        // later entries for this entity depend on this entry; if this entry is a create without a server id, later
+        // entries find it by its client id instead
         if mutation.namesKnownEntity { writes.record(judged.index, of: known(mutation.entity)) }
         accepted.append(judged)
     }
@@ -229,7 +230,7 @@ struct PushValidator {
     }
 
     private mutating func refuseDependants(of mutation: Mutation) {
-        // if an accepted mutation has the same id, other entries can still depend on that mutation
+        // if an accepted mutation has the same id, other entries can still depend on the accepted mutation
         if acceptedByID[mutation.id] == nil, snapshot.knownByID[mutation.id] == nil { rejectedIDs.insert(mutation.id) }
         if let created = mutation.created { rejectedCreates.insert(created) }
     }
@@ -247,9 +248,9 @@ struct PushValidator {
 }
 
 extension PushValidator {
-    /// The problem that refuses a strict push (all or nothing).
+    /// The problem that refuses a strict push as a whole; nil if every entry is valid.
     ///
-    /// Nil if every entry is valid.
+    /// A strict push is applied completely or not at all.
     func strictProblem() -> Problem? {
         let problems = verdicts.enumerated().compactMap { index, verdict -> [ProblemDetail]? in
             switch verdict {
@@ -295,9 +296,10 @@ extension Problem {
         )
     }
 
-    /// The problem of a repeat that contains more ids to compare than are looked up for one push.
+    /// The problem of a repeat that is not compared with its first attempt.
     ///
-    /// Such a repeat is not compared.
+    /// To compare such a repeat, the gateway would have to look up more ids than the limit for one push
+    /// (``ComparedIDs/limit``).
     static func tooManyToCompare(index: Int) -> Problem {
         let detail =
             "this key was used before, and the repeated entries of this push contain more than \(ComparedIDs.limit) ids "

@@ -4,16 +4,16 @@ import JSONText
 
 /// Replaces the client's ids by server ids in a mutation's path and payload, including the relations in the payload.
 ///
-/// It is used for a push that takes effect immediately, a lane's turn, a person's retry and a preview. It does no I/O;
-/// the caller supplies the server ids.
+/// The resolver is used for pushes that take effect immediately, turns of lanes, retries by a person and previews. The
+/// resolver does no I/O. The caller supplies the server ids.
 struct ReferenceResolver {
     private let entity: EntityName
     private let lookUp: (UUID) -> ServerID?
 
     /// - Parameters:
     ///   - entity: the mutation's entity, with its server id.
-    ///   - lookUp: returns the server id of any other client id; nil if it is unknown, and for a UUID that is only
-    ///     data.
+    ///   - lookUp: returns the server id of any other client id. Returns nil if the server id is unknown, or if the
+    ///     UUID is only data.
     init(of entity: EntityName, _ lookUp: @escaping (UUID) -> ServerID? = { _ in nil }) {
         self.entity = entity
         self.lookUp = lookUp
@@ -22,17 +22,17 @@ struct ReferenceResolver {
     /// The server id of the mutation's own entity.
     var own: ServerID? { entity.serverID }
 
-    /// The server id of a UUID; nil leaves the UUID unchanged.
+    /// The server id that replaces a UUID; nil to leave the UUID unchanged.
     func serverID(of id: UUID) -> ServerID? { id == entity.clientID ? entity.serverID : lookUp(id) }
 
-    /// - Parameter own: the server id that replaces `{local_id}`; nil leaves it unchanged.
+    /// - Parameter own: the server id that replaces `{local_id}`; nil to leave `{local_id}` unchanged.
     func path(_ endpoint: Endpoint, own: ServerID?) -> String { endpoint.resolved(own: own, serverID) }
 
     /// The payload with server ids; nil if there are no ids to replace.
     ///
     /// - Parameters:
     ///   - related: the device ids in the payload's relations.
-    ///   - unresolved: returns the replacement of an unresolved device id; nil leaves the number unchanged.
+    ///   - unresolved: returns the replacement of an unresolved device id; nil to leave the number unchanged.
     func payload<Failure>(
         _ payload: JSONValue,
         _ related: [LocalReference] = [],
@@ -45,7 +45,7 @@ struct ReferenceResolver {
         return payload.rewritten(edits) { serverID(of: $0)?.replacement }
     }
 
-    /// The replacements of device ids in relations, by the client ids that represent them.
+    /// The replacements of the device ids in relations. Each key is the client id that represents the device id.
     func replacements<Failure>(
         of related: [LocalReference],
         unresolved: (LocalReference) throws(Failure) -> JSONReplacement?
@@ -61,10 +61,11 @@ struct ReferenceResolver {
 
 /// The UUIDs in a device's recent mutations that matched no client id.
 ///
-/// They were treated as data (product rule 3). A later create with one of them as client id gets a warning.
+/// The gateway treated these UUIDs as data (product rule 3). If a later create has one of them as its client id, the
+/// create gets a warning.
 ///
-/// The device's row stores the last ``limit`` UUIDs, with six bytes for each. A collision between two of them is less
-/// likely than a disk error.
+/// The device's row stores six bytes of a hash for each of the last ``limit`` UUIDs. Two UUIDs with the same six bytes
+/// are less likely than a disk error.
 public struct UnresolvedIDHistory: Sendable, Hashable {
     public static let limit = 20
     private static let width = 6
@@ -87,9 +88,9 @@ public struct UnresolvedIDHistory: Sendable, Hashable {
         !stored.isEmpty && marks.contains(Self.mark(id))
     }
 
-    /// The history with some more ids; nil if they are already in it.
+    /// The history with the given ids added; nil if it already contains all of them.
     ///
-    /// New ids replace the oldest ids beyond the limit.
+    /// If there are more ids than the limit, the oldest ids are removed.
     ///
     /// - Parameter ids: the new ids, newest first.
     func adding(_ ids: some Sequence<UUID>) -> UnresolvedIDHistory? {
@@ -110,17 +111,17 @@ public struct UnresolvedIDHistory: Sendable, Hashable {
         }
     }
 
-    /// Six bytes of a hash.
+    /// The mark of a UUID, which is six bytes of a hash.
     ///
-    /// UUIDs that differ in any byte have different marks. Some generators change only a few bytes from one UUID to the
-    /// next.
+    /// The mark is not a part of the UUID, because some generators change only a few bytes from one UUID to the next.
+    /// Every byte of the UUID affects the mark.
     private static func mark(_ id: UUID) -> UInt64 {
         let hash = withUnsafeBytes(of: id.uuid) { SHA256.hash(data: $0) }
         return hash.prefix(width).reduce(0) { $0 << 8 | UInt64($1) }
     }
 }
 
-/// A dictionary of values by id. Most ids have one value, which is stored without a list.
+/// A dictionary with one or more values for each id. Most ids have one value, which is stored without a list.
 struct ValuesByID<Value> {
     private var firsts: [UUID: Value]
     private var others: [UUID: [Value]] = [:]
@@ -135,7 +136,7 @@ struct ValuesByID<Value> {
         others[id, default: []].append(value)
     }
 
-    /// The values of an id, in the order in which they were added.
+    /// The values of an id, in the order of their addition.
     func all(of id: UUID) -> [Value] {
         guard let first = firsts[id] else { return [] }
         return others.isEmpty ? [first] : [first] + (others[id] ?? [])

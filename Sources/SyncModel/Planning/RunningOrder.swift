@@ -2,8 +2,9 @@ import FoundationEssentials
 
 /// The order in which the entries of a push run (product rule 1).
 ///
-/// They run by sequence number, independently of their order in the push. Among entries with equal numbers,
-/// dependencies come first, then higher priority, then list order.
+/// Entries run in the order of their sequence numbers, which can differ from their order in the push. Among entries
+/// with equal numbers, an entry runs after its dependencies. Otherwise the entry with the higher priority runs first,
+/// and among equal priorities the entry that comes first in the push.
 struct RunningOrder {
     /// Indices of the valid entries, in running order.
     private(set) var order: [Int] = []
@@ -30,7 +31,10 @@ struct RunningOrder {
         }
     }
 
-    /// Kahn's algorithm. Among the entries without open dependencies, higher priority comes first, then list order.
+    /// Sorts entries with equal sequence numbers by Kahn's algorithm.
+    ///
+    /// Among the entries without open dependencies, the entry with the highest priority comes first. Among equal
+    /// priorities, the order in the push decides.
     private mutating func arrange(_ group: [(index: Int, mutation: Mutation)], _ priority: (Mutation) -> Int16) {
         var owner: [UUID: [Int]] = [:]
         for (place, item) in group.enumerated() {
@@ -44,10 +48,10 @@ struct RunningOrder {
             let mutation = item.mutation
             let created = mutation.created?.clientID
             let target = created == nil ? [mutation.entity.clientID].compactMap { $0 } : []
-            // a create whose payload contains its own client id does not wait for itself
+            // a create does not wait for itself if its payload contains its own client id
             for id in mutation.dependencyIDs + mutation.references + target where id != created {
-                // a mutation's dependency on itself does not affect the order, even if several copies of the mutation
-                // are in the push
+                // a mutation's dependency on itself does not affect the order, even if the push contains the mutation
+                // several times
                 for other in owner[id] ?? [] where group[other].mutation.id != mutation.id { needed.insert(other) }
             }
             waitsFor[place] = needed.count

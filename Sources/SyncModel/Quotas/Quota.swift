@@ -1,8 +1,8 @@
-/// A number of tokens in a window of time, in a bucket that is refilled evenly.
+/// A number of tokens for each window of time, from a bucket that is refilled evenly.
 ///
-/// Unused tokens accumulate up to the number for one window.
+/// Unused tokens accumulate up to the number of tokens for one window.
 public struct Quota: Sendable, Hashable {
-    /// The unit that is counted, and the window.
+    /// The unit that is counted, and the length of the window.
     public enum Kind: String, Sendable, Hashable, CaseIterable {
         /// Requests of an organization per second.
         case requests
@@ -17,9 +17,9 @@ public struct Quota: Sendable, Hashable {
             }
         }
 
-        /// The maximum number of tokens that one request takes, and so the maximum debt.
+        /// The maximum number of tokens that one request takes, which is also the maximum debt.
         ///
-        /// It is the number for the largest push that `SLUICE_MAX_MUTATIONS` can allow.
+        /// For mutations, this is the size of the largest push that `SLUICE_MAX_MUTATIONS` can allow.
         var overdraft: Int64 {
             switch self {
             case .requests: 0
@@ -32,7 +32,7 @@ public struct Quota: Sendable, Hashable {
     }
 
     public let kind: Kind
-    /// The number of tokens in a window, from 1 to 1,000,000,000. They may all be taken at the same time.
+    /// The number of tokens for a window, from 1 to 1,000,000,000. All of these tokens may be taken at the same time.
     public let limit: Int64
 
     public init(_ kind: Kind, limit: Int64) {
@@ -41,7 +41,7 @@ public struct Quota: Sendable, Hashable {
     }
 }
 
-/// The remainder of a quota at this moment, for the caller.
+/// The present remainder of a quota, for the answer to a client.
 public struct QuotaStatus: Sendable, Hashable {
     public let quota: Quota
     /// The number of tokens that may be taken now.
@@ -58,13 +58,14 @@ public struct QuotaStatus: Sendable, Hashable {
 
 /// Applies a user's quota of new mutations in the transaction that accepts a push.
 ///
-/// Product rule 16. Entries that leave a record count: accepted entries, and refused entries that are stored. Repeats
-/// are free, so that a client that was refused, or lost an answer, can always get the results of its earlier entries.
+/// See product rule 16. Entries that get a record use the quota: accepted entries, and refused entries that are stored.
+/// Repeats use no quota, because a client that was refused or lost an answer must always be able to get the results of
+/// its earlier entries.
 enum MutationAllowance {
     /// Deducts a push's new entries from the remaining quota.
     ///
-    /// - Returns: the usage after the push, and the remainder; nil if there is no quota.
-    /// - Throws: `rate_limited` for the whole push, with the time after which the same push fits.
+    /// - Returns: the usage of the quota after the push, and the remainder; nil if there is no quota.
+    /// - Throws: `rate_limited` for the whole push, with the time after which the same push is within the quota.
     static func spend(
         _ count: Int,
         _ used: TokenBucket?,

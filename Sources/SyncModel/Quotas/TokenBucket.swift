@@ -1,18 +1,18 @@
-/// The tokens taken from a quota that are not refilled yet.
+/// The tokens that were taken from a quota and are not refilled yet.
 ///
-/// It uses whole numbers, so that rounding never loses or adds a token.
+/// The bucket counts in whole numbers, because rounding must never lose or add a token.
 public struct TokenBucket: Sendable, Hashable {
     /// The amount missing until the bucket is full, in parts.
     ///
-    /// A token has as many parts as its window has milliseconds, so that `limit` parts are refilled in each
+    /// A token has as many parts as its window has milliseconds. Therefore `limit` parts are refilled in each
     /// millisecond.
     public private(set) var missing: Int64
     public private(set) var asOf: Timestamp
 
     /// The maximum difference between the clocks of gateways, in microseconds.
     ///
-    /// A bucket with a later time was written with a wrong clock. It counts as written now, so that no client is locked
-    /// out until that time.
+    /// If a bucket's time is later than now by more than this difference, it was written with a wrong clock. Such a
+    /// bucket is treated as written now, because a client must not be locked out until that time.
     static let skew: Int64 = 60_000_000
 
     public init(missing: Int64, asOf: Timestamp) {
@@ -26,10 +26,10 @@ public struct TokenBucket: Sendable, Hashable {
 
     /// Takes all tokens or none of them.
     ///
-    /// If the bucket is full, even more than the whole quota can be taken, because a request that cannot be split must
-    /// be possible eventually. The bucket is in debt afterwards, so that the average rate stays within the quota.
+    /// From a full bucket, even more tokens than the whole quota can be taken, because a request that cannot be split
+    /// must be possible eventually. The bucket is in debt afterwards, which keeps the average rate within the quota.
     ///
-    /// - Returns: whether the tokens were taken; if not, the milliseconds until that number can be taken.
+    /// - Returns: whether the tokens were taken and, if not, the time until this number of tokens can be taken.
     public mutating func take(_ count: Int, of quota: Quota, at now: Timestamp) -> Taking {
         refill(quota, at: now)
         let parts = Int64(count) * quota.kind.window
@@ -44,13 +44,13 @@ public struct TokenBucket: Sendable, Hashable {
     /// The result of ``take(_:of:at:)``.
     public enum Taking: Sendable, Hashable {
         case taken
-        /// The tokens can be taken after this many milliseconds, 1 or more.
+        /// The tokens can be taken after this number of milliseconds, which is at least 1.
         case fits(after: Int64)
     }
 
     /// Takes as many tokens as are left.
     ///
-    /// - Returns: the number of taken tokens, at most `wanted`.
+    /// - Returns: the number of tokens that were taken, at most `wanted`.
     public mutating func take(upTo wanted: Int64, of quota: Quota, at now: Timestamp) -> Int64 {
         refill(quota, at: now)
         let count = max(0, min(wanted, left(of: quota)))
@@ -63,7 +63,7 @@ public struct TokenBucket: Sendable, Hashable {
         max(0, (Self.capacity(of: quota) - missing) / quota.kind.window)
     }
 
-    /// The milliseconds until a token is left, as of ``asOf``.
+    /// The number of milliseconds until a token is left, as of ``asOf``.
     public func millisecondsToNext(of quota: Quota) -> Int64 {
         Self.milliseconds(for: missing - (Self.capacity(of: quota) - quota.kind.window), quota)
     }
@@ -77,8 +77,8 @@ public struct TokenBucket: Sendable, Hashable {
 
     private mutating func refill(_ quota: Quota, at now: Timestamp) {
         if asOf.microseconds - now.microseconds > Self.skew { asOf = now }
-        // usage under a higher limit is capped, so that a client waits at most until the largest possible debt is
-        // refilled
+        // tokens that were taken under a higher limit are capped, because a client should wait at most until the
+        // largest possible debt is refilled
         missing = min(missing, Self.capacity(of: quota) + quota.kind.overdraft * quota.kind.window)
         // a fraction of a millisecond is carried over to the next call
         let elapsed = (now.microseconds - asOf.microseconds) / 1_000
@@ -101,8 +101,8 @@ public struct TokenBucket: Sendable, Hashable {
 
 /// One gateway's share of an organization's bucket.
 ///
-/// It consists of tokens that the gateway drew in advance, to admit requests without reading the bucket. It does no
-/// I/O; the store draws the tokens.
+/// The share consists of tokens that the gateway drew in advance. With these tokens the gateway admits requests without
+/// reading the bucket. The type does no I/O. The store draws the tokens.
 public struct RequestPortion: Sendable {
     /// The answer to a request.
     public enum Answer: Sendable, Hashable {
@@ -112,20 +112,20 @@ public struct RequestPortion: Sendable {
         case unknown
     }
 
-    /// The time for which a drawn portion may be used, in microseconds.
+    /// The time for which drawn tokens may be used, in microseconds.
     ///
     /// A bucket contains at most the tokens of one second.
     static let lifetime: Int64 = 1_000_000
     /// The minimum time until the next draw if a draw found too few tokens, in milliseconds.
     static let pause: Int64 = 50
 
-    /// The organization's quota as this gateway last read it.
+    /// The organization's quota, as this gateway last read it.
     public private(set) var quota: Quota
     private var held: Int64 = 0
     private var heldUntil = Timestamp(microseconds: 0)
-    /// The moment until which the bucket is empty.
+    /// The time until which the bucket is known to be empty.
     private var emptyUntil = Timestamp(microseconds: 0)
-    /// The number of tokens that were in the bucket, for all gateways, after the last draw.
+    /// The number of tokens that remained in the bucket, for all gateways, after the last draw.
     private var leftBehind: Int64 = 0
 
     /// Creates an empty portion.
@@ -133,7 +133,8 @@ public struct RequestPortion: Sendable {
         self.quota = quota
     }
 
-    /// The maximum number of tokens that a gateway holds: the tokens of a quarter second, but at least one token.
+    /// The maximum number of tokens that a gateway holds, which is the number for a quarter of a second, but at least
+    /// 1.
     public var size: Int64 { Swift.max(1, quota.limit / 4) }
 
     /// Admits one request, if the drawn tokens allow it.
@@ -144,21 +145,21 @@ public struct RequestPortion: Sendable {
             held -= 1
             return .admitted(standing)
         }
-        // a clock that was set back does not make requests wait
+        // if the clock was set back, requests do not wait
         let wait = emptyUntil.microseconds - now.microseconds
         return wait > 0 && wait <= Self.lifetime ? .refused(standing) : .unknown
     }
 
     /// Whether to draw in advance, before any request has to wait.
     ///
-    /// That is the case if half of the portion is used, and the bucket is not known to be empty.
+    /// True if half of the portion is used, and the bucket is not known to be empty.
     public func isLow(at now: Timestamp) -> Bool {
         size > 1 && held <= size / 2 && now >= emptyUntil
     }
 
     /// The number of tokens to draw.
     ///
-    /// It is the missing part of the portion, and one token for each waiting request.
+    /// This is the missing part of the portion, plus one token for each waiting request.
     public func wanted(waiting: Int) -> Int64 { size - held + Int64(waiting) }
 
     /// - Parameter bucket: the bucket after the draw.
@@ -167,7 +168,8 @@ public struct RequestPortion: Sendable {
         heldUntil = Timestamp(microseconds: now.microseconds + Self.lifetime)
         leftBehind = bucket.left(of: quota)
         guard granted < wanted else { return }
-        // at most the time that `ask` accepts; otherwise `ask` would cause draws again and again
+        // the wait is limited to the time that `ask` accepts; with a longer wait, `ask` would cause one draw after
+        // another
         let wait = Swift.max(Self.pause, bucket.millisecondsToNext(of: quota)) * 1_000
         emptyUntil = Timestamp(microseconds: now.microseconds + Swift.min(wait, Self.lifetime))
     }
@@ -177,7 +179,7 @@ public struct RequestPortion: Sendable {
         if now <= heldUntil { held += count }
     }
 
-    /// Discards the tokens beyond the portion, once the waiting requests are served.
+    /// Discards the tokens that exceed the portion. Called after the waiting requests were served.
     public mutating func trim() {
         held = Swift.min(held, size)
     }

@@ -16,9 +16,9 @@ struct BrokenRelation: Error {
         )
     }
 
-    /// Entities refer to the entity that would be deleted.
+    /// Other entities refer to the entity that would be deleted.
     ///
-    /// - Parameter name: one of these entities; nil if the user must not learn of it.
+    /// - Parameter name: one of the other entities; nil if the user must not learn that it exists.
     static func referred(by name: EntityKey?) -> BrokenRelation {
         let what = name.map { "'\($0.type)' \($0.id) refers" } ?? "entities of other users refer"
         return BrokenRelation(rule: Rule.referredTo, detail: "\(what) to an entity that would be deleted")
@@ -32,23 +32,25 @@ struct BrokenRelation: Error {
     }
 }
 
-/// Decides what a deletion does with the entities that refer to the deleted entity. It does no I/O.
+/// Decides the effects of a deletion on the entities that refer to the deleted entity. This type does no I/O.
 struct DeletionPlanner {
     private let root: EntityKey
     private let writer: Writer
     private let entities: EntityTable
-    /// The number of entities that may still be deleted or changed.
+    /// The number of further entities that may be deleted or changed.
     private let room: Int
-    /// The root, then entities deleted by cascades, in the order in which they were found.
+    /// The entity to delete, followed by the entities that cascades delete, in the order in which they were found.
     private var deleted: [EntityKey]
     private var isDeleted: Set<EntityKey>
     private var changed: [EntityKey: EntityState] = [:]
     /// The keys of ``changed`` in the order in which they were found.
     private var order: [EntityKey] = []
-    /// Entities that forbid the deletion unless it deletes them as well.
+    /// The entities that forbid the deletion, except if the deletion also deletes them.
     private var restricting: [EntityKey] = []
 
-    /// Returns the writes that precede the deletion. An entity is written after the entities that refer to it.
+    /// Returns the writes that precede the deletion.
+    ///
+    /// An entity is written after the entities that refer to it.
     static func effects(
         ofDeleting root: EntityKey,
         by writer: Writer,
@@ -112,9 +114,9 @@ struct DeletionPlanner {
 }
 
 extension EntityTable {
-    /// Checks the references in a payload in which server ids have replaced client ids.
+    /// Checks the references in a payload, which has server ids in place of client ids.
     ///
-    /// A reference that the entity has already is not checked again.
+    /// A reference that the entity already has is not checked again.
     func checkTargets(of write: BuiltInStore.Write, on key: EntityKey) throws(BrokenRelation) {
         let own = relations.of(key.type)
         guard !own.isEmpty, let root = (try? JSONTree(parsing: write.payload, limits: .widest))?.root else { return }
@@ -129,7 +131,7 @@ extension EntityTable {
         }
     }
 
-    /// The rules of the relations by which an entity refers to another entity.
+    /// The rules of the relations through which an entity refers to another entity.
     fileprivate func rules(of key: EntityKey, _ state: EntityState, to target: EntityKey) -> Set<DeletionRule> {
         let references = relations.references(in: state.document, of: key.type)
         let members = references.filter { $0.target == target }.map(\.member)

@@ -1,30 +1,32 @@
 import JSONText
 
-/// The action if an entity is deleted to which others refer by a relation (product rule 24).
+/// The action if an entity is deleted while other entities refer to it by a relation (product rule 24).
 public enum DeletionRule: String, Sendable, Hashable, CaseIterable {
-    /// The deletion is a conflict while an entity refers to the deleted entity.
+    /// The deletion is a conflict as long as another entity refers to the entity.
     case restrict
     /// Entities that refer to the deleted entity are deleted, too.
     case cascade
-    /// The reference is removed from the entities that have it.
+    /// The reference is removed from the entities that refer to the deleted entity.
     case setNull = "set_null"
-    /// No action: entities may refer to deleted entities.
+    /// There is no action, and entities may refer to deleted entities.
     case ignore
 }
 
-/// The enforced relations of an organization: the relations between two types of the built-in store.
+/// The enforced relations of an organization, which are the relations between types of the built-in store.
 ///
-/// The organization's API decides about types that are forwarded to it.
+/// Relations of forwarded types are not enforced by the gateway, because the organization's API decides about these
+/// types.
 public struct EntityRelations: Sendable {
-    /// The maximum number of entities that one push, or one turn of a lane, deletes or changes because they refer to
+    /// The maximum number of entities that one push, or one turn of a lane, deletes or changes because of references to
     /// deleted entities.
     public static let limit = 1_000
-    /// The maximum number of ids in one document's relations. References after these are not checked, and a deletion of
-    /// their target does not find them.
+    /// The maximum number of references in one document that are enforced.
+    ///
+    /// Further references are not checked, and are not found when their target is deleted.
     static let referenceLimit = LocalReference.limit
 
     private var relations: [ByteExactString: [Relation]] = [:]
-    /// The visibilities of the types on both sides of relations.
+    /// The visibility of each type that has relations or is the target of relations.
     private var visibilities: [ByteExactString: Visibility] = [:]
     private var targets: Set<ByteExactString> = []
 
@@ -51,23 +53,24 @@ public struct EntityRelations: Sendable {
     /// The enforced relations of a type's documents.
     public func of(_ type: String) -> [Relation] { relations.isEmpty ? [] : relations[type] ?? [] }
 
-    /// Whether enforced relations refer to a type.
+    /// Whether a type is the target of enforced relations.
     public func lead(to type: String) -> Bool { !targets.isEmpty && targets.contains(ByteExactString(type)) }
 
-    /// Whether a type has enforced relations and is also the target of enforced relations, so that deletions of other
-    /// entities may delete its entities.
+    /// Whether a type has enforced relations and is also the target of enforced relations.
+    ///
+    /// Deletions of other entities may delete entities of this type, and these deletions may affect further entities.
     public func link(_ type: String) -> Bool { lead(to: type) && relations[type] != nil }
 
     func visibility(of type: String) -> Visibility { visibilities[type] ?? .user }
 
-    /// Relations whose entities are deleted together with the entities to which they refer.
+    /// The relations with the rule `cascade`.
     public var cascading: [(type: String, member: String)] {
         relations.sorted { $0.key < $1.key }.flatMap { type, relations in
             relations.filter { $0.onDelete == .cascade }.map { (type.string, $0.member) }
         }
     }
 
-    /// The distinct references of a document, up to a limit.
+    /// The references in a document, without duplicates and up to a limit.
     public func references(in document: [UInt8]?, of type: String) -> Set<EntityReference> {
         let relations = of(type)
         guard !relations.isEmpty, let document,
@@ -76,9 +79,9 @@ public struct EntityRelations: Sendable {
         return Set(root.values(in: relations).prefix(Self.referenceLimit).compactMap(EntityReference.init))
     }
 
-    /// The document without a reference: `null` in place of the id, or an array without the id.
+    /// The document without a reference. A single id is replaced by `null`, and an id in an array is removed.
     ///
-    /// Nil for a document that cannot be read.
+    /// Nil if the document cannot be read.
     func removing(_ target: EntityKey, from document: [UInt8]?, of type: String) -> [UInt8]? {
         guard let document, let members = (try? JSONTree(parsing: document, limits: .widest))?.root.members else {
             return nil
@@ -105,11 +108,11 @@ public struct EntityRelations: Sendable {
 
 /// A reference of a document to an entity.
 public struct EntityReference: Sendable, Hashable {
-    /// The relation.
+    /// The member that contains the reference.
     @Exact public private(set) var member: String
     public let target: EntityKey
 
-    /// Nil for a value that is not an id.
+    /// Creates a reference; nil for a value that is not an id.
     init?(_ value: RelatedValue) {
         guard let id = ServerID(json: value.value) else { return nil }
         member = value.relation.member
@@ -120,7 +123,7 @@ public struct EntityReference: Sendable, Hashable {
 /// The entities that refer to an entity that is to be deleted.
 public struct FoundReferrers: Sendable {
     public var entities: Set<EntityKey> = []
-    /// Whether there are too many such entities, so that not all of them were read.
+    /// Whether not all of these entities were read, because there are too many.
     public var isCut = false
 
     public init() {}

@@ -2,18 +2,18 @@ public import JSONText
 
 /// The storage periods of data (product rule 15).
 public struct RetentionPolicy: Sendable, Hashable {
-    /// `SLUICE_RETENTION_SUCCEEDED_DAYS`: the number of days for which payloads of final mutations are kept.
+    /// The number of days for which payloads of final mutations are kept (`SLUICE_RETENTION_SUCCEEDED_DAYS`).
     ///
-    /// The days count from `synced_at`. See specification 001 (docs/spec), `succeeded_entries_pruned_after_sync`.
+    /// The days are counted from `synced_at`. See specification 001 (docs/spec), `succeeded_entries_pruned_after_sync`.
     public var payloadDays: Double
-    /// `SLUICE_RETENTION_DAYS`: the number of days for which all other data that expire are kept.
+    /// The number of days for which all other data with a storage period are kept (`SLUICE_RETENTION_DAYS`).
     ///
     /// See specification 001 (docs/spec), `delete_after_30days`.
     public var days: Double
-    /// `SLUICE_RETENTION_AUDIT_DAYS`: the number of days for which acts of operators are kept.
+    /// The number of days for which acts of operators are kept (`SLUICE_RETENTION_AUDIT_DAYS`).
     public var auditDays: Double
 
-    /// Creates a policy. Payloads expire no later than their records.
+    /// Creates a policy. Payloads never expire later than their records.
     public init(payloadDays: Double = 7, days: Double = 30, auditDays: Double = 365) {
         self.payloadDays = min(payloadDays, days)
         self.days = days
@@ -32,24 +32,25 @@ public struct RetentionPolicy: Sendable, Hashable {
 
 /// The kinds of data that retention deletes or discards, in the order of processing.
 public enum RetentionKind: String, Sendable, Hashable, CaseIterable {
-    /// Idempotency records, which are final mutations.
+    /// Idempotency records, which are the rows of final mutations.
     case records
-    /// Payloads and headers of younger final mutations, of which only the idempotency records remain.
+    /// Payloads and headers of more recent final mutations. Their idempotency records remain.
     case payloads
-    /// Failed and conflicting mutations that no person settled and on which no mutation depends. They are discarded.
+    /// Mutations that failed or are in conflict, if no person settled them and no mutation depends on them. Retention
+    /// discards these mutations.
     case unsettled
     /// Records of refused entries.
     case rejections
     /// Tombstones of entities, with the mappings of the users who created these entities.
     case tombstones
-    /// Mappings that have no entity and were not used.
+    /// Mappings without an entity that were not used.
     case mappings
-    /// Messages to webhooks.
+    /// Deliveries to webhooks.
     case deliveries
     /// Acts of operators, for all organizations together.
     case audit
 
-    /// The moment before which data of this kind have expired.
+    /// The time before which data of this kind have expired.
     public func cutoff(_ cutoffs: RetentionCutoffs) -> Timestamp {
         switch self {
         case .payloads: cutoffs.payloads
@@ -59,27 +60,27 @@ public enum RetentionKind: String, Sendable, Hashable, CaseIterable {
     }
 }
 
-/// The age limits of a run, as moments.
+/// The age limits of a run, as points in time.
 public struct RetentionCutoffs: Sendable, Hashable {
-    /// Final mutations that were synced before this moment lose their payloads.
+    /// The payloads of final mutations are deleted if `synced_at` is before this time.
     public let payloads: Timestamp
-    /// All other data that were last touched before this moment are deleted.
+    /// All other data are deleted if they were last used before this time.
     public let everything: Timestamp
-    /// Acts of operators before this moment are deleted.
+    /// Acts of operators before this time are deleted.
     public let audit: Timestamp
     /// The time of the run.
     public let now: Timestamp
 }
 
-/// Controls the speed of retention: very short batches, with pauses between them.
+/// Controls the speed of retention, which works in short batches with pauses between them.
 ///
-/// The pauses grow when other work needs the database.
+/// The pauses become longer when other work needs the database.
 ///
-/// A batch locks the lanes of its rows, so a push to one of these lanes waits for the batch. For this reason, the size
-/// of a batch is adapted so that it takes about ``aim``. Under load, nine tenths of the time are left to other work;
-/// otherwise half.
+/// A batch locks the lanes of its rows, and a push to one of these lanes waits for the batch. Therefore the number of
+/// rows is adapted until a batch takes about ``aim``. Under load, the pauses take nine tenths of the time, and
+/// otherwise half of the time.
 public struct RetentionPace: Sendable, Hashable {
-    /// The intended time of a batch, in seconds.
+    /// The intended duration of a batch, in seconds.
     public static let aim = 0.02
     /// The minimum and maximum number of rows of a batch.
     public static let limits = 50...2_000
@@ -90,7 +91,7 @@ public struct RetentionPace: Sendable, Hashable {
     public private(set) var limit = 200
     /// The shortest time per row so far, in seconds.
     ///
-    /// It grows slowly with each batch, because rows differ.
+    /// The value increases slowly with each batch, because rows differ.
     private var best: Double?
 
     public init() {}
@@ -98,10 +99,10 @@ public struct RetentionPace: Sendable, Hashable {
     /// Records the duration of a batch.
     ///
     /// - Parameters:
-    ///   - seconds: how long it took.
-    ///   - rows: how many rows it had.
+    ///   - seconds: the duration of the batch.
+    ///   - rows: the number of rows in the batch.
     ///   - waiting: the number of pushes that waited for this process's committers when the batch ended.
-    /// - Returns: how long to pause, in seconds.
+    /// - Returns: the duration of the pause, in seconds.
     public mutating func pause(after seconds: Double, rows: Int, waiting: Int) -> Double {
         let isBusy = waiting > 0 || isSlow(seconds, rows)
         if seconds > Self.aim * 1.5 {
@@ -113,9 +114,10 @@ public struct RetentionPace: Sendable, Hashable {
         return min(max(pause, Self.pauses.lowerBound), Self.pauses.upperBound)
     }
 
-    /// Whether a row took more than three times the shortest time, which means that other work uses the database.
+    /// Whether the time per row was more than three times the shortest time. This means that other work uses the
+    /// database.
     private mutating func isSlow(_ seconds: Double, _ rows: Int) -> Bool {
-        // a few rows show nothing, because the commit takes most of their time
+        // the time of a few rows shows nothing, because the commit takes most of this time
         guard rows >= Self.limits.lowerBound else { return false }
         let each = seconds / Double(rows)
         let known = best.map { min($0 * 1.01, each) } ?? each

@@ -1,10 +1,11 @@
 import JSONText
 
-/// The body of a route: JSON in which each `{"$": …}` is replaced by a value of the mutation.
+/// The template for a route's body, which is JSON with placeholders `{"$": …}` for values of the mutation.
 ///
-/// `{"$": "payload"}` gives the payload, `{"$": "id"}` the entity's server id, and `{"$": "/member"}` the value at this
-/// JSON Pointer in the payload. If a value is missing, a member is omitted, and an element of an array becomes null. If
-/// the whole body is a missing value, the request has no body.
+/// The placeholder `{"$": "payload"}` is replaced by the payload, `{"$": "id"}` by the entity's server id, and
+/// `{"$": "/member"}` by the value at this JSON Pointer in the payload. If the value for a member is missing, the
+/// member is omitted. If the value for an element of an array is missing, the element becomes null. If the value for
+/// the whole body is missing, the request has no body.
 public struct BodyTemplate: Sendable, Hashable {
     static let maximumBytes = 16_384
 
@@ -16,7 +17,7 @@ public struct BodyTemplate: Sendable, Hashable {
     /// The template as JSON.
     public let json: [UInt8]
 
-    /// Reads a template, or appends the errors in it.
+    /// Reads a template. If the template has errors, appends them to `errors`.
     init?(_ value: JSONValue, at pointer: String, _ errors: inout [ProblemDetail]) {
         let before = errors.count
         if value.rawCount > Self.maximumBytes {
@@ -40,15 +41,16 @@ public struct BodyTemplate: Sendable, Hashable {
         return Self.write(root, id, payload, to: &writer) ? writer.bytes : nil
     }
 
-    /// An upper bound of the body's bytes, computed without rendering the body; nil for a request without a body.
+    /// An upper bound of the body's size in bytes; nil for a request without a body.
     ///
-    /// The bound exceeds the exact number by less than ``maximumBytes``, because it counts placeholders, too.
+    /// The bound is computed without rendering the body. The bound exceeds the exact size by less than
+    /// ``maximumBytes``, because the bound includes the placeholders.
     func bytes(id: ServerID?, payload: JSONValue?) -> Int? {
         guard let root = try? JSONTree(parsing: json).root, Self.isPresent(root, id, payload) else { return nil }
         return json.count + Self.insertedBytes(root, id, payload)
     }
 
-    /// The bytes of the values that replace the placeholders.
+    /// The total size, in bytes, of the values that replace the placeholders.
     private static func insertedBytes(_ value: JSONValue, _ id: ServerID?, _ payload: JSONValue?) -> Int {
         switch placeholder(value) {
         case .payload: return payload?.rawCount ?? 0
@@ -97,7 +99,7 @@ public struct BodyTemplate: Sendable, Hashable {
         return value.elements?.contains { holdsID($0) } ?? false
     }
 
-    /// Whether a value is written; false for a placeholder whose value is missing.
+    /// Whether a value is written. False for a placeholder if its value is missing.
     private static func isPresent(_ value: JSONValue, _ id: ServerID?, _ payload: JSONValue?) -> Bool {
         switch placeholder(value) {
         case nil: true
@@ -139,14 +141,15 @@ public struct BodyTemplate: Sendable, Hashable {
     }
 }
 
-/// The body that a route's template makes of a mutation.
+/// The body of a mutation's request according to a route's template.
 ///
-/// It is rendered only when it is needed. It may contain the payload many times, so its memory must be reserved first.
+/// The body is rendered only when it is needed. Memory must be reserved before, because the body may contain the
+/// payload many times.
 public struct RoutedBody: Sendable, Hashable {
     private let template: BodyTemplate
     private let id: ServerID?
     private let payload: [UInt8]?
-    /// An upper bound of the number of bytes; nil for a request without a body.
+    /// An upper bound of the body's size in bytes; nil for a request without a body.
     let bytes: Int?
 
     /// - Parameter root: the root of `payload`.

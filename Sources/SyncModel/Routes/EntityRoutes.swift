@@ -1,39 +1,39 @@
 public import JSONText
 
-/// The form of the request for an operation on an entity type.
+/// The form of the requests for an operation on the entities of a type.
 public struct EntityRoute: Sendable, Hashable {
     static let methods = ["POST", "PUT", "PATCH", "DELETE"]
 
-    /// One of ``methods``.
+    /// The HTTP method, which is one of ``methods``.
     @Exact public var method: String
     public var path: PathTemplate
-    /// The body; nil for the payload.
+    /// The template for the body; nil if the payload is the body.
     public var body: BodyTemplate?
     /// The JSON Pointer to the entity's id in an answer; nil for the upstream's pointer.
     @Exact public var idPointer: String? = nil
-    /// The JSON Pointer to the entity's document in an answer; nil for the object that holds the id.
+    /// The JSON Pointer to the entity's document in an answer; nil for the object that contains the id.
     @Exact public var documentPointer: String? = nil
-    /// Rules that apply before the upstream's rules.
+    /// The rules for answers, which apply before the upstream's rules.
     public var outcomes: [OutcomeRule] = []
 
     /// Whether each request of the route contains the entity's server id.
     ///
-    /// If so, the operator has determined that an answer concerns the entity.
+    /// If true, the operator's settings ensure that an answer refers to this entity.
     var namesEntity: Bool { path.namesEntity || body?.namesEntity ?? false }
 }
 
-/// The requests of an entity type, by operation (product rule 20).
+/// The routes of an entity type, by operation (product rule 20).
 public struct EntityRoutes: Sendable, Hashable {
     /// The routes as the operator wrote them.
     public let json: [UInt8]
     public private(set) var routes: [Operation: EntityRoute] = [:]
-    /// Whether mutations that have an `endpoint` are also sent by the routes.
+    /// Whether the routes also apply to mutations that have an `endpoint`.
     public private(set) var ignoresEndpoint = false
 
-    /// The route of a mutation; nil if it is sent to its own endpoint or is not sent.
+    /// The route of a mutation; nil if the mutation is sent to its own endpoint or is not sent.
     ///
-    /// The route of `replace` is used in two cases: a revision overrides a conflict with a whole document, or a create
-    /// overrides an existing entity.
+    /// The route of `replace` is also used in two other cases: if a revision overrides a conflict with a whole
+    /// document, and if a create overrides an existing entity.
     func route(of mutation: QueuedMutation) -> EntityRoute? {
         guard mutation.endpoint == nil || ignoresEndpoint, mutation.override?.endpoint == nil else { return nil }
         guard let override = mutation.override else { return routes[mutation.operation] }
@@ -44,9 +44,9 @@ public struct EntityRoutes: Sendable, Hashable {
     /// Whether a new mutation needs no endpoint.
     public func has(_ operation: Operation) -> Bool { routes[operation] != nil }
 
-    /// The reason why a type cannot have these routes; nil if it can.
+    /// The reason why a type cannot have these routes; nil if the type can have them.
     ///
-    /// If the upstream assigns an entity's id, the entity has no server id before its create.
+    /// If the upstream assigns the ids, the route of a create cannot contain the entity's server id.
     public func problem(in idSpace: IDSpace) -> ProblemDetail? {
         guard idSpace.isServerGiven, let create = routes[.create], create.namesEntity else { return nil }
         return ProblemDetail(
@@ -63,7 +63,7 @@ extension EntityRoutes {
     private static let what = "routes: collection, endpoint, create, update, replace, delete"
     private static let whatRoute = "a route: method, path, body, id_pointer, document_pointer, outcomes"
 
-    /// Reads routes, or appends the errors in them.
+    /// Reads routes. If the routes have errors, appends them to `errors`.
     ///
     /// - Parameter pointer: the JSON Pointer to the routes.
     public init(_ value: JSONValue, at pointer: String, _ errors: inout [ProblemDetail]) {
@@ -94,7 +94,7 @@ extension EntityRoutes {
                     errors.append(ProblemDetail(pointer: place, rule: Rule.unknownMember, detail: detail))
                     continue
                 }
-                // a null removes one of the collection's routes
+                // a null removes a route that the collection defines
                 routes[operation] = value.isNull ? nil : Self.route(value, of: operation, at: place, &errors)
             }
         }

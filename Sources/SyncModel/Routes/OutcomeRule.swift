@@ -1,17 +1,17 @@
 public import JSONText
 
-/// An operator's rule about the meaning of an upstream's answers.
+/// An operator's rule for the meaning of an upstream's answers.
 ///
-/// Product rule 21. The first rule that matches an answer decides. If no rule matches, the table of product rule 11
+/// The first rule that matches an answer decides (product rule 21). If no rule matches, the table of product rule 11
 /// applies.
 public struct OutcomeRule: Sendable, Hashable {
-    /// The result that a rule gives to an answer.
+    /// The result of an answer according to a rule.
     public enum Verdict: String, Sendable, Hashable, CaseIterable {
         case succeeded
         case failed
-        /// A conflict, resolved by the mutation's strategy.
+        /// The mutation is in conflict, and its strategy applies.
         case conflict
-        /// The mutation is sent again after a pause: as after a 503 if the status is a 5xx, otherwise as after a 429.
+        /// The mutation is sent again after a pause. A 5xx is treated as a 503, and other statuses as a 429.
         case retry
         /// The mutation fails, and the lane halts even if `on_failure` is `continue`.
         case halt
@@ -21,23 +21,23 @@ public struct OutcomeRule: Sendable, Hashable {
     public struct Condition: Sendable, Hashable {
         enum Test: Sendable, Hashable {
             case exists(Bool)
-            /// The value exists and is equal to this value.
+            /// The value exists, and is equal to the associated value.
             case equals(Scalar)
-            /// The value is missing, or differs from this value.
+            /// The value is missing, or differs from the associated value.
             case differs(Scalar)
         }
 
-        /// A JSON Pointer.
+        /// The JSON Pointer to the value.
         @Exact var pointer: String
         var test: Test
     }
 
-    /// A text, an integer, a boolean or null, which is compared by its bytes.
+    /// A text, an integer, a boolean or null, which are compared by their bytes.
     struct Scalar: Sendable, Hashable {
         private let kind: JSONValue.Kind
         private let bytes: [UInt8]
 
-        /// Nil for objects, arrays, and numbers that are not integers of 64 bits.
+        /// Creates a scalar; nil for objects, arrays, and numbers that are not 64-bit integers.
         init?(_ value: JSONValue) {
             kind = value.kind
             switch value.kind {
@@ -56,25 +56,25 @@ public struct OutcomeRule: Sendable, Hashable {
     public static let limit = 32
     static let conditionLimit = 8
 
-    /// The HTTP statuses to which the rule applies, 200 to 599.
+    /// The HTTP statuses to which the rule applies, from 200 to 599.
     public let statuses: Set<Int>
     public let conditions: [Condition]
     public let verdict: Verdict
-    /// The JSON Pointer to a text for people in the answer.
+    /// The JSON Pointer to a message in the answer for people.
     @Exact public private(set) var message: String?
     /// The JSON Pointer to the entity's current document in the answer to a conflict.
     @Exact public private(set) var document: String?
-    /// The rule's place in the settings, for errors.
+    /// The place of the rule in the settings, for error texts.
     @Exact public private(set) var place: String
 
     /// Whether the rule matches an answer.
     ///
-    /// - Parameter body: nil for an answer without JSON, in which no value exists.
+    /// - Parameter body: the JSON of the answer; nil for an answer without JSON. In such an answer, no value exists.
     public func matches(status: Int, body: JSONValue?) -> Bool {
         statuses.contains(status) && conditions.allSatisfy { $0.holds(in: body) }
     }
 
-    /// The text for people in an answer, at most 200 characters.
+    /// The message for people in an answer, with at most 200 characters.
     func message(in body: JSONValue?) -> String? {
         message.flatMap { body?.value(at: $0)?.string }.map { String($0.prefix(200)) }
     }
@@ -90,12 +90,12 @@ extension OutcomeRule.Condition {
         }
     }
 
-    /// Whether the other condition concerns a value inside this condition's value.
+    /// Whether the other condition refers to a value inside of this condition's value.
     private func isAbove(_ other: OutcomeRule.Condition) -> Bool {
         other.pointer.utf8.starts(with: (pointer + "/").utf8)
     }
 
-    /// Whether the condition holds only if the value exists.
+    /// Whether this condition can be true only if the value exists.
     private var isPresence: Bool {
         switch test {
         case .exists(true), .equals: true
@@ -103,7 +103,7 @@ extension OutcomeRule.Condition {
         }
     }
 
-    /// Whether the condition holds only if the value has no members or elements.
+    /// Whether this condition can be true only if the value has no members or elements.
     private var isLeaf: Bool {
         switch test {
         case .exists(false), .equals: true
@@ -113,9 +113,9 @@ extension OutcomeRule.Condition {
 
     private var isDifference: Bool { if case .differs = test { true } else { false } }
 
-    /// Whether this condition holds whenever the other condition holds.
+    /// Whether this condition is true in each answer in which the other condition is true.
     func follows(from other: OutcomeRule.Condition) -> Bool {
-        // a value with members exists, and is not a text, integer, boolean or null
+        // if a value inside exists, this value exists and is not a text, integer, boolean or null
         if isAbove(other), other.isPresence { return test == .exists(true) || isDifference }
         if other.isAbove(self), other.isLeaf { return test == .exists(false) || isDifference }
         guard pointer == other.pointer else { return false }
@@ -148,7 +148,7 @@ extension OutcomeRule {
     private static let what = "an outcome rule: status, where, then, message, document"
     private static let whatCondition = "a condition: pointer, is, not, exists"
 
-    /// Reads a list of rules, or appends the errors in it.
+    /// Reads a list of rules. If the list has errors, appends them to `errors`.
     ///
     /// - Parameter pointer: the JSON Pointer to the list.
     static func rules(_ value: JSONValue, at pointer: String, _ errors: inout [ProblemDetail]) -> [OutcomeRule] {
@@ -272,7 +272,7 @@ extension OutcomeRule {
         "\(name) must be a JSON Pointer (RFC 6901) of at most 200 bytes, like /error/message"
     }
 
-    /// The statuses of a value; empty for an invalid value.
+    /// The statuses in a JSON value; empty if the value is invalid.
     private static func statuses(_ value: JSONValue) -> Set<Int> {
         if let elements = value.elements {
             let sets = elements.map { $0.elements == nil ? statuses($0) : [] }
@@ -339,7 +339,7 @@ extension OutcomeRule {
     }
 }
 
-/// The rules of an upstream or a route in the stored form.
+/// The rules of an upstream or of a route.
 public struct OutcomeRules: Sendable, Hashable {
     /// The rules as the operator wrote them.
     public let json: [UInt8]
@@ -348,7 +348,7 @@ public struct OutcomeRules: Sendable, Hashable {
     /// Creates an empty list.
     public init() { (json, rules) = (Array("[]".utf8), []) }
 
-    /// Reads a list of rules, or appends the errors in it.
+    /// Reads a list of rules. If the list has errors, appends them to `errors`.
     public init(_ value: JSONValue, at pointer: String, _ errors: inout [ProblemDetail]) {
         json = Array(value.raw)
         rules = OutcomeRule.rules(value, at: pointer, &errors)

@@ -1,9 +1,9 @@
 import JSONText
 
-/// The path of a route: text in which `{id}` and `{/member}` are replaced for each mutation.
+/// The template for a route's path, which is a text with the placeholders `{id}` and `{/member}`.
 ///
-/// `{id}` gives the entity's server id, and `{/member}` the value at this JSON Pointer in the payload. Both are
-/// percent-encoded, so that no value can add a segment or a query.
+/// The placeholder `{id}` is replaced by the entity's server id, and `{/member}` by the value at this JSON Pointer in
+/// the payload. The values are percent-encoded, because no value must be able to add a segment or a query.
 public struct PathTemplate: Sendable, Hashable {
     private enum Part {
         case text(Substring)
@@ -35,9 +35,9 @@ public struct PathTemplate: Sendable, Hashable {
     /// The path of one mutation's request.
     ///
     /// - Parameters:
-    ///   - id: the entity's id; nil if it is not known.
-    ///   - payload: the payload, in which server ids have replaced client ids.
-    /// - Throws: `validation_failed` if a value is missing, or if the result could lead out of the base URL.
+    ///   - id: the entity's id; nil if the id is not known.
+    ///   - payload: the payload, with server ids in place of client ids.
+    /// - Throws: `validation_failed` if a value is missing, or if the resulting path could be outside of the base URL.
     func path(id: ServerID?, payload: JSONValue?) throws(Problem) -> String {
         guard let parts = try? Self.parts(of: text) else {
             throw Problem(.validationFailed, "the path of its route is malformed")
@@ -64,7 +64,7 @@ public struct PathTemplate: Sendable, Hashable {
         String(decoding: PercentEncoding.encoded(text), as: UTF8.self)
     }
 
-    /// A member of the payload that can be part of a path: text or an integer of 1 to 200 bytes.
+    /// The value of a placeholder for a member of the payload, which must be a text or an integer of 1 to 200 bytes.
     private static func value(at pointer: String, in payload: JSONValue?) throws(Problem) -> String {
         let value = payload?.value(at: pointer)
         if let text = value?.string ?? value?.integerText, (1...ServerID.maximumBytes).contains(text.utf8.count) {

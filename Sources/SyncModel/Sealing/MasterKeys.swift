@@ -6,10 +6,10 @@ public struct MasterKeys: Sendable {
     /// The maximum size of a file of master keys, in bytes.
     public static let maximumBytes = 65_536
 
-    /// The key that wraps new data keys; nil if no new data keys may be created.
+    /// The key that wraps new data keys; nil if no new data keys can be created.
     ///
-    /// If nil, sealed values can still be opened, and organizations with a data key continue to use it. Organizations
-    /// without a data key do not get one.
+    /// If nil, sealed values can still be opened, and organizations with data keys continue to use these keys.
+    /// Organizations without a data key do not get a data key.
     public let wrapping: MasterKey?
     private let keys: [ByteExactString: MasterKey]
 
@@ -86,10 +86,10 @@ public struct MasterKeys: Sendable {
 public struct MasterKey: Sendable {
     /// The operator's name for the key.
     public let name: String
-    /// The text by which data keys refer to their master key.
+    /// The text with which data keys refer to their master key.
     ///
-    /// It is the name followed by four bytes that are computed from the key, so that two keys with the same name are
-    /// distinct.
+    /// The label is the name, followed by four bytes that are computed from the key. These bytes distinguish two keys
+    /// with the same name.
     public let label: String
     let key: SymmetricKey
 
@@ -100,7 +100,7 @@ public struct MasterKey: Sendable {
         label = name + ":" + code.prefix(4).map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
     }
 
-    /// A new key, as a line of a file of master keys.
+    /// A line for a file of master keys, with a new key.
     ///
     /// - Parameter name: a name that is valid according to ``isValidName(_:)``.
     public static func newLine(name: String) -> String {
@@ -117,7 +117,7 @@ public struct MasterKey: Sendable {
     }
 }
 
-/// An error in a text of master keys. Its description contains no part of the text other than names of keys.
+/// An error in a text of master keys. The description contains names of keys, but no other part of the text.
 public struct MasterKeyError: Error, Sendable, Hashable, CustomStringConvertible {
     public let description: String
 }

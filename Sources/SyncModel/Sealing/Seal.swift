@@ -3,11 +3,11 @@ public import FoundationEssentials
 
 /// Seals values of one organization when they are written, and opens them when they are read.
 ///
-/// It uses AES-256-GCM with the organization's data key of the highest number and a random nonce. The value's place is
-/// authenticated.
+/// A value is sealed by AES-256-GCM, with a random nonce and with the organization's newest data key, which has the
+/// highest number. The value's place is authenticated.
 ///
 /// If an organization has no data key, its values are stored in plain form. Plain values that were stored before the
-/// first data key stay readable, and so do values that are sealed with older data keys.
+/// first data key, and values that are sealed with older data keys, remain readable.
 public struct Seal: Sendable {
     private enum State: Sendable {
         case plain
@@ -15,14 +15,15 @@ public struct Seal: Sendable {
         case locked(String)
     }
 
-    /// The data keys of the organization, which all of its readers and writers share. They never change.
+    /// The data keys of the organization. All readers and writers of the organization share this object, which never
+    /// changes.
     private final class DataKeys: Sendable {
         let organization: UUID
         let number: Int32
         let digits: [UInt8]
         let current: SymmetricKey
         let all: [Int32: SymmetricKey]
-        /// Older keys that are stored but cannot be unwrapped.
+        /// The numbers of older keys that are stored but cannot be unwrapped.
         let closed: Set<Int32>
 
         init(
@@ -43,9 +44,9 @@ public struct Seal: Sendable {
 
     private let state: State
     private var closing = Closing.known
-    /// Called with each value that cannot be opened and is treated as missing.
+    /// A function that is called for each value that cannot be opened and is treated as missing.
     private let observer: (@Sendable (SealedPlace, SealError) -> Void)?
-    /// The users' own keys and their use; nil if they are not used.
+    /// The users' own keys, and whether new values are sealed with them; nil if these keys are not used.
     private let users: UserSealing?
 
     /// The seal of an organization without data keys.
@@ -67,9 +68,9 @@ public struct Seal: Sendable {
     /// An older key that cannot be unwrapped is omitted. If the newest key cannot be unwrapped, all values are locked.
     ///
     /// - Parameters:
-    ///   - masters: the configured master keys; nil without configured keys.
-    ///   - users: the users' own keys and their use; nil if they are not used.
-    ///   - observer: called with each value that cannot be opened and is treated as missing, see ``read(json:as:_:)``.
+    ///   - masters: the configured master keys; nil if no keys are configured.
+    ///   - users: the users' own keys, and whether new values are sealed with them; nil if these keys are not used.
+    ///   - observer: called for each value that cannot be opened and is treated as missing; see ``read(json:as:_:)``.
     public init(
         of organization: UUID,
         _ wrapped: [WrappedKey],
@@ -118,12 +119,12 @@ public struct Seal: Sendable {
         if case .sealed(let keys) = state { keys.number } else { nil }
     }
 
-    /// Whether new values of users' rows are sealed with their own keys.
+    /// Whether new values in rows of users are sealed with the users' own keys.
     public var usesUserKeys: Bool {
         if case .sealed = state { users?.seals == true } else { false }
     }
 
-    /// Types whose documents are sealed with their owners' keys.
+    /// The types with documents that are sealed with their owners' keys.
     public var privateTypes: Set<ByteExactString> { usesUserKeys ? users?.privateTypes ?? [] : [] }
 
     /// The users whose keys must be fetched or created before values can be sealed for them.
@@ -132,9 +133,9 @@ public struct Seal: Sendable {
         return users.filter { !ring.canSeal($0) }
     }
 
-    /// The user with whose key a document is sealed.
+    /// The user whose key seals a document; nil if no user's key seals it.
     ///
-    /// Nil if other users see documents of that type, too.
+    /// Documents of a type that other users see, too, are not sealed with a user's key.
     public func user(ofType type: String, owner: UUID?) -> UUID? {
         guard usesUserKeys, let owner, users?.privateTypes.contains(type) == true else { return nil }
         return owner
@@ -142,7 +143,7 @@ public struct Seal: Sendable {
 
     // MARK: - Values of json columns
 
-    /// - Parameter owner: the user for whom a document is sealed, see ``user(ofType:owner:)``. For rows of users, the
+    /// - Parameter owner: the user whose key seals a document; see ``user(ofType:owner:)``. For rows of users, the
     ///   place contains the user.
     /// - Throws: ``SealError/locked(_:)``; ``SealError/noUserKeys(_:)``.
     public func seal(
@@ -185,15 +186,17 @@ public struct Seal: Sendable {
 
     // MARK: - Values that stay closed
 
-    /// The values that are returned as nil if they cannot be opened: "closed" values.
+    /// The kinds of errors after which a value is "closed", which means that it is returned as nil.
     ///
-    /// For other values, the reader receives the error, and tries again.
+    /// After other errors, the reader receives the error, and tries again.
     public enum Closing: Sendable, Hashable {
-        /// Values that were changed, or moved to another place.
+        /// The value was changed, or moved to another place.
         case damaged
-        /// In addition, values that are sealed with a stored data key that no configured master key unwraps.
+        /// The value is closed as with ``damaged``, or is sealed with a stored data key that no configured master key
+        /// unwraps.
         case known
-        /// In addition, values that are sealed with an unknown data key, because there are no newer keys.
+        /// The value is closed as with ``known``, or is sealed with an unknown data key. Use this case if there are no
+        /// newer keys.
         case everything
     }
 
@@ -211,10 +214,10 @@ public struct Seal: Sendable {
         if case .sealed(let keys) = state { keys.closed.contains(number) } else { false }
     }
 
-    /// Whether a value stays closed, so that its row is returned without the value.
+    /// Whether the value is closed after an error. If so, its row is returned without the value.
     private func isHopeless(_ error: SealError) -> Bool {
         switch error {
-        // the missing keys are fetched, after which the value is read again
+        // after these errors, the missing keys are fetched, and the value is read again
         case .locked, .unknownUserKeys, .noUserKeys: false
         case .damaged, .destroyedUserKey: true
         case .closedUserKey: closing != .damaged
@@ -222,9 +225,9 @@ public struct Seal: Sendable {
         }
     }
 
-    /// A value from a json column; nil if it stays closed.
+    /// A value from a json column; nil if the value is closed.
     ///
-    /// - Parameter unreadable: receives the name of the response's member that would contain the closed value.
+    /// - Parameter unreadable: receives the name of the member that would contain the closed value in a response.
     /// - Throws: ``SealError`` if everything is locked, or if newer keys may open the value.
     public func read(
         json stored: [UInt8]?,
@@ -239,7 +242,7 @@ public struct Seal: Sendable {
         }
     }
 
-    /// A value from a text column, as ``read(json:as:_:)`` reads it.
+    /// A value from a text column; nil if the value is closed. See ``read(json:as:_:)``.
     public func read(
         text stored: String?,
         as place: @autoclosure () -> SealedPlace,
@@ -263,19 +266,19 @@ public struct Seal: Sendable {
 
     /// A user's own key for sealing; nil if only the organization's key is used.
     ///
-    /// - Parameter isOwner: whether the value is a document. Other users can write a document, and do not wait for its
-    ///   owner's key.
+    /// - Parameter isOwner: whether the value is a document, which is sealed with its owner's key. Writes of documents
+    ///   do not wait for the owner's key, because other users can write them.
     private func own(_ user: UUID, isOwner: Bool, _ keys: DataKeys) throws(SealError) -> SymmetricKey? {
         guard let users, users.seals else { return nil }
         let name = LaneKey(organization: keys.organization, user: user)
         switch users.ring.find(name) {
         case .key(let key): return key
-        // existing values of the user stay unchanged, and new values wait until the key can be unwrapped
+        // new values of the user, except documents, wait until the user's key can be unwrapped
         case .closed(let reason):
             if isOwner { return nil }
             throw .closedUserKey(reason)
-        // a user who is being erased gets no new key: values that are still written for the user are erased with all
-        // others
+        // a user who is being erased gets no new key, because values that are still written are erased together with
+        // all others
         case .refused: return nil
         case .gone, nil: throw .noUserKeys([name])
         }
@@ -304,14 +307,14 @@ public struct Seal: Sendable {
         }
     }
 
-    /// The key that opens values which were sealed with a user's key.
+    /// The key that opens values that are sealed with a user's key.
     private func contentKey(_ data: SymmetricKey, of user: LaneKey) throws(SealError) -> SymmetricKey {
         switch users?.ring.find(user) {
         case .key(let own): return UserSealing.contentKey(data, own, of: user)
         case .closed(let reason): throw .closedUserKey(reason)
         case .gone, .refused: throw .destroyedUserKey(user)
         case nil:
-            // without a ring, the key cannot be fetched
+            // without a key ring, the key cannot be fetched
             throw users == nil ? .destroyedUserKey(user) : .unknownUserKeys([user])
         }
     }
@@ -319,7 +322,7 @@ public struct Seal: Sendable {
     private func open(_ stored: [UInt8], _ place: SealedPlace, isJSON: Bool) throws(SealError) -> [UInt8] {
         if case .locked(let reason) = state { throw .locked(reason) }
         guard let (number, user, sealed) = SealedText.read(stored, isJSON: isJSON) else { throw .damaged(place.name) }
-        // another gateway may just have created the organization's first key
+        // another gateway may have created the organization's first key just now
         guard case .sealed(let keys) = state else { throw .unknownKey(number) }
         guard var key = keys.all[number] else { throw .unknownKey(number) }
         if let user { key = try contentKey(key, of: LaneKey(organization: keys.organization, user: user)) }

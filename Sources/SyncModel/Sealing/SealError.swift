@@ -4,13 +4,13 @@ import JSONText
 ///
 /// No case reveals anything about the value or a key.
 public enum SealError: Error, Sendable, Hashable, CustomStringConvertible {
-    /// The organization's data are sealed, and its data key is not available.
+    /// The organization's data are sealed, and the organization's data key is not available.
     ///
-    /// The gateway neither reads nor writes the data.
+    /// The gateway neither reads nor writes the sealed data.
     case locked(String)
     /// The value was sealed with a data key that this gateway has not read.
     ///
-    /// The key is newer than the keys that were read, or was dropped.
+    /// Either the data key is newer than the keys that were read, or it was deleted.
     case unknownKey(Int32)
     /// Values are sealed with users' keys that are not in memory.
     ///
@@ -24,7 +24,7 @@ public enum SealError: Error, Sendable, Hashable, CustomStringConvertible {
     case destroyedUserKey(LaneKey)
     /// The value is sealed with a user's key that this gateway cannot unwrap.
     case closedUserKey(String)
-    /// The value was changed, or was not written to this place.
+    /// The value was changed, or was written to another place.
     case damaged(String)
 
     /// The reason as text for the log.
@@ -40,7 +40,7 @@ public enum SealError: Error, Sendable, Hashable, CustomStringConvertible {
         }
     }
 
-    /// Whether the operation succeeds after the keys of some users are in memory.
+    /// Whether the cause of the error is that users' keys are not in memory.
     public var lacksUserKeys: Bool {
         switch self {
         case .unknownUserKeys, .noUserKeys: true

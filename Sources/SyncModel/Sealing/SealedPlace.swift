@@ -1,10 +1,10 @@
 public import FoundationEssentials
 import JSONText
 
-/// The place of a sealed value: organization, column and row.
+/// The place of a sealed value, which consists of the organization, the column and the row.
 ///
-/// It is authenticated with the value. A ciphertext that was moved to another organization, column or row cannot be
-/// opened.
+/// The place is authenticated together with the value. Therefore a ciphertext that was moved to another organization,
+/// column or row cannot be opened.
 public enum SealedPlace: Sendable, Hashable {
     case mutation(Column, user: UUID, id: UUID)
     /// The error of a refused entry.
@@ -17,7 +17,7 @@ public enum SealedPlace: Sendable, Hashable {
     case webhook(WebhookColumn, UUID)
     /// A secret of a source of events.
     case source(SourceColumn, String)
-    /// A column of a user's row in any other table.
+    /// A column of a user's row in another table.
     case numbered(NumberedColumn, user: UUID, id: UUID)
 
     /// The sealed columns of a mutation. The numbers are part of the stored form.
@@ -48,7 +48,8 @@ public enum SealedPlace: Sendable, Hashable {
         case previousSecret = 15
     }
 
-    /// A sealed column of a table for which no case is declared. The number is part of the stored form.
+    /// A sealed column of a table for which this enumeration has no separate case. The number is part of the stored
+    /// form.
     public struct NumberedColumn: Sendable {
         let number: UInt8
         let name: StaticString
@@ -73,7 +74,7 @@ public enum SealedPlace: Sendable, Hashable {
 
     private var bytes: [UInt8] { authenticated(in: Writer.noDevice) }
 
-    /// The place of the same value after its row was moved to another user.
+    /// The place of the value after its row was moved to another user.
     public func moved(to user: UUID) -> SealedPlace {
         switch self {
         case .mutation(let column, _, let id): .mutation(column, user: user, id: id)
@@ -83,7 +84,7 @@ public enum SealedPlace: Sendable, Hashable {
         }
     }
 
-    /// The user who owns the row; nil if the writer must specify the user.
+    /// The user who owns the row; nil if the row does not determine the user.
     var user: UUID? {
         switch self {
         case .mutation(_, let user, _), .rejection(let user, _), .numbered(_, let user, _): user
@@ -104,7 +105,7 @@ public enum SealedPlace: Sendable, Hashable {
         }
     }
 
-    /// The place's name in a log.
+    /// The name of the place, for a log.
     public var name: String {
         switch self {
         case .mutation(let column, _, _): "\(column) of a mutation"
@@ -135,7 +136,7 @@ public enum SealedPlace: Sendable, Hashable {
         }
     }
 
-    /// The row, for a log. It contains no content of the row.
+    /// The identifier of the row, for a log. The text contains no content of the row.
     public var row: String {
         switch self {
         case .mutation(_, let user, let id): "mutation \(id.lowercased) of user \(user.lowercased)"
@@ -151,8 +152,9 @@ public enum SealedPlace: Sendable, Hashable {
 
     /// The authenticated bytes.
     ///
-    /// They are version, organization, the user whose key seals the value (only in the second version), column and row.
-    /// Each part except the last has a fixed length or a terminator, so no two places have the same bytes.
+    /// The bytes are the version, the organization, the user whose key seals the value (only in the second version),
+    /// the column and the row. No two places have the same bytes, because each part except the last has a fixed length
+    /// or a terminator.
     func authenticated(in organization: UUID, under keyUser: UUID? = nil) -> [UInt8] {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(80)

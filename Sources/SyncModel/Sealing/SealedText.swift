@@ -3,19 +3,20 @@ import JSONText
 
 /// The written form of a sealed value: `sluice-sealed:1:NUMBER:BASE64`.
 ///
-/// The base 64 part contains nonce, ciphertext and tag. In a json column, the form is a JSON string; in a text column,
-/// it is plain text. A value that is sealed with both a user's own key and the organization's key has the form
-/// `sluice-sealed:1:NUMBER.USER:BASE64`. `USER` is the user for whom the key was created.
+/// `NUMBER` is the number of the data key. `BASE64` contains the nonce, the ciphertext and the tag. In a json column,
+/// the form is a JSON string. In a text column, it is plain text. If a value is sealed with both a user's own key and
+/// the organization's key, its form is `sluice-sealed:1:NUMBER.USER:BASE64`. `USER` is the user for whom the key was
+/// created.
 ///
-/// A value is sealed if and only if it begins with `sluice-sealed:1:`. A plain value can begin with the same text, with
-/// or without leading spaces. Such a value is stored with one more space in front (``escaped(json:)``,
-/// ``escaped(text:)``), which the reader removes. So no client and no upstream can make a payload or a response look
-/// like a sealed value, and each value is read exactly as it was written.
+/// A stored value that begins with `sluice-sealed:1:` is sealed, and all other values are plain. If a plain value
+/// begins with this text, with or without leading spaces, it is escaped: it is stored with one more space in front
+/// (``escaped(json:)``, ``escaped(text:)``), and the reader removes this space. Therefore no payload and no response
+/// can be mistaken for a sealed value, and each value is read exactly as it was written.
 public enum SealedText {
     static let prefix = Array("sluice-sealed:1:".utf8)
     private static let quote = UInt8(ascii: "\"")
     private static let space = UInt8(ascii: " ")
-    /// The size of nonce and tag, in bytes: the minimum size of a sealed value.
+    /// The size of the nonce and the tag, in bytes. A sealed value has at least this size.
     private static let overhead = 28
 
     @inline(__always)
@@ -28,7 +29,7 @@ public enum SealedText {
 
     /// The beginning of a sealed value, for comparisons in SQL.
     ///
-    /// With arguments, it is the beginning of a value that is sealed with the data key of this number and with this
+    /// The arguments restrict the result to values that are sealed with the data key of this number, and with this
     /// user's key.
     public static func beginning(number: Int32? = nil, user: UUID? = nil, isJSON: Bool) -> String {
         let digits = number.map { String($0) + (user.map { "." + $0.lowercased } ?? "") + ":" } ?? ""
@@ -37,7 +38,7 @@ public enum SealedText {
 
     /// Whether a plain value of a json column must be escaped.
     public static func needsEscape(json: ArraySlice<UInt8>) -> Bool {
-        // most values are objects
+        // most values are objects, which need no escape
         guard let first = json.first, first == quote || first == space else { return false }
         return isSealed(json: json.drop { $0 == space })
     }
@@ -45,7 +46,9 @@ public enum SealedText {
     /// Whether a plain value of a text column must be escaped.
     public static func needsEscape(text: String) -> Bool { text.utf8.drop { $0 == space }.starts(with: prefix) }
 
-    /// A plain value as it is stored in a json column. White space in front of a JSON text has no meaning (RFC 8259,
+    /// The stored form of a plain value in a json column.
+    ///
+    /// The escape does not change the value, because white space in front of a JSON text has no meaning (RFC 8259,
     /// section 2).
     static func escaped(json: [UInt8]) -> [UInt8] { needsEscape(json: json[...]) ? [space] + json : json }
 
@@ -54,7 +57,7 @@ public enum SealedText {
         json.first == space && needsEscape(json: json[...]) ? Array(json.dropFirst()) : json
     }
 
-    /// A plain value as it is stored in a text column.
+    /// The stored form of a plain value in a text column.
     static func escaped(text: String) -> String { needsEscape(text: text) ? " " + text : text }
 
     /// Reverses ``escaped(text:)``.
@@ -79,12 +82,12 @@ public enum SealedText {
         return bytes
     }
 
-    /// The parts of a value that begins like a sealed value.
+    /// The parts of a sealed value.
     typealias Parts = (number: Int32, user: UUID?, sealed: Data)
 
-    /// Reads a value that begins like a sealed value; nil if the rest is malformed.
+    /// Reads a value that begins like a sealed value; nil if the rest of the value is malformed.
     ///
-    /// The result has the data key's number, the user whose key was used, and the sealed bytes.
+    /// The result has the number of the data key, the user whose key was used (or nil), and the sealed bytes.
     static func read(_ bytes: some RandomAccessCollection<UInt8>, isJSON: Bool) -> Parts? {
         guard let (number, user, rest) = names(bytes, isJSON: isJSON) else { return nil }
         var text = bytes[rest...]
@@ -93,10 +96,10 @@ public enum SealedText {
         return (number, user, sealed)
     }
 
-    /// The keys with which a stored value is sealed.
+    /// The keys that seal a stored value.
     public enum Cover: Sendable, Hashable {
         case plain
-        /// A data key by its number, and the key of a user, if any.
+        /// The number of the data key, and the user whose key was used; nil if no user's key was used.
         case keys(Int32, user: UUID?)
         /// The value begins like a sealed value, but its keys cannot be read.
         case unknown
@@ -107,7 +110,7 @@ public enum SealedText {
         return names(bytes, isJSON: isJSON).map { .keys($0.number, user: $0.user) } ?? .unknown
     }
 
-    /// The keys before the sealed bytes, and the position at which the sealed bytes begin.
+    /// Reads the names of the keys, and the position after them at which the sealed bytes begin.
     private static func names<Bytes: RandomAccessCollection<UInt8>>(
         _ bytes: Bytes,
         isJSON: Bool

@@ -1,10 +1,10 @@
 import Crypto
 import Synchronization
 
-/// A cache of users' keys, for all organizations together.
+/// A cache of the users' keys of all organizations.
 ///
-/// It contains up to ``capacity`` keys, each for some minutes. The absence of a key is cached only for a few seconds.
-/// This is long enough to read a page of rows whose key was destroyed.
+/// The cache contains up to ``capacity`` keys, each for some minutes. The absence of a key is cached only for a few
+/// seconds, which is long enough to read a page of rows after their key was destroyed.
 public final class UserKeyRing: Sendable {
     /// The cached state of a user's key.
     enum Holding: Sendable {
@@ -13,7 +13,7 @@ public final class UserKeyRing: Sendable {
         case closed(String)
         /// The key is not stored, because it was destroyed or never created.
         case gone
-        /// The key is not stored, and creating it was refused.
+        /// The key is not stored, and its creation was refused.
         case refused
 
         /// The time for which the cached state is used.
@@ -41,7 +41,7 @@ public final class UserKeyRing: Sendable {
         return holding
     }
 
-    /// Whether a user's rows can be sealed without fetching or creating the user's key first.
+    /// Whether a user's rows can be sealed now, without fetching or creating the user's key first.
     public func canSeal(_ user: LaneKey) -> Bool {
         switch find(user) {
         case .key, .closed, .refused: true
@@ -61,7 +61,7 @@ public final class UserKeyRing: Sendable {
         }
     }
 
-    /// Caches that a user has no key, and whether creating a key was refused.
+    /// Caches that a user has no key, and whether the creation of a key was refused.
     public func insertNone(for user: LaneKey, isRefused: Bool) {
         insert(isRefused ? .refused : .gone, for: user)
     }
@@ -83,19 +83,20 @@ public final class UserKeyRing: Sendable {
     var count: Int { held.withLock { $0.count } }
 }
 
-/// Collects the users whose keys are missing for many values.
+/// Collects the users with missing keys while many values are read or written.
 ///
-/// This allows one statement to fetch all the keys.
+/// Then one statement can fetch all of these keys.
 public struct LackingKeys {
     private var unknown: Set<LaneKey> = []
     private var missing: Set<LaneKey> = []
 
     public init() {}
 
-    /// Records the keys that are missing for a value, so that the next value can be read.
+    /// Calls `body` for a value, and records missing keys instead of throwing, because the next values must also be
+    /// processed.
     ///
     /// - Returns: the result of `body`; nil if keys are missing.
-    /// - Throws: any error of `body` except missing keys.
+    /// - Throws: all errors of `body`, except errors because of missing keys.
     public mutating func collect<Value, Failure: Error>(
         _ body: () throws(Failure) -> Value
     ) throws(Failure) -> Value? {

@@ -3,13 +3,13 @@ public import FoundationEssentials
 
 /// A stored data key of an organization, wrapped by a master key.
 ///
-/// The organization is authenticated together with the key.
+/// The organization's id is authenticated together with the key.
 public struct WrappedKey: Sendable, Hashable {
-    /// The key's number, starting at 1 in each organization.
+    /// The number of the key. In each organization, the first key has the number 1.
     public let number: Int32
     /// The ``MasterKey/label`` of the master key that wraps this key.
     @Exact public private(set) var masterKey: String
-    /// Nonce, ciphertext and tag: 60 bytes.
+    /// The nonce, the ciphertext and the tag, which together have 60 bytes.
     public let bytes: [UInt8]
 
     public init(number: Int32, masterKey: String, bytes: [UInt8]) {
@@ -18,7 +18,7 @@ public struct WrappedKey: Sendable, Hashable {
         self.bytes = bytes
     }
 
-    /// A new data key.
+    /// Creates a new data key.
     ///
     /// - Throws: ``SealError`` if the master key cannot be used, which does not happen with a key of 32 bytes.
     public static func new(
@@ -31,7 +31,7 @@ public struct WrappedKey: Sendable, Hashable {
 
     /// The same data key, wrapped by another master key.
     ///
-    /// - Throws: ``SealError/locked(_:)`` if its present master key is unknown, or does not unwrap the data key.
+    /// - Throws: ``SealError/locked(_:)`` if the present master key is unknown, or does not unwrap the data key.
     public func rewrapped(
         of organization: UUID,
         by master: MasterKey,
@@ -71,15 +71,15 @@ public struct WrappedKey: Sendable, Hashable {
 
 /// A stored key of one user, wrapped by a master key.
 ///
-/// The organization and the user for whom the key was created are authenticated together with the key. Values that are
-/// sealed with the key contain this user's id. So the key's user never changes, even if the rows are moved to another
-/// user.
+/// The organization's id, and the id of the user for whom the key was created, are authenticated together with the key.
+/// Values that are sealed with the key also contain this user's id. Therefore the key's user never changes, even if the
+/// rows are moved to another user.
 public struct WrappedUserKey: Sendable, Hashable {
     /// The organization, and the user for whom the key was created.
     public let name: LaneKey
     /// The ``MasterKey/label`` of the master key that wraps this key.
     @Exact public private(set) var masterKey: String
-    /// Nonce, ciphertext and tag: 60 bytes.
+    /// The nonce, the ciphertext and the tag, which together have 60 bytes.
     public let bytes: [UInt8]
 
     public init(name: LaneKey, masterKey: String, bytes: [UInt8]) {
@@ -88,14 +88,14 @@ public struct WrappedUserKey: Sendable, Hashable {
         self.bytes = bytes
     }
 
-    /// A new key.
+    /// Creates a new key.
     public static func new(for user: LaneKey, by master: MasterKey) throws(SealError) -> WrappedUserKey {
         try wrap(SymmetricKey(size: .bits256), user, master)
     }
 
     /// The same key, wrapped by another master key.
     ///
-    /// - Throws: ``SealError/locked(_:)`` if its present master key is unknown, or does not unwrap the key.
+    /// - Throws: ``SealError/locked(_:)`` if the present master key is unknown, or does not unwrap the key.
     public func rewrapped(by master: MasterKey, knowing masters: MasterKeys) throws(SealError) -> WrappedUserKey {
         try Self.wrap(unwrapped(masters), name, master)
     }
@@ -125,9 +125,9 @@ public struct WrappedUserKey: Sendable, Hashable {
 
 /// Wraps a key by a master key, with AES-256-GCM and a random nonce.
 ///
-/// The owner of the wrapped key is authenticated.
+/// The owner of the wrapped key is authenticated together with the key.
 enum KeyWrap {
-    /// Returns nonce, ciphertext and tag: 60 bytes.
+    /// Returns the nonce, the ciphertext and the tag, which together have 60 bytes.
     ///
     /// - Throws: ``SealError`` if the master key cannot be used, which does not happen with a key of 32 bytes.
     static func wrap(
@@ -154,17 +154,17 @@ enum KeyWrap {
     }
 }
 
-/// The users' own keys, if an organization's values are sealed with them.
+/// The users' own keys, for an organization with values that are sealed with these keys.
 ///
-/// The values are then sealed with both the organization's key and the user's key.
+/// Such a value is sealed with both the organization's data key and the user's key.
 public struct UserSealing: Sendable {
     /// The cached keys.
     let ring: UserKeyRing
     /// Whether new values are sealed with users' keys.
     ///
-    /// Existing values that are sealed with users' keys are opened in any case.
+    /// Even if false, existing values that are sealed with users' keys are opened.
     let seals: Bool
-    /// Types whose documents are visible only to their owners.
+    /// The types with documents that are visible only to their owners.
     let privateTypes: Set<ByteExactString>
 
     public init(_ ring: UserKeyRing, seals: Bool = false, privateTypes: Set<ByteExactString> = []) {
@@ -175,8 +175,8 @@ public struct UserSealing: Sendable {
 
     /// The key that seals a user's values.
     ///
-    /// Opening the values requires both the organization's data key and the user's own key. The user's key is deleted
-    /// when the user is erased.
+    /// The key is derived from both the organization's data key and the user's own key. Therefore both keys are
+    /// required to open the values. The user's key is deleted when the user is erased.
     static func contentKey(_ data: SymmetricKey, _ own: SymmetricKey, of user: LaneKey) -> SymmetricKey {
         var info = Array("sluice content of ".utf8)
         info.append(user.organization)

@@ -5,8 +5,8 @@ import JSONText
 ///
 /// `{"ids"?: […], "filter"?: {"status", "entity_type", "device_id", "user_id"}, "dependents"?}`
 ///
-/// At least one of `ids` and `filter` is required, so that an empty body settles nothing. If both are given, a mutation
-/// must match both.
+/// At least one of `ids` and `filter` is required, because an empty body must not settle anything. If a request has
+/// both members, it settles the mutations that match both.
 public struct BulkRequest: Sendable {
     public enum Move: Sendable {
         case retry
@@ -16,17 +16,20 @@ public struct BulkRequest: Sendable {
     /// The maximum number of ids in one request.
     public static let maximumIDs = 1_000
 
-    /// The ids of the mutations; nil for all mutations.
+    /// The ids of the mutations to settle; nil if the request does not limit the ids.
     public private(set) var ids: [UUID]?
-    /// The statuses: `failed` and `conflict`, unless the filter names others that the move allows.
+    /// The statuses of the mutations to settle.
+    ///
+    /// If the filter contains no statuses, these are `failed` and `conflict`. Without a filter, these are all statuses
+    /// that the move allows.
     public private(set) var statuses = MutationStatus.forAPerson
-    /// Only mutations of this type.
+    /// The entity type of the mutations to settle; nil for all types.
     public private(set) var entityType: String?
-    /// Only mutations of this device.
+    /// The device of the mutations to settle; nil for all devices.
     public private(set) var deviceID: UUID?
-    /// Only mutations of this user.
+    /// The user of the mutations to settle; nil for all users.
     public private(set) var userID: UUID?
-    /// The treatment of dependants; nil leaves a mutation with dependants unchanged.
+    /// The treatment of dependants. If nil, mutations with dependants are not settled.
     public private(set) var dependants: DependantsChoice?
 
     /// - Parameter limit: the maximum number of bytes of a body.
@@ -41,7 +44,7 @@ public struct BulkRequest: Sendable {
         if let value = body["ids"] { ids = try Self.ids(value) }
         if move == .discard { dependants = try body.choice("dependents") }
         guard let filter = body["filter"] else {
-            // a request with ids covers every status that the move allows
+            // a request with ids settles mutations in every status that the move allows
             statuses = Self.allowed(move)
             return
         }
@@ -85,7 +88,7 @@ public struct BulkRequest: Sendable {
     }
 }
 
-/// Selects among the mutations that wait for a person.
+/// A filter for the mutations that wait for a person.
 public struct FailureFilter: Sendable, Hashable {
     /// The statuses, `failed` or `conflict`; empty for both.
     public var statuses: [MutationStatus] = []
@@ -98,7 +101,7 @@ public struct FailureFilter: Sendable, Hashable {
 
     public init() {}
 
-    /// A hash of the filter, for cursors.
+    /// A hash of the filter, which cursors contain.
     public var standIn: UInt64 {
         FeedCursor.filter([
             "s" + statuses.map(\.rawValue).sorted().joined(separator: "+"), "t" + (entityType ?? ""),
@@ -106,12 +109,12 @@ public struct FailureFilter: Sendable, Hashable {
         ])
     }
 
-    /// Whether the filter consists of the entity type only.
+    /// Whether the entity type is the only condition of the filter.
     public var isOfTypeOnly: Bool {
         statuses.isEmpty && errorCode == nil && responseStatus == nil && user == nil
     }
 
-    /// The failure group that the filter selects; nil if it does not select a whole group.
+    /// The failure group that the filter selects; nil if the filter does not select exactly one group.
     public var group: FailureGroup.Key? {
         guard let entityType, let errorCode, let responseStatus else { return nil }
         return FailureGroup.Key(entityType: entityType, errorCode: errorCode, responseStatus: responseStatus)

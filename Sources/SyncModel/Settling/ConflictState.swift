@@ -1,21 +1,20 @@
 public import FoundationEssentials
 public import JSONText
 
-/// The entity that conflicts with a mutation, as stored in the conflict.
+/// The entity with which a mutation is in conflict, as stored in the conflict's problem.
 struct ConflictState {
-    /// The entity's permanent id; nil if the conflict does not contain it.
+    /// The entity's permanent id; nil if the conflict does not contain the id.
     let id: ServerID?
-    /// The entity's version in Sluice; nil if the entity is only known from the upstream's answer.
+    /// The entity's version in Sluice; nil if the gateway received the entity only in the upstream's answer.
     let version: Int64?
-    /// The entity's version in the feed when the request was sent to the upstream; 0 if the feed did not have the
-    /// entity.
+    /// The entity's version in the feed when the request was sent; nil if the conflict does not contain this version.
     ///
-    /// Nil if the conflict does not contain it.
+    /// The value is 0 if the feed did not contain the entity.
     let feedVersion: Int64?
     /// The upstream's ETag.
     let etag: String?
     let isDeleted: Bool
-    /// The document as JSON; nil if it is unknown or the entity was deleted.
+    /// The document as JSON; nil if the document is unknown or the entity was deleted.
     let document: [UInt8]?
 
     /// Reads `current` of a `conflict` problem; nil if the problem has no `current`.
@@ -34,13 +33,13 @@ struct ConflictState {
 
     /// The document, if the upstream's answer contained it.
     ///
-    /// A document from the feed may be older, and is not returned.
+    /// A document from the feed is not returned, because it may be older than the upstream's.
     var documentOfConflict: [UInt8]? { version == nil ? document : nil }
 
-    /// Returns the entity of a mutation, if it is known.
+    /// Returns the permanent id of a mutation's entity; nil if the id is unknown.
     ///
-    /// For a create, the last answer identifies the entity. The mutation's stored id may identify another entity, with
-    /// which an earlier attempt was in conflict.
+    /// For a create, the last answer identifies the entity. The mutation's stored id may identify another entity,
+    /// because an earlier attempt may have been in conflict with that entity.
     static func entity(of record: MutationRecord, _ current: ConflictState?, _ idPointer: String) -> ServerID? {
         let named = id(inAnswer: record.responseBody, at: idPointer) ?? current?.id
         let known = record.entity.serverID
@@ -54,7 +53,7 @@ struct ConflictState {
 }
 
 extension SettleSubject {
-    /// The entity with which the mutation is in conflict; nil if it is unknown.
+    /// The entity with which the mutation is in conflict; nil if the entity is unknown.
     ///
     /// - Parameter idPointer: the JSON Pointer to the entity's id in an upstream's answer.
     public func conflictingEntity(_ idPointer: String) -> EntityKey? {
@@ -64,11 +63,12 @@ extension SettleSubject {
 
     /// Whether the entity was written after the upstream returned the conflicting state.
     ///
-    /// Nil if the conflict does not contain the version. A comparison of times would not be reliable, because the
-    /// gateway may record another lane's write before this response arrives, and gateways have different clocks.
+    /// Nil if the conflict does not contain the version. The method compares versions, because a comparison of times
+    /// would not be reliable: the gateway may record another lane's write before this response arrives, and gateways
+    /// have different clocks.
     ///
     /// - Parameters:
-    ///   - stored: the current entity. An entity that the user must not see is treated as missing.
+    ///   - stored: the current entity. If the user must not see this entity, it is treated as missing.
     ///   - user: the mutation's user.
     public func isOvertaken(by stored: EntityState, for user: UUID) -> Bool? {
         guard stored.isVisible(to: user, type.visibility, access) else { return false }
@@ -78,7 +78,7 @@ extension SettleSubject {
 
 /// A person's changes to a mutation before it runs again.
 ///
-/// A part that is nil stays unchanged.
+/// If a part is nil, this part of the mutation stays unchanged.
 public struct ContentEdit: Sendable {
     /// The new payload, within the limits of a push.
     public let payload: JSONValue?
@@ -91,9 +91,9 @@ public struct ContentEdit: Sendable {
 
     public var isEmpty: Bool { payload == nil && endpoint == nil }
 
-    /// Checks the members of a request by the rules of a push.
+    /// Checks the members of a request by the same rules as for a push.
     ///
-    /// - Throws: `validation_failed` with every error.
+    /// - Throws: `validation_failed` with all errors.
     init(payload: JSONValue?, endpoint: JSONValue?, limits: IntakeLimits) throws(Problem) {
         var problems: [ProblemDetail] = []
         var checked: (payload: JSONValue?, endpoint: Endpoint?)
@@ -115,7 +115,7 @@ public struct ContentEdit: Sendable {
 
 /// A mutation's content for its next run.
 ///
-/// It is the stored content with a person's changes.
+/// The content is the stored content with a person's changes.
 public struct SettledContent: Sendable {
     /// The endpoint; nil for a mutation without an endpoint.
     public let endpoint: Endpoint?
@@ -125,7 +125,7 @@ public struct SettledContent: Sendable {
     /// Device ids in the payload's relations.
     let localReferences: [LocalReference]
 
-    /// Creates the content. Stored content is not validated again, because the push validated it.
+    /// Creates the content. Stored content is not validated again, because it was validated in the push.
     public init(_ subject: SettleSubject, _ edit: ContentEdit) {
         endpoint = edit.endpoint ?? subject.endpoint
         payload = edit.payload ?? subject.payload.flatMap { try? JSONTree(parsing: $0, limits: .widest).root }
@@ -133,15 +133,15 @@ public struct SettledContent: Sendable {
         localReferences = subject.type.localReferences(in: payload, on: subject.record.deviceID)
     }
 
-    /// Distinct device ids: the ids in the payload's relations, and the entity's own id.
+    /// The device ids in the payload's relations, and the entity's own device id, without duplicates.
     public var localIDs: [LocalID] {
         Set(localReferences.map(\.id) + [entity.localID].compactMap { $0 }).sorted()
     }
 
-    /// Distinct UUIDs that may be client ids, in order of appearance.
+    /// The UUIDs that may be client ids, in the order of their appearance, without duplicates.
     ///
-    /// They are the UUIDs of endpoint and payload, the UUIDs that represent device ids in the payload, and the entity's
-    /// UUID.
+    /// These are the UUIDs in the endpoint and the payload, the UUIDs that represent the payload's device ids, and the
+    /// entity's client id.
     public var identifiers: [UUID] {
         var seen: Set<UUID> = []
         let named = (endpoint?.uuids ?? []) + (payload?.uuids ?? []) + localReferences.map(\.clientID)

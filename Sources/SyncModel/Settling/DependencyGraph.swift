@@ -1,12 +1,12 @@
 public import FoundationEssentials
 
-/// The dependencies among a lane's open mutations.
+/// The dependencies among a lane's open mutations. A mutation is open if it is not final.
 ///
-/// A lane may have a chain of a hundred thousand dependencies, so the walks use no recursion and visit each mutation
-/// once.
+/// The methods use no recursion and visit each mutation once, because a lane may have a chain of a hundred thousand
+/// dependencies.
 public struct DependencyGraph: Sendable {
     private let nodes: [DependencyNode]
-    /// Indices in `nodes` of the dependants of each mutation.
+    /// The dependants of each mutation, as indices in `nodes`.
     private var dependants: [UUID: [Int]] = [:]
 
     /// - Parameter nodes: every open mutation that depends on other mutations.
@@ -32,7 +32,8 @@ public struct DependencyGraph: Sendable {
     public func all(of ids: Set<UUID>) -> [DependencyNode] {
         var finished: [Int] = []
         var entered: Set<Int> = []
-        // indices, and whether the dependants are done; the walk finishes mutations in the reverse order of the result
+        // entries with an index, and whether the dependants are finished; mutations are finished in the reverse order
+        // of the result
         var stack = ids.flatMap { dependants[$0] ?? [] }.map { (place: $0, isDone: false) }
         while let (place, isDone) = stack.popLast() {
             if isDone {
@@ -47,10 +48,10 @@ public struct DependencyGraph: Sendable {
         return finished.reversed().map { nodes[$0] }.filter { !ids.contains($0.id) }
     }
 
-    /// The given mutations on which no mutation outside this result depends.
+    /// The largest part of the given mutations on which no mutation outside of this part depends.
     ///
-    /// If a mutation is excluded, the mutations on which it depends are also excluded, directly and indirectly. Each
-    /// mutation is visited once.
+    /// If a mutation is excluded, all of its direct and indirect dependencies are excluded, too. Each mutation is
+    /// visited once.
     public func unneeded(among ids: Set<UUID>) -> Set<UUID> {
         var unneeded = ids
         var open: [UUID] = []
@@ -73,7 +74,7 @@ public struct DependencyNode: EntityWrite, Sendable {
     public let status: MutationStatus
     public let operation: Operation
     public let entity: EntityName
-    /// Mutations that must succeed first. Some of them may already have succeeded.
+    /// The mutations that must succeed before this mutation. Some of them may already have succeeded.
     public let dependsOn: [UUID]
 
     public init(
@@ -109,9 +110,10 @@ public struct DependencyNode: EntityWrite, Sendable {
 
 /// The treatment of mutations that depend on a discarded mutation (product rule 4).
 public enum DependantsChoice: String, Sendable, Hashable, CaseIterable {
-    /// Dependants are discarded too, with their own dependants.
+    /// The dependants are discarded as well, together with their own dependants.
     case discard
-    /// Dependants no longer depend on the discarded mutation. A dependant that still needs an unresolved client id
-    /// fails.
+    /// The dependants are kept, and no longer depend on the discarded mutation.
+    ///
+    /// If a dependant needs a client id that is now never resolved, the dependant fails.
     case keep
 }

@@ -1,18 +1,18 @@
 public import FoundationEssentials
 import JSONText
 
-/// Decides the effects of discarding mutations (product rule 4). It does no I/O.
+/// Decides the effects of discarding mutations (product rule 4). This type does no I/O.
 ///
-/// It decides which dependants are also discarded. It also decides for which mutations the kept dependants wait
+/// The planner decides which dependants are also discarded, and for which mutations the kept dependants wait
 /// afterwards.
 public struct DiscardPlanner {
-    /// The store's data about the kept mutations.
+    /// Data about the kept mutations, which the store reads.
     public struct Knowledge: Sendable {
-        /// The dependencies that are not satisfied yet (product rule 3).
+        /// The dependencies that are not satisfied yet (product rule 3), with their entities.
         public var unmet: [UUID: EntityName]
-        /// A client id that a mutation needs and that will never be resolved, by mutation.
+        /// For each mutation that needs a client id that will never be resolved, this client id.
         ///
-        /// The id's create is one of the discarded mutations.
+        /// The create of the client id is one of the discarded mutations.
         public var lost: [UUID: UUID]
 
         public init(unmet: [UUID: EntityName] = [:], lost: [UUID: UUID] = [:]) {
@@ -30,7 +30,7 @@ public struct DiscardPlanner {
     /// - Parameters:
     ///   - subjects: the mutations to discard.
     ///   - graph: all dependants in the lane.
-    ///   - choice: the treatment of dependants. If it is nil, discarding mutations with dependants is refused.
+    ///   - choice: the treatment of dependants. If nil, discarding mutations that have dependants is refused.
     ///   - limit: the maximum number of mutations that one plan changes.
     /// - Throws: `status_transition_must_be_valid`; `validation_failed` if the choice is missing.
     public init(
@@ -52,12 +52,13 @@ public struct DiscardPlanner {
         throw Problem(.validationFailed, pointer: "/dependents", rule: Rule.required, detail)
     }
 
-    /// Statuses that can be discarded.
+    /// The statuses of mutations that can be discarded.
     ///
-    /// A mutation in flight cannot be discarded, because it may take effect. A final mutation has its outcome.
+    /// A mutation in flight cannot be discarded, because it may take effect. A final mutation cannot be discarded,
+    /// because it already has its outcome.
     public static let statuses: [MutationStatus] = [.pending, .blocked, .failed, .conflict]
 
-    /// Kept mutations that this plan changes. The caller reads the data about them for ``Knowledge``.
+    /// The kept mutations that this plan changes. The caller reads the ``Knowledge`` about these mutations.
     public var kept: [DependencyNode] { choice == .keep ? Array(direct.prefix(limit)) : [] }
 
     /// All dependencies of the kept and the discarded mutations.
@@ -65,12 +66,12 @@ public struct DiscardPlanner {
         Array(Set(kept.flatMap(\.dependsOn)).union(subjects.values.flatMap(\.dependsOn)).subtracting(subjects.keys))
     }
 
-    /// Client ids that the discarded mutations would have resolved.
+    /// The client ids that the discarded mutations would have resolved.
     public var lostReferences: [ClientReference] { subjects.values.compactMap(\.created) }
 
-    /// Adds the changes.
+    /// Adds the discards, and the changes of kept mutations, to a plan.
     ///
-    /// - Parameter discards: the maximum number of mutations to discard; nil for as many as the limit allows.
+    /// - Parameter discards: the maximum number of mutations to discard; nil if only the limit applies.
     public func plan(_ knowledge: Knowledge, discards: Int? = nil, into plan: inout SettlePlan) {
         let limit = min(limit, max(1, discards ?? limit))
         for node in kept { plan.add(release(node, knowledge)) }
@@ -79,8 +80,7 @@ public struct DiscardPlanner {
             return
         }
         let doomed = subjects.values.sorted { $0.position < $1.position } + (choice == .keep ? [] : all)
-        // each mutation precedes all of its dependants, so the last mutations of the list can be discarded before the
-        // others
+        // the last mutations of the list can be discarded first, because each mutation precedes all of its dependants
         for node in doomed.suffix(limit) { plan.add(MutationDiscard(node: node)) }
         plan.isComplete = doomed.count <= limit
     }
@@ -98,8 +98,8 @@ public struct DiscardPlanner {
 
     /// Returns the mutations for which a kept mutation still waits.
     ///
-    /// The dependency on a discarded mutation is dropped. If the discarded mutation waited for an earlier mutation of
-    /// the same entity, the kept mutation must wait for that earlier mutation (product rule 3).
+    /// The kept mutation no longer depends on the discarded mutation. If the discarded mutation waited for an earlier
+    /// mutation of the same entity, the kept mutation must wait for this earlier mutation (product rule 3).
     private func remaining(_ node: DependencyNode, _ knowledge: Knowledge) -> [UUID] {
         var remaining: [UUID] = []
         var visited: Set<UUID> = []
@@ -124,14 +124,14 @@ public struct DiscardPlanner {
 public struct MutationDiscard: Sendable {
     /// The mutation before the change.
     public let node: DependencyNode
-    /// `server_wins` if the server's entity is adopted in place of the mutation.
+    /// `server_wins` if the server's entity is adopted instead of the mutation.
     ///
     /// Nil if a person discards the mutation.
     public var resolution: ConflictResolution?
-    /// The adopted entity's id; nil leaves it unchanged.
+    /// The adopted entity's id; nil to leave the id unchanged.
     public var serverID: ServerID?
-    /// The adopted entity's version; nil leaves it unchanged.
+    /// The adopted entity's version; nil to leave the version unchanged.
     public var version: Int64?
-    /// The problem object with the current entity, as JSON; nil leaves it unchanged.
+    /// The problem object with the current entity, as JSON; nil to leave the problem unchanged.
     public var error: [UInt8]?
 }

@@ -1,8 +1,9 @@
 public import FoundationEssentials
 
-/// Mutations of an organization that wait for a person for the same reason.
+/// A group of an organization's mutations that wait for a person for the same reason.
 public struct FailureGroup: Sendable {
-    /// The common properties. Pages of groups are ordered by them, in this sequence.
+    /// The properties that all mutations of the group share. Lists of groups are ordered by these properties, in this
+    /// sequence.
     public struct Key: Sendable, Hashable {
         @Exact public var entityType: String
         @Exact public var errorCode: String
@@ -15,7 +16,7 @@ public struct FailureGroup: Sendable {
             self.responseStatus = responseStatus
         }
 
-        /// The status of the mutations: `conflict` if that is their error code, otherwise `failed`.
+        /// The status of the mutations, which is `conflict` if this is their error code, otherwise `failed`.
         public var status: MutationStatus { errorCode == ProblemCode.conflict.rawValue ? .conflict : .failed }
     }
 
@@ -26,10 +27,10 @@ public struct FailureGroup: Sendable {
     /// When the first and the last mutation of the group failed.
     public let firstAt: Timestamp
     public let lastAt: Timestamp
-    /// The user of the last mutation.
+    /// The user of the mutation that failed last.
     public let user: UUID
     public let mutation: UUID
-    /// The last mutation's problem as a sentence; nil if the problem cannot be decrypted.
+    /// The problem of the mutation that failed last, as a sentence; nil if the problem cannot be decrypted.
     public var detail: String?
 
     public init(

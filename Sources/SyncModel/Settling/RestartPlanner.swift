@@ -1,19 +1,19 @@
 public import FoundationEssentials
 import JSONText
 
-/// Decides how a mutation that a person settled runs again. It does no I/O.
+/// Decides how a mutation runs again after a person settled it. This type does no I/O.
 ///
 /// The mutation runs as a retry or, after a conflict, as `client_wins`.
 public struct RestartPlanner {
-    /// The store's data about the mutation's dependencies.
+    /// Data about the mutation's dependencies, which the store reads.
     public struct Knowledge: Sendable {
         /// The user's mappings of ``SettledContent/identifiers``, by client id.
         ///
-        /// Mappings of device ids are included, under the client ids that represent them.
+        /// The mappings of device ids are included. Their keys are the client ids that represent the device ids.
         public var mappings: [UUID: [IDMapping]]
         /// The dependencies that are not satisfied yet (product rule 3).
         public var unmet: Set<UUID>
-        /// Whether the entity was written after the upstream returned it in a conflict.
+        /// Whether the entity was written after the upstream returned its state in a conflict.
         public var isOvertaken: Bool
 
         public init(mappings: [UUID: [IDMapping]] = [:], unmet: Set<UUID> = [], isOvertaken: Bool = false) {
@@ -32,10 +32,10 @@ public struct RestartPlanner {
 
     // MARK: - The two ways
 
-    /// A retry (product rule 6).
+    /// Plans a retry (product rule 6).
     ///
-    /// The retry is a new revision if and only if the last answer was definitive or the content is edited. A success
-    /// whose answer does not identify the created entity is not definitive.
+    /// The retry is a new revision if the last answer was definitive or the content is edited, and only then. A success
+    /// is not definitive if its answer does not identify the created entity.
     ///
     /// - Throws: `status_transition_must_be_valid`; `validation_failed` for invalid content.
     public static func retry(
@@ -62,11 +62,13 @@ public struct RestartPlanner {
         )
     }
 
-    /// Whether a retry ends a back-off (product rule 11), and does not start a new revision.
+    /// Whether a retry only ends the mutation's back-off (product rule 11).
     ///
-    /// Only an operator may send earlier than the upstream allows. The attempts and the key stay as they are.
+    /// Such a retry starts no new revision, and changes neither the number of attempts nor the idempotency key. Only an
+    /// operator may send a request earlier than the upstream allows.
     ///
-    /// - Throws: `status_transition_must_be_valid` for an edit, which could take effect in addition to the last attempt.
+    /// - Throws: `status_transition_must_be_valid` for an edit, because the edit could take effect in addition to the
+    ///   last attempt.
     public static func endsBackOff(
         _ subject: SettleSubject,
         _ request: RetryRequest,
@@ -83,11 +85,11 @@ public struct RestartPlanner {
         return true
     }
 
-    /// `client_wins` in a conflict (product rule 12): a new revision in any case.
+    /// Plans the resolution of a conflict by `client_wins`, which always starts a new revision (product rule 12).
     ///
     /// - Parameter idPointer: the JSON Pointer to the entity's id in an upstream's answer.
-    /// - Throws: `status_transition_must_be_valid`, also if only a retry or a discard is possible; `validation_failed`
-    ///   for invalid content.
+    /// - Throws: `status_transition_must_be_valid` if `client_wins` is not possible for the mutation, even if a retry
+    ///   or a discard is; `validation_failed` for invalid content.
     public static func clientWins(
         _ subject: SettleSubject,
         _ edit: ContentEdit,
@@ -100,7 +102,7 @@ public struct RestartPlanner {
         if subject.type.isForwarded {
             try planner.send(idPointer)
         } else if subject.record.operation == .create {
-            // the payload is the whole document, so a deleted entity can be restored without loss
+            // a deleted entity can be restored without loss, because the payload is the whole document
             guard ConflictState(error: subject.record.error)?.isDeleted == true else { throw Self.staysManual }
         } else if subject.record.operation == .update, edit.payload == nil,
             ConflictState(error: subject.record.error)?.isDeleted == true
@@ -159,7 +161,8 @@ public struct RestartPlanner {
             restart.dependsOn.append(create)
         }
         let references = content.identifiers.filter(isReference)
-        // unchanged content keeps its references; references that were stored without types get their types now
+        // unchanged content keeps its stored references; if they were stored without entity types, the types are added
+        // now
         if !edit.isEmpty || (subject.references.types.isEmpty && !subject.references.ids.isEmpty) {
             restart.references = references.map { id in
                 ClientReference(
@@ -171,10 +174,10 @@ public struct RestartPlanner {
         restart.localIDs = content.localIDs.filter { isReference($0.clientID(on: subject.record.deviceID)) }
     }
 
-    /// The UUIDs that must be resolved first, if they are client ids.
+    /// The UUIDs that must be resolved before the mutation runs, as far as they are client ids.
     ///
-    /// They are the UUIDs in endpoint and payload, and the UUID of the changed entity. The UUID of an entity that this
-    /// mutation creates is not included.
+    /// These are the UUIDs in the endpoint and the payload, and the client id of the changed entity. The client id of
+    /// an entity that this mutation creates is not included.
     private var waitedFor: [UUID] {
         let created = subject.record.created?.clientID
         return content.identifiers.filter { $0 != created && isMeant($0) }
@@ -182,8 +185,8 @@ public struct RestartPlanner {
 
     /// Whether a UUID can be a client id.
     ///
-    /// For unchanged content, this was decided when the mutation was accepted. A UUID that was only data stays data,
-    /// even if a create has used it as a client id since then.
+    /// For unchanged content, this was decided when the mutation was accepted. If a UUID was only data at that time, it
+    /// remains data, even if a create has used it as a client id since then.
     private func isMeant(_ id: UUID) -> Bool {
         isOwn(id) || subject.references.ids.contains(id)
             || edit.endpoint?.uuids.contains(id) == true || edit.payload?.uuids.contains(id) == true
@@ -204,7 +207,7 @@ public struct RestartPlanner {
         isMeant(id) && !mappings(of: id).isEmpty && id != subject.record.created?.clientID
     }
 
-    /// The create that must resolve a client id; nil if the id is resolved, or is only data.
+    /// The create that must resolve a client id; nil if the client id is resolved, or if the UUID is only data.
     private func create(of id: UUID) throws(Problem) -> UUID? {
         let known = mappings(of: id)
         guard !known.isEmpty || subject.references.types[id] != nil else {
@@ -213,7 +216,7 @@ public struct RestartPlanner {
         }
         let usable = known.filter { !$0.isAbandoned }
         guard let mapping = usable.first else {
-            // a write of an entity whose permanent id is known needs no mapping
+            // if the permanent id of the entity is known, the mutation needs no mapping of the entity's client id
             if isOwn(id), subject.record.entity.serverID != nil { return nil }
             let name = content.localReferences.first { $0.clientID == id }?.id.words ?? "client id \(id.lowercased)"
             let detail = "\(name) does not exist: the mutation that created it was discarded"
@@ -225,9 +228,9 @@ public struct RestartPlanner {
         return mapping.status == .resolved ? nil : mapping.mutationID
     }
 
-    /// The problem of an id without a mapping.
+    /// The problem of an id without a mapping; nil if the id is permitted.
     ///
-    /// An unknown UUID is only data, but a device id must be known.
+    /// An unknown UUID is permitted, because it is only data. A device id must be known.
     private func unknown(_ id: UUID) -> Problem? {
         let entity = subject.record.entity
         if isOwn(id), entity.serverID != nil || entity.localID == nil { return nil }
@@ -246,7 +249,7 @@ public struct RestartPlanner {
         return edit.endpoint?.uuids.contains(id) == true ? "/endpoint" : ""
     }
 
-    /// Dependencies that are new because of an edit, or because another create has taken over the client id.
+    /// The dependencies that are new because of an edit, or because another create now uses the client id.
     public var addedDependencies: [UUID] {
         restart.dependsOn.filter { !subject.record.dependsOn.contains($0) }
     }
@@ -268,16 +271,16 @@ public struct RestartPlanner {
     private mutating func send(_ idPointer: String) throws(Problem) {
         let current = ConflictState(error: subject.record.error)
         let serverID = ConflictState.entity(of: subject.record, current, idPointer)
-        // client ids in a stored overriding request are not replaced later; so a document is merged, and a path is
-        // made, only if all of their ids are resolved
+        // the client ids in a stored override are not replaced later; therefore its document and its path are made only
+        // if all of their client ids are resolved
         let isWaiting = content.payload?.uuids.contains(where: isWaitedFor) ?? false
         let sent = ClientWins.plan(
             operation: subject.record.operation,
             idSpace: subject.type.idSpace,
             endpoint: content.endpoint.map { resolver.path($0, own: nil) } ?? "",
             payload: resolvedPayload,
-            // if other writers have changed the entity since the conflict, the conflict's document is outdated, and
-            // sending it would undo their changes
+            // if other writers have changed the entity since the conflict, the conflict's document is outdated; to send
+            // this document would undo their changes
             current: isWaiting || knowledge.isOvertaken ? nil : current?.documentOfConflict,
             serverID: content.endpoint?.uuids.contains(where: isWaitedFor) ?? false ? nil : serverID
         )
@@ -289,7 +292,7 @@ public struct RestartPlanner {
     /// Whether a UUID is an unresolved client id.
     private func isWaitedFor(_ id: UUID) -> Bool { isReference(id) && resolver.serverID(of: id) == nil }
 
-    /// Resolves client ids. An unresolved client id stays in the content.
+    /// A resolver of client ids. An unresolved client id stays in the content.
     private var resolver: ReferenceResolver {
         let own = subject.record.entity
         let known = own.clientID.flatMap(mappedID) ?? own.serverID
@@ -298,9 +301,9 @@ public struct RestartPlanner {
 
     private func mappedID(_ id: UUID) -> ServerID? { mappings(of: id).first { $0.status == .resolved }?.serverID }
 
-    /// The payload with server ids; an unresolved device id becomes the client id that represents it.
+    /// The payload with server ids. An unresolved device id is replaced by the client id that represents the device id.
     ///
-    /// In a document with server ids, the device's number would be ambiguous.
+    /// The device's number must not remain in the payload, because it could be mistaken for a server id.
     private var resolvedPayload: JSONValue? {
         guard let payload = content.payload else { return nil }
         let text = resolver.payload(payload, content.localReferences, unresolved: { .uuid($0.clientID) })
@@ -312,43 +315,44 @@ public struct RestartPlanner {
 public struct MutationRestart: Sendable {
     /// The mutation before the change.
     public let record: MutationRecord
-    /// Mutations that must succeed first; empty if it needs to wait only for its turn.
+    /// The mutations that must succeed before this mutation runs; empty if it waits only for its turn.
     public var dependsOn: [UUID] = []
     /// The revision, incremented if the upstream must treat the mutation as a new request (product rule 6).
     public var revision: Int32
     /// Whether the last request of this revision may have taken effect.
     public var isOutcomeUnknown: Bool
-    /// A new endpoint; nil leaves it unchanged.
+    /// A new endpoint; nil to leave the endpoint unchanged.
     public var endpoint: Endpoint?
-    /// A new payload, as JSON; nil leaves it unchanged.
+    /// A new payload, as JSON; nil to leave the payload unchanged.
     public var payload: [UInt8]?
-    /// The user's client ids in the content; nil leaves them unchanged.
+    /// The user's client ids in the content; nil to leave the stored client ids unchanged.
     public var references: [ClientReference]?
-    /// The device ids that are resolved when the mutation's turn comes.
+    /// The device ids that are resolved when the mutation runs.
     public var localIDs: [LocalID] = []
-    /// Set if a person chose `client_wins`. If so, the conflict stays recorded as the error.
+    /// `client_wins` if a person chose this strategy; otherwise nil. If not nil, the conflict remains stored as the
+    /// error.
     public var resolution: ConflictResolution?
-    /// The request that is sent in place of the mutation's own request.
+    /// The request that is sent instead of the mutation's own request; nil to send the mutation's own request.
     public var sent: SentRequest?
-    /// The entity that a create overwrites; nil leaves it unchanged.
+    /// The server id of the entity that a create overwrites; nil to leave the server id unchanged.
     ///
-    /// The upstream's answer to the request need not contain this id.
+    /// Because the id is stored, the upstream's answer need not contain it.
     public var serverID: ServerID?
 
     /// `pending`, or `blocked` while the mutation waits for other mutations.
     public var status: MutationStatus? { record.status.moved(to: dependsOn.isEmpty ? .pending : .blocked) }
 }
 
-/// A mutation whose dependencies change because other mutations are settled.
+/// A mutation with dependencies that change because other mutations are settled.
 public struct MutationRelease: Sendable {
     /// The mutation before the change.
     public let node: DependencyNode
     /// The mutations for which this mutation still waits.
     public let dependsOn: [UUID]
-    /// The problem with which the mutation fails; nil if it does not fail.
+    /// The problem that makes the mutation fail; nil if the mutation does not fail.
     public var problem: Problem?
 
-    /// The new status. A blocked mutation without remaining dependencies runs.
+    /// The new status. A blocked mutation without remaining dependencies becomes pending.
     public var status: MutationStatus? {
         guard node.status == .blocked || node.status == .pending else { return node.status }
         return node.status.moved(to: problem != nil ? .failed : dependsOn.isEmpty ? .pending : .blocked)

@@ -1,16 +1,17 @@
 public import FoundationEssentials
 
-/// Decides how a conflict ends by `server_wins` (product rule 12). It does no I/O.
+/// Decides how `server_wins` settles a conflict (product rule 12). This type does no I/O.
 ///
-/// The mutation is discarded, the server's entity is adopted, and the mutation's dependants are satisfied.
+/// The mutation is discarded, the server's entity is adopted, and the mutation's dependants no longer wait for it.
 public struct ServerWinsPlanner {
     private let subject: SettleSubject
     private let current: ConflictState?
-    /// The entity's permanent id; nil if it is unknown.
+    /// The entity's permanent id; nil if the id is unknown.
     public let serverID: ServerID?
 
     /// - Parameter idPointer: the JSON Pointer to the entity's id in an upstream's answer.
-    /// - Throws: `status_transition_must_be_valid`, also if there is no entity to adopt.
+    /// - Throws: `status_transition_must_be_valid` for a mutation that is not in conflict, and for a conflict without
+    ///   an entity to adopt.
     public init(_ subject: SettleSubject, idPointer: String) throws(Problem) {
         try subject.require([.conflict], to: "resolve")
         self.subject = subject
@@ -34,12 +35,12 @@ public struct ServerWinsPlanner {
 
     /// The entity's next state; nil if there is nothing to write.
     ///
-    /// Only the state of a forwarded entity that the upstream's own answer contained is adopted. Built-in entities, and
-    /// states from the feed, are not changed.
+    /// A state is adopted only if the entity is forwarded and the upstream's answer contained the state. Entities of
+    /// the built-in store are not changed, and a state from the feed is not written again.
     ///
     /// - Parameters:
     ///   - stored: the current entity.
-    ///   - isNewer: whether the entity was written after the conflict; if so, the later write is kept.
+    ///   - isNewer: whether the entity was written after the conflict. If so, the later write is kept.
     public func adoption(of stored: EntityState?, isNewer: Bool, user: UUID) -> EntityState? {
         guard subject.type.isForwarded, let serverID, let current, current.version == nil,
             current.document != nil || current.isDeleted,
@@ -73,7 +74,7 @@ public struct ServerWinsPlanner {
         return next
     }
 
-    /// The entity's version and state for the mutation's answer.
+    /// The entity's version and state for the answer about the mutation.
     ///
     /// - Parameters:
     ///   - state: the entity after the change.
@@ -88,20 +89,21 @@ public struct ServerWinsPlanner {
         if state.isVisible(to: user, subject.type.visibility, subject.access) {
             return (state.version, state.json(type: type, id: serverID, isOutline: isOutline))
         }
-        // the answer is the same as if no other user had an entity with this id
+        // the user must not learn that another user has an entity with this id, so the answer does not depend on that
+        // entity
         guard subject.record.operation == .create, let document = current?.document else { return (nil, nil) }
         let asIfNew = CurrentEntity(type: type, id: serverID, version: 1, etag: current?.etag, document: document)
         return (1, asIfNew.json)
     }
 
-    /// Adds the changes.
+    /// Adds the changes to a plan.
     ///
     /// - Parameters:
     ///   - state: the entity after the change; nil if it is unknown.
-    ///   - waiters: mutations that are blocked by this mutation.
+    ///   - waiters: the mutations that are blocked by this mutation.
     ///   - unmet: the waiters' dependencies that are not satisfied yet.
-    ///   - isOneOfMany: whether other mutations are settled in the same way. If so, large documents are not stored with
-    ///     the mutations.
+    ///   - isOneOfMany: whether other mutations are settled together with this mutation. If so, large documents are not
+    ///     stored with the mutations.
     public func plan(
         _ state: EntityState?,
         user: UUID,

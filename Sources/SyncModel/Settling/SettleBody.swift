@@ -1,17 +1,17 @@
 package import JSONText
 
-/// The members of a body that settles mutations.
+/// The members of the body of a request that settles mutations.
 ///
-/// It is a small object without unknown members and duplicates. Requests read the members in sequence, up to
-/// the first error, because the meaning of a member depends on others. A ``MemberTable`` would report the errors of all
-/// members.
+/// The body is a small object without unknown or duplicate members. Requests read the members in sequence and stop at
+/// the first error, because the meaning of one member depends on other members. A ``MemberTable`` is not used, because
+/// it would report the errors of all members.
 package struct SettleBody {
     private var members: [(name: String, value: JSONValue)] = []
 
     /// - Parameters:
     ///   - limit: the maximum number of bytes of a body.
     ///   - names: the members that the body may have.
-    ///   - isOptional: whether an empty body is an empty object.
+    ///   - isOptional: whether an empty body is read as an empty object.
     /// - Throws: `invalid_json`; `invalid_request` with a pointer to the error; `validation_failed` for a payload that
     ///   cannot be stored, as in a push.
     package init(_ body: [UInt8], limit: Int, names: [String], isOptional: Bool) throws(Problem) {
@@ -36,12 +36,12 @@ package struct SettleBody {
         }
     }
 
-    /// A member's value; nil if it is absent or null.
+    /// The value of a member; nil if the member is absent or null.
     package subscript(name: String) -> JSONValue? {
         members.first { $0.name == name && !$0.value.isNull }?.value
     }
 
-    /// A member whose value is one of a few names; nil if it is absent or null.
+    /// The value of a member with a fixed set of values; nil if the member is absent or null.
     package func choice<Choice: RawRepresentable<String> & CaseIterable>(_ name: String) throws(Problem) -> Choice? {
         guard let value = self[name] else { return nil }
         guard let choice = value.string.flatMap(Choice.init(rawValue:)) else {
@@ -57,7 +57,8 @@ package struct SettleBody {
 }
 
 extension IntakeLimits {
-    /// The maximum size of a body that settles one mutation, in bytes: a payload and the other members.
+    /// The maximum size of a body that settles one mutation, in bytes. This is the limit of a payload, plus 16,384
+    /// bytes for the other members.
     public var settlingBytes: Int { payloadBytes + 16_384 }
 }
 
@@ -121,7 +122,7 @@ public struct ResolveRequest: Sendable {
     }
 
     public let strategy: Strategy
-    /// The content with which the client wins; only with ``Strategy/clientWins``.
+    /// The edited content; permitted only with ``Strategy/clientWins``.
     public let edit: ContentEdit
 
     /// Creates a request without an edit.
@@ -130,8 +131,8 @@ public struct ResolveRequest: Sendable {
         edit = ContentEdit()
     }
 
-    /// - Throws: `invalid_json`, `invalid_request`; `validation_failed` for a payload that a push would not accept, and
-    ///   for a payload that has no effect.
+    /// - Throws: `invalid_json`, `invalid_request`; `validation_failed` for a payload that a push would not accept, or
+    ///   that has no effect.
     public init(body: [UInt8], limits: IntakeLimits) throws(Problem) {
         let names = ["strategy", "payload"]
         let body = try SettleBody(body, limit: limits.settlingBytes, names: names, isOptional: false)

@@ -2,21 +2,22 @@ public import FoundationEssentials
 
 /// All changes of one transaction that settles mutations.
 ///
-/// The store writes them in set-based SQL.
+/// The store writes these changes with set-based SQL.
 public struct SettlePlan: Sendable {
     /// The lane after the changes.
     public private(set) var lane: LaneState
     public private(set) var restarts: [MutationRestart] = []
     public private(set) var discards: [MutationDiscard] = []
-    /// Mutations with changed dependencies. Some become runnable, and some fail because a dependency is lost.
+    /// The mutations with changed dependencies. Some of them can now run, and some fail because a dependency was
+    /// discarded.
     public private(set) var releases: [MutationRelease] = []
     public private(set) var mappings: [MappingChange] = []
-    /// Mutations whose back-off ends.
+    /// The mutations whose back-off ends.
     public private(set) var due: [UUID] = []
     /// Whether the plan covers the whole request.
     ///
-    /// If not, the caller plans again after this part is written. Dependants are settled first, so that the lane is
-    /// consistent after every part.
+    /// If false, the caller writes this part and then plans again. Dependants are settled first, because the lane must
+    /// be consistent after every part.
     public internal(set) var isComplete = true
 
     public init(_ lane: LaneState) {
@@ -26,12 +27,13 @@ public struct SettlePlan: Sendable {
 
     public var isEmpty: Bool { restarts.isEmpty && discards.isEmpty && releases.isEmpty && due.isEmpty }
 
-    /// Wakes a worker for the lane. Called after all changes are planned.
+    /// Allows a worker to claim the lane immediately. The caller calls this method after all changes are planned.
     public mutating func finish(now: Timestamp) {
         lane.wake(now: now)
     }
 
-    /// Adds a mutation that runs again. If a create had failed, its mapping becomes pending again (product rule 10).
+    /// Adds a mutation that runs again. If the mutation is a create that failed, its mapping becomes pending again
+    /// (product rule 10).
     public mutating func add(_ restart: MutationRestart) {
         settle(DependencyNode(restart.record), as: restart.status)
         restarts.append(restart)
@@ -41,7 +43,7 @@ public struct SettlePlan: Sendable {
     /// Ends the back-off of a pending mutation.
     public mutating func endBackOff(of mutation: UUID) { due.append(mutation) }
 
-    /// Adds a mutation to discard. A create's mapping fails, unless the server's entity is adopted in its place.
+    /// Adds a mutation to discard. The mapping of a create fails, except if the server's entity is adopted instead.
     mutating func add(_ discard: MutationDiscard) {
         settle(discard.node, as: discard.node.status.moved(to: .discarded))
         discards.append(discard)
@@ -56,7 +58,7 @@ public struct SettlePlan: Sendable {
         if let change { mappings.append(change) }
     }
 
-    /// Stores the current entities in the errors of discarded mutations, for their clients.
+    /// Stores the current entities in the errors of discarded mutations, where clients read these entities.
     ///
     /// - Parameter errors: the problem object of each mutation, as JSON.
     public mutating func show(_ errors: [UUID: [UInt8]]) {
@@ -70,7 +72,8 @@ public struct SettlePlan: Sendable {
         releases.append(release)
     }
 
-    /// Updates the lane's counts. A transition that is not valid is not counted, because it is not written.
+    /// Updates the lane's counts. If the status is nil, the transition is not valid and not written, and the counts do
+    /// not change.
     private mutating func settle(_ node: DependencyNode, as status: MutationStatus?) {
         if let status { lane.settle(node, as: status) }
     }
@@ -80,14 +83,14 @@ public struct SettlePlan: Sendable {
 public struct SettleSubject: Sendable {
     public let record: MutationRecord
     public let endpoint: Endpoint?
-    /// The JSON as the client wrote it.
+    /// The payload as the client wrote it, in JSON.
     public let payload: [UInt8]?
     /// Whether the last request of the current revision may have taken effect although no answer arrived.
     public let isOutcomeUnknown: Bool
     public let type: EntityType
-    /// Client ids in the mutation's content.
+    /// The client ids in the mutation's content.
     public let references: References
-    /// The channels that the mutation's user holds; read only for types with channels.
+    /// The channels that the mutation's user holds. They are read only for types with channels.
     public var access = ChannelAccess()
 
     public init(
@@ -106,7 +109,7 @@ public struct SettleSubject: Sendable {
         self.references = references
     }
 
-    /// Whether the upstream's last answer was a success that does not identify the entity that it created.
+    /// Whether the upstream's last answer was a success that does not identify the created entity.
     var hasTakenEffect: Bool {
         record.status == .failed && record.responseStatus.map { (200...299).contains($0) } ?? false
     }
@@ -114,7 +117,7 @@ public struct SettleSubject: Sendable {
     /// Whether a new idempotency key could make the mutation take effect twice (product rule 6).
     public var mayHaveTakenEffect: Bool { isOutcomeUnknown || hasTakenEffect }
 
-    /// Throws 409 unless the mutation has one of the given statuses.
+    /// Throws 409 if the mutation has none of the given statuses.
     func require(_ statuses: [MutationStatus], to move: String) throws(Problem) {
         guard !statuses.contains(record.status) else { return }
         let names = statuses.map(\.rawValue).joined(separator: ", ")
@@ -125,24 +128,24 @@ public struct SettleSubject: Sendable {
     }
 }
 
-/// A change of a mapping by its create, or the new server id of a device id.
+/// A change of a client id's mapping by its create, or the new server id of a device id.
 ///
-/// In the second case, the client id of the mapping represents the device id.
+/// In the second case, the mapping's client id represents the device id.
 public struct MappingChange: Sendable, Hashable {
     @Exact public private(set) var entityType: String
     /// The client's id of the entity.
     public let client: ClientName
-    /// The create to which the mapping belongs.
+    /// The create that made the mapping.
     ///
-    /// A mapping that another create has taken over is not changed.
+    /// If another create has replaced the mapping since, the mapping is not changed.
     public let mutationID: UUID
     public let status: IDMapping.Status
-    /// The permanent id, if the mapping is resolved.
+    /// The permanent id; nil if the mapping is not resolved.
     public var serverID: ServerID?
     /// The reason why the mapping failed.
     public var lastError: String?
 
-    /// The client id, or the UUID that represents a device id.
+    /// The client id of the entity, or the UUID that represents its device id.
     public var clientID: UUID { client.id }
 
     /// Whether the mapping maps a device id.

@@ -1,7 +1,7 @@
 extension Timestamp {
     /// Reads the value of `Retry-After` (RFC 9110, 10.2.3).
     ///
-    /// The value is a number of seconds from `now`, or a date in one of the three forms of section 5.6.7. Nil for any
+    /// The value is a number of seconds from `now`, or a date in one of the three forms of RFC 9110, 5.6.7. Nil for any
     /// other text.
     ///
     /// The result is never before `now`, and never more than a day after it.
@@ -25,7 +25,7 @@ extension Timestamp {
 /// Reads the dates of RFC 9110, section 5.6.7.
 ///
 /// The three forms are IMF-fixdate (`Sun, 06 Nov 1994 08:49:37 GMT`), RFC 850 (`Sunday, 06-Nov-94 08:49:37 GMT`) and
-/// asctime (`Sun Nov  6 08:49:37 1994`). The day's name is redundant, and is only checked for its form.
+/// asctime (`Sun Nov 6 08:49:37 1994`). The name of the day is redundant, and only its form is checked.
 private struct HTTPDateReader {
     private var rest: Substring.UTF8View
 
@@ -33,7 +33,7 @@ private struct HTTPDateReader {
         rest = text
     }
 
-    /// Whether only white space remains.
+    /// Whether only white space remains to be read.
     var isAtEnd: Bool { rest.allSatisfy { $0 == 0x20 || $0 == 0x09 } }
 
     private static let days = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"]
@@ -55,7 +55,7 @@ private struct HTTPDateReader {
         return isAtEnd ? moment : nil
     }
 
-    /// Reads all digits up to the next other character; nil if the next character is not a digit.
+    /// Reads the next digits as a number; nil if the next character is not a digit.
     ///
     /// A number above `limit` is read as `limit`.
     mutating func number(upTo limit: Int) -> Int? {
@@ -79,7 +79,7 @@ private struct HTTPDateReader {
         guard let day = digits(2), skip("-"), let month = month(), skip("-"), let short = digits(2), skip(" "),
             let time = time(), skip(" GMT")
         else { return nil }
-        // if the year is more than 50 years in the future, the latest past year with the same two digits is meant
+        // a year that would be more than 50 years in the future means the latest past year with the same two digits
         let year = thisYear / 100 * 100 + short
         return moment(year > thisYear + 50 ? year - 100 : year, month, day, time)
     }
@@ -99,7 +99,7 @@ private struct HTTPDateReader {
         return "\(Self.padded(hour)):\(Self.padded(minute)):\(Self.padded(second))"
     }
 
-    /// Returns a moment. The RFC 3339 reader checks the day and the time.
+    /// Returns the time of a date. The reader of RFC 3339 checks the day and the time of day.
     private func moment(_ year: Int, _ month: Int, _ day: Int, _ time: String) -> Timestamp? {
         guard (1_000...9_999).contains(year) else { return nil }
         return Timestamp(rfc3339: "\(year)-\(Self.padded(month))-\(Self.padded(day))T\(time)Z")

@@ -1,12 +1,12 @@
-/// The parts of an unchecked URL.
+/// The parts of a URL that is not checked yet.
 struct URLParts {
     let scheme: Substring
-    /// Host and port.
+    /// The host and the port.
     let authority: Substring
     /// The path without slashes at its end.
     let path: Substring
 
-    /// Splits a URL; nil if the scheme is not followed by `://`.
+    /// Splits a URL; nil if the URL has no `://` after the scheme.
     init?(_ text: String) {
         let scheme = text.before(":")
         guard text[scheme.endIndex...].hasPrefix("://") else { return nil }
@@ -51,10 +51,12 @@ struct URLParts {
         return nil
     }
 
-    /// The error in the path. The path must follow the rules of an endpoint, so that no part of it is ambiguous.
+    /// The error in the path; nil for a valid path.
+    ///
+    /// The path must follow the rules for endpoints, because no part of it may be ambiguous.
     private var pathProblem: String? {
         if path.isEmpty { return nil }
-        // RFC 3986, 3.3: unreserved, sub-delims, ":" and "@"; slashes between segments, and escapes
+        // the characters of RFC 3986, 3.3 (unreserved, sub-delims, ":" and "@"), slashes between segments, and escapes
         let others = Array("-._~!$&'()*+,;=:@/%".utf8)
         let isPlain = path.utf8.allSatisfy { byte in
             switch byte {
@@ -71,7 +73,7 @@ struct URLParts {
         }
     }
 
-    /// Whether a host has only letters, digits, hyphens and underscores between dots. It may end with a dot.
+    /// Whether a host has only letters, digits, hyphens and underscores between dots. The host may also end with a dot.
     private static func isHostName(_ host: Substring) -> Bool {
         let name = host.hasSuffix(".") ? host.dropLast() : host
         return name.utf8.count <= 253
@@ -89,18 +91,18 @@ struct URLParts {
 
 /// An upstream's valid base URL.
 ///
-/// It has the scheme `http` or `https`, a host (a name, an IPv4 address, or an IPv6 address in brackets), and
-/// optionally a port and a path. Slashes at the end are ignored.
+/// The URL has the scheme `http` or `https` and a host, and optionally a port and a path. The host is a name, an IPv4
+/// address, or an IPv6 address in brackets. Slashes at the end are ignored.
 public struct BaseURL: Sendable, Hashable {
     public static let maximumBytes = 2_000
 
-    /// The stored form: without slashes at the end, with scheme and host in lower case.
+    /// The stored form, without slashes at the end, and with the scheme and the host in lower case.
     @Exact public private(set) var text: String
     public let isTLS: Bool
-    /// The value of `Host`, without a port if it is the scheme's default.
+    /// The value of `Host`. The value omits the port if the port is the default of the scheme.
     @Exact public private(set) var host: String
 
-    /// The error in a text. Its reason continues a sentence that begins with "base_url".
+    /// The error in a text. The reason continues a sentence that begins with "base_url".
     public struct Malformed: Error, Sendable, Hashable {
         public let reason: String
     }
@@ -124,15 +126,17 @@ public struct BaseURL: Sendable, Hashable {
 
 // MARK: - WebhookURL
 
-/// The URL of a webhook's endpoint: `https`, a host, and optionally a port, a path and a query. The scheme can be
-/// `http` if the operator allows the address.
+/// The URL of a webhook's endpoint.
+///
+/// The URL has the scheme `https` and a host, and optionally a port, a path and a query. The scheme may be `http` if
+/// the operator allows the address.
 public struct WebhookURL: Sendable, Hashable {
     public static let maximumBytes = BaseURL.maximumBytes
 
-    /// The URL, with scheme and host in lower case.
+    /// The URL, with the scheme and the host in lower case.
     @Exact public private(set) var text: String
     public let isTLS: Bool
-    /// A name or an address, without brackets.
+    /// The host, which is a name or an address without brackets.
     @Exact public private(set) var host: String
     public let port: Int
 
@@ -143,7 +147,7 @@ public struct WebhookURL: Sendable, Hashable {
             throw BaseURL.Malformed(reason: "is longer than \(Self.maximumBytes) bytes")
         }
         let query = text[path.endIndex...]
-        // RFC 3986, 3.4: the characters of a path, and "?"
+        // the characters of a path, and "?" (RFC 3986, 3.4)
         let others = Array("-._~!$&'()*+,;=:@/?%".utf8)
         let isPlain = query.utf8.allSatisfy { byte in
             switch byte {
@@ -155,7 +159,7 @@ public struct WebhookURL: Sendable, Hashable {
         isTLS = base.isTLS
         let authority = base.text.from(":").dropFirst(3).before("/")
         let rest = base.text[authority.endIndex...]
-        // a path with a slash at its end differs from the path without the slash
+        // unlike in a base URL, a slash at the end of the path is significant
         self.text = base.text + (rest.isEmpty || path.hasSuffix("/") ? "/" : "") + query
         if authority.hasPrefix("["), let end = authority.firstIndex(of: "]") {
             host = String(authority[..<end].dropFirst())
@@ -169,25 +173,25 @@ public struct WebhookURL: Sendable, Hashable {
 
     private var isOddNumber: Bool { Self.isOddNumber(host) }
 
-    /// Whether the last part of a host is a number, so that resolvers read the host as an address.
+    /// Whether resolvers read the host as an address, because the last part of the host is a number.
     ///
-    /// The number can be decimal, octal or hexadecimal, because resolvers read hosts like `inet_aton`. The last part of
-    /// a host name is never a number.
+    /// The number can be decimal, octal or hexadecimal, because resolvers read hosts in the same way as `inet_aton`.
+    /// The last part of a host name is never a number.
     package static func isOddNumber(_ host: String) -> Bool {
         guard let last = host.split(separator: ".").last?.lowercased() else { return false }
         if last.utf8.allSatisfy({ (48...57).contains($0) }) { return true }
         return last.hasPrefix("0x") && last.dropFirst(2).utf8.allSatisfy { Character(Unicode.Scalar($0)).isHexDigit }
     }
 
-    /// The reason why nothing will be sent to the URL, if it is known before the name is resolved.
+    /// The reason why nothing is sent to the URL; nil if no reason is known before the host name is resolved.
     ///
-    /// The text continues a sentence that begins with "url". Nil if no reason is known.
+    /// The text continues a sentence that begins with "url".
     public func problem(_ policy: AddressPolicy) -> String? {
         if let address = IPAddress(host) {
             return policy.problem(address, isTLS: isTLS).map { "cannot be used: \($0)" }
         }
         if isOddNumber { return "contains an address in an unusual form: use four decimal numbers" }
-        // the address of a name is checked when the gateway connects to it
+        // for a host name, the address is checked when the gateway connects
         if !isTLS, policy.allowed.isEmpty { return "must be https" }
         return nil
     }
@@ -195,11 +199,12 @@ public struct WebhookURL: Sendable, Hashable {
 
 // MARK: - AddressPolicy
 
-/// The addresses to which the gateway may connect if a tenant chooses the address.
+/// The addresses to which the gateway may connect if an organization chooses the address.
 ///
-/// It rejects addresses that only the gateway can reach (server-side request forgery), unless the operator allows them.
+/// The policy prevents server-side request forgery. The policy rejects addresses that are not public, except if the
+/// operator allows them.
 public struct AddressPolicy: Sendable, Hashable {
-    /// Addresses that the operator allows in addition to public addresses.
+    /// The addresses that the operator allows in addition to public addresses.
     public let allowed: [IPNetwork]
 
     public init(allowed: [IPNetwork] = []) {
@@ -232,7 +237,7 @@ public struct AddressPolicy: Sendable, Hashable {
         ("fc00::/7", "private"), ("ff00::/8", "multicast"), ("64:ff9b::/96", "an embedded address"),
         ("2001::/23", "reserved"), ("2001:db8::/32", "for documentation"),
         ("2002::/16", "an embedded address"), ("3fff::/20", "for documentation"),
-        // a public address according to its number, but in Azure the virtual machine's host uses it
+        // the number of this address is public, but in Azure the host of the virtual machine uses the address
         ("168.63.129.16/32", "a cloud's own"),
     ].compactMap { text, kind in IPNetwork(text).map { ($0, kind) } }
 }

@@ -3,16 +3,16 @@ public import JSONText
 
 /// The reason why the body of an upstream's answer cannot be used.
 ///
-/// The body is missing, too long, or not JSON.
+/// The body is missing, is too long, or is not JSON.
 public struct UnusableBody: Sendable, Hashable {
     /// The reason. The text continues a sentence that begins with "the body".
     public let reason: String
-    /// The first bytes, printable and without possible secrets.
+    /// The first bytes of the body as printable text, without possible secrets.
     ///
-    /// Empty if they would not help a reader.
+    /// Empty if the first bytes are not useful to a reader.
     public let excerpt: String
 
-    /// A body that was not read.
+    /// The reason for a body that was not read, because it is too long.
     public static func tooLong(limit: Int) -> UnusableBody {
         UnusableBody(reason: "is longer than \(limit) bytes", excerpt: "")
     }
@@ -22,7 +22,7 @@ public struct UnusableBody: Sendable, Hashable {
         self.excerpt = excerpt
     }
 
-    /// A body that is not JSON.
+    /// Creates the reason for a body that is not JSON.
     ///
     /// - Parameters:
     ///   - bytes: the body without a byte order mark, and without white space at its beginning and end.
@@ -60,8 +60,10 @@ public struct UnusableBody: Sendable, Hashable {
         return HeaderField.isName(String(named)) && named.utf8.count <= 20 ? String(named) : "an unknown coding"
     }
 
-    /// Whether the text begins with the byte order mark of UTF-16 or has a zero byte. In UTF-16, every ASCII character
-    /// has a zero byte.
+    /// Whether the text is probably in UTF-16.
+    ///
+    /// Such a text begins with the byte order mark of UTF-16, or one of its first two bytes is 0. In UTF-16, every
+    /// ASCII character has a zero byte.
     private static func isUTF16(_ bytes: [UInt8]) -> Bool {
         bytes.starts(with: [0xff, 0xfe]) || bytes.starts(with: [0xfe, 0xff]) || bytes.prefix(2).contains(0)
     }
@@ -71,7 +73,7 @@ public struct UnusableBody: Sendable, Hashable {
 enum PrintableExcerpt {
     /// The number of bytes that are read for an excerpt.
     static let maximumBytes = 80
-    /// Words after which a secret may follow. The excerpt ends at such a word.
+    /// The words that may precede a secret. An excerpt ends at such a word.
     private static let secretWords = [
         "password", "passwd", "secret", "token", "bearer", "authorization", "apikey", "api_key", "api-key", "cookie",
         "session", "credential",
@@ -79,8 +81,8 @@ enum PrintableExcerpt {
 
     /// Returns up to ``maximumBytes`` bytes as text.
     ///
-    /// Characters other than letters, digits, punctuation and symbols become `·`, a text that looks like a token
-    /// becomes `[…]`, and the text ends at a word after which a secret may follow.
+    /// Characters other than letters, digits, punctuation and symbols are replaced by `·`, and a text that may be a
+    /// token is replaced by `[…]`. The text ends at a word that may precede a secret.
     static func of(_ bytes: some Collection<UInt8>) -> String {
         var text = ""
         for scalar in String(decoding: bytes.prefix(maximumBytes), as: UTF8.self).unicodeScalars {
@@ -109,7 +111,7 @@ enum PrintableExcerpt {
 
     /// Replaces runs of 20 or more characters that may belong to a secret.
     ///
-    /// Tokens, keys and URLs with credentials are made of these characters.
+    /// These are the characters of tokens, keys and URLs with credentials.
     private static func masked(_ text: String) -> String {
         var output = ""
         var run = ""

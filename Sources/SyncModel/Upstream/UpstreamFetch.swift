@@ -1,23 +1,23 @@
 public import FoundationEssentials
 
-/// A request that only reads, and does not act for a user.
+/// A request that only reads, and that is not sent for a user.
 public struct UpstreamFetch: Sendable, Hashable {
     /// The value of `X-Sluice-Organization`.
     public var organization: UUID
-    /// `GET`, `HEAD` or `OPTIONS`; `POST` for a batch of such requests.
+    /// `GET`, `HEAD` or `OPTIONS`, or `POST` for a batch of such requests.
     @Exact public var method: String
-    /// Path and query below the base URL; begins with one slash.
+    /// The path and query below the base URL, which begin with one slash.
     @Exact public var path: String
-    /// Headers of the request, which take precedence over the upstream's headers.
+    /// The headers of the request, which take precedence over the headers in the upstream's settings.
     @Exact public var headers: [ByteExactString: String]
     /// The value of `If-None-Match`.
     @Exact public var etag: String?
     /// The value of `If-Modified-Since`.
     @Exact public var lastModified: String?
-    /// The longest body that is read.
+    /// The maximum size of the answer's body that is read, in bytes.
     public var maximumBytes: Int
     public var timeout: Duration
-    /// The body, JSON; nil without a body.
+    /// The body as JSON; nil if the request has no body.
     public var body: [UInt8]?
 
     public init(
@@ -40,7 +40,7 @@ public struct UpstreamFetch: Sendable, Hashable {
         self.timeout = timeout
     }
 
-    /// Headers that control the content or the form of the response.
+    /// The headers that control the content or the form of the response.
     ///
     /// Only the gateway sets these headers.
     private static let ownHeaders: Set<ByteExactString> = [
@@ -48,38 +48,38 @@ public struct UpstreamFetch: Sendable, Hashable {
         "if-unmodified-since", "range",
     ]
 
-    /// Whether only the gateway sets the header in such requests, ignoring upper and lower case.
+    /// Whether only the gateway sets the header in such requests. Upper and lower case are equal.
     package static func owns(_ name: String) -> Bool { ownHeaders.contains(HeaderField.folded(name)) }
 
     /// Whether an operator's header is sent with such requests.
     ///
-    /// False if the gateway's header of the same name is sent instead.
+    /// The value is false if the gateway sends its own header of the same name instead.
     public static func carries(_ name: String, _ value: String) -> Bool {
         !owns(name) && UpstreamSettings.headerProblem(name: name, value: value, isCredential: false) == nil
     }
 
-    /// Whether 304 is a possible answer to the request.
+    /// Whether the answer to the request can be 304.
     public var isConditional: Bool { etag != nil || lastModified != nil }
 }
 
 /// The relevant parts of the answer to an ``UpstreamFetch``.
 public struct FetchedResponse: Sendable {
     public var status: Int
-    /// The time of `Retry-After`, which may be a date or a number of seconds.
+    /// The time in `Retry-After`, which may be given as a date or as a number of seconds.
     public var retryAt: Timestamp?
     public var location: String?
     /// The scheme of `WWW-Authenticate` or `Proxy-Authenticate`.
     public var challenge: String?
-    /// `Content-Type` without its parameters; nil if missing or invalid.
+    /// The `Content-Type` without its parameters; nil if the header is missing or invalid.
     public var contentType: String?
-    /// `ETag` and `Last-Modified`, if they can be sent in later requests.
+    /// The `ETag`; nil if later requests cannot send it. The same is true of ``lastModified``.
     public var etag: String?
     public var lastModified: String?
-    /// The values of `Link`.
+    /// The values of the `Link` headers.
     public var links: [String]
-    /// The body; nil if it is longer than the requested maximum, so that it was not read to its end.
+    /// The body; nil if the body is longer than the requested maximum, and therefore was not read completely.
     public var body: [UInt8]?
-    /// The reservation of the body's memory, held as long as the response.
+    /// The reservation of memory for the body. The reservation lasts as long as the response exists.
     public var room: MemoryReservation?
 
     public init(
@@ -106,15 +106,17 @@ public struct FetchedResponse: Sendable {
 /// The result of an ``UpstreamFetch``.
 public enum FetchAnswer: Sendable {
     case response(FetchedResponse)
-    /// There is no answer, or no complete answer. The value is the reason, for operators.
+    /// There is no answer, or no complete answer. The associated value is the reason, for operators.
     case none(String)
 }
 
-/// Reads from upstreams. Each request gets one answer, which other types evaluate to decide whether to send the request
-/// again.
+/// Reads from upstreams.
+///
+/// Each request gets one answer. Other types evaluate the answer, and decide whether to send the request again.
 public protocol UpstreamReader: Sendable {
     /// Sends a request that only reads.
     ///
-    /// It does not throw, because each result is an answer. A cancelled task gets its answer soon.
+    /// The method does not throw, because each result is an answer. After the task is cancelled, the method soon
+    /// returns.
     func fetch(_ request: UpstreamFetch, from upstream: UpstreamSettings) async -> FetchAnswer
 }

@@ -1,42 +1,42 @@
 public import FoundationEssentials
 import JSONText
 
-/// One request to an upstream, in which server ids have replaced client ids.
+/// One request to an upstream, with server ids in place of client ids.
 public struct UpstreamRequest: Sendable, Hashable {
     /// The value of `X-Sluice-Organization`.
     public var organization: UUID
-    /// The mutation's user, who is the value of `X-Sluice-User`.
+    /// The mutation's user, which is the value of `X-Sluice-User`.
     public var user: UUID
     /// `POST`, `PATCH`, `PUT` or `DELETE`.
     @Exact public var method: String
-    /// Path and query below the base URL; begins with one slash.
+    /// The path and query below the base URL, which begin with one slash.
     @Exact public var path: String
-    /// The mutation's own headers, names in lower case.
+    /// The mutation's own headers, with names in lower case.
     @Exact public var headers: [ByteExactString: String]
     /// The value of `If-Match`, which replaces an `If-Match` among the mutation's headers.
     ///
-    /// Nil does not change the mutation's headers.
+    /// If nil, the mutation's headers are not changed.
     @Exact public var ifMatch: String?
-    /// Whether to omit conditions among the mutation's headers.
+    /// Whether to omit the conditions, such as `If-Match`, among the mutation's headers.
     ///
-    /// Set if the request is to override a conflict.
+    /// True if the request overrides a conflict.
     public var isUnconditional = false
     private let givenBody: [UInt8]?
-    /// The body that a route's template makes, in place of the given body.
+    /// The body from a route's template, which replaces the given body; nil without a template.
     var routedBody: RoutedBody?
-    /// The entity's document or patch, JSON; nil if the body is this document or patch.
+    /// The entity's document or patch, as JSON; nil if the body itself is this document or patch.
     public var content: [UInt8]?
-    /// Whether the operator's route puts the entity's id into the request.
+    /// Whether the operator's route inserts the entity's id into the request.
     ///
-    /// If so, the answer concerns this entity even if the id is not a segment of the path.
+    /// If true, the answer refers to this entity, even if the id is not a segment of the path.
     public var namesEntity = false
-    /// The gateway's key, the same for all attempts of one revision (product rule 6).
+    /// The gateway's idempotency key, which is the same for all attempts of a revision (product rule 6).
     public var idempotencyKey: UUID
-    /// The trace in which the request is a separate span; nil begins a new trace.
+    /// The trace in which the request is a separate span; nil to begin a new trace.
     public var trace: TraceContext?
-    /// The request's own span in that trace, if it is recorded; nil for a new span.
+    /// The request's own span in the trace, if the span is recorded; nil for a new span.
     public var span: TraceContext?
-    /// The recorded traces of a batch's other mutations, to which the span of the request has links.
+    /// The recorded traces of the other mutations in a batch. The span of the request has links to these traces.
     public var linkedTraces: [TraceContext] = []
     public var timeout: Duration
 
@@ -62,10 +62,12 @@ public struct UpstreamRequest: Sendable, Hashable {
 }
 
 extension UpstreamRequest {
-    /// The body, JSON; nil without a body. A body that a template makes is rendered at each access.
+    /// The body as JSON; nil if the request has no body.
+    ///
+    /// A body from a template is rendered at each access.
     public var body: [UInt8]? { routedBody.map { $0.rendered() } ?? givenBody }
 
-    /// The number of bytes of the body, or an upper bound of it; nil without a body.
+    /// The size of the body in bytes, or an upper bound of this size; nil if the request has no body.
     public var bodyBytes: Int? { routedBody.map(\.bytes) ?? givenBody?.count }
 }
 
@@ -73,29 +75,30 @@ extension UpstreamRequest {
 ///
 /// The sender and the preview use these rules.
 extension UpstreamRequest {
-    /// Headers that make a request fail when the entity is not in the expected state.
+    /// The headers that make a request fail if the entity is not in the expected state.
     private static let conditions: Set<ByteExactString> = ["if-match", "if-none-match", "if-unmodified-since"]
 
-    /// Headers that are never sent: the gateway decompresses no answer, and does not wait for `100 Continue`.
+    /// The headers that are never sent, because the gateway does not decompress answers and does not wait for
+    /// `100 Continue`.
     private static let never: Set<ByteExactString> = ["accept-encoding", "expect"]
 
     /// The form in which some servers compare the names of headers.
     ///
-    /// If two headers have the same form, only the first is sent.
+    /// If two headers have the same form, only the first header is sent.
     public static func foldedHeader(_ name: String) -> String { HeaderField.folded(name) }
 
     public static func canCarry(_ value: String) -> Bool { HeaderField.isValue(value) }
 
     /// Whether a header of the operator or the mutation is sent with this request.
     ///
-    /// False if the gateway's header of the same name is sent instead.
+    /// The value is false if the gateway sends its own header of the same name instead.
     public func carries(_ name: String, _ value: String) -> Bool {
         let lowercased = name.lowercased()
         return !Self.never.contains(lowercased) && (bodyBytes != nil || lowercased != "content-type")
             && UpstreamSettings.headerProblem(name: name, value: value, isCredential: false) == nil
     }
 
-    /// The mutation's headers that are sent.
+    /// The mutation's headers that are sent with the request.
     public var carriedHeaders: [ByteExactString: String] {
         headers.filter { name, value in
             carries(name.string, value) && !(isUnconditional && Self.conditions.contains(name.string.lowercased()))
@@ -104,8 +107,9 @@ extension UpstreamRequest {
 
     /// The mutation's headers and the gateway's headers, as the mutation's user may see them.
     ///
-    /// They reveal nothing about the credential and the operator's headers, not even which of the mutation's headers
-    /// these replace. The names are in lower case. The gateway's headers come first, then the others by name.
+    /// The result reveals nothing about the credential and the operator's headers. Therefore the result also contains
+    /// the mutation's headers that the operator's headers replace. The names are in lower case. The gateway's headers
+    /// come first, then the mutation's headers, ordered by name.
     var userHeaders: [(name: String, value: String)] {
         var ours = [
             (name: "idempotency-key", value: idempotencyKey.lowercased),
@@ -120,7 +124,7 @@ extension UpstreamRequest {
 }
 
 extension UpstreamRequest {
-    /// Percent-encodes all characters of a path and query that a URL cannot contain. Existing escapes are kept.
+    /// Percent-encodes all characters of a path and query that a URL cannot contain. Existing escapes are not changed.
     public static func encoded(path: String) -> String {
         let bytes = Array(path.utf8)
         if bytes.allSatisfy(isKept) { return path }
@@ -138,7 +142,7 @@ extension UpstreamRequest {
         return String(decoding: output, as: UTF8.self)
     }
 
-    /// RFC 3986: unreserved, sub-delims, ":", "@", "/" and "?".
+    /// Whether a byte is not encoded: unreserved, sub-delims, ":", "@", "/" or "?" of RFC 3986.
     private static func isKept(_ byte: UInt8) -> Bool {
         switch byte {
         case 48...58, 63...90, 97...122, 0x5f, 0x7e, 0x21, 0x24, 0x26...0x2f, 0x3b, 0x3d: true

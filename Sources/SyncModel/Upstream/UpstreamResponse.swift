@@ -2,37 +2,37 @@ import FoundationEssentials
 
 /// The relevant parts of an upstream's answer.
 public struct UpstreamResponse: Sendable {
-    /// HTTP status.
+    /// The HTTP status.
     public var status: Int
-    /// The time of `Retry-After`, which may be a date or a number of seconds (RFC 9110, 10.2.3).
+    /// The time in `Retry-After`, which may be given as a date or as a number of seconds (RFC 9110, 10.2.3).
     public var retryAt: Timestamp?
-    /// `Location`, or the `Content-Location` of a success without a `Location`.
+    /// The `Location`. In a success without this header, the `Content-Location`.
     public var location: String?
-    /// `ETag`, at most 1,000 bytes.
+    /// The `ETag`, of at most 1,000 bytes.
     public var etag: String?
-    /// The authentication that the upstream, or a proxy before it, requests.
+    /// The authentication that the upstream, or a proxy in front of it, requests.
     ///
-    /// It is the scheme of `WWW-Authenticate` or `Proxy-Authenticate`.
+    /// This is the scheme in `WWW-Authenticate` or `Proxy-Authenticate`.
     public var challenge: String?
-    /// The body, if it is valid JSON of at most 1 MiB, without white space around it.
+    /// The body without white space around it, if the body is valid JSON of at most 1 MiB; otherwise nil.
     public var json: [UInt8]?
-    /// The body, if it is JSON within the same limit but cannot be stored.
+    /// The body, if it is JSON of at most 1 MiB that cannot be stored; otherwise nil.
     ///
-    /// It contains a value that PostgreSQL cannot store, or a duplicate member (``JSONDefect``). It is only used to
-    /// read an id.
+    /// Such a body contains a value that PostgreSQL cannot store, or a duplicate member (``JSONDefect``). The gateway
+    /// uses the body only to read the entity from it.
     public var unkeptJSON: [UInt8]?
-    /// The reason why there is no JSON; nil if there is JSON, and for an empty body.
+    /// The reason why there is no JSON; nil if there is JSON, or if the body is empty.
     public var unusableBody: UnusableBody?
-    /// Whether the connection ended, or the time was over, before the answer was complete. The body may be complete
-    /// nevertheless.
+    /// Whether the connection ended or the time expired before the answer was complete. The body may nevertheless be
+    /// complete.
     ///
-    /// With a status other than a success, such an answer counts as no answer (``UpstreamAnswer/unknown(_:)``).
+    /// If the status is not a success, such a response is treated as a missing answer (``UpstreamAnswer/unknown(_:)``).
     public var isCutOff: Bool
-    /// Whether the response has several different `Location` headers, so that none of them is used.
+    /// Whether the response has several different `Location` headers. In this case, none of them is used.
     public var hasSeveralLocations = false
-    /// Whether this is the answer to a batch as a whole, and not the answer to a part.
+    /// Whether this is the answer to a batch as a whole, and not the answer to one of its parts.
     public var isOfBatch = false
-    /// The reserved memory of the body, held until the outcome is written.
+    /// The reservation of memory for the body. The reservation lasts until the outcome is written.
     public var room: MemoryReservation?
 
     public init(
@@ -57,7 +57,7 @@ public struct UpstreamResponse: Sendable {
 }
 
 extension UpstreamResponse {
-    /// The body that an outcome stores. It is null in place of JSON that cannot be stored.
+    /// The body that an outcome stores. If the JSON cannot be stored, the body is `null`.
     var storedBody: [UInt8]? { json ?? (unkeptJSON == nil ? nil : Array("null".utf8)) }
 }
 
@@ -69,9 +69,9 @@ extension UpstreamAnswer {
 }
 
 extension UpstreamResponse {
-    /// The longest quotation of a `Location`, in characters.
+    /// The maximum length of a quoted `Location`, in characters.
     private static let longestPlace = 200
-    /// The text before a place.
+    /// The text before a quoted `Location`.
     private static let placeMark = "Location: "
 
     var mayNeedOperator: Bool {
@@ -83,7 +83,7 @@ extension UpstreamResponse {
 
     /// The target of a redirect, or the authentication that the upstream requests.
     ///
-    /// For operators and users. Nil for other responses, and for responses without this information.
+    /// The text is for operators and users. Nil for other responses, and for responses without this information.
     package var pointer: String? {
         switch status {
         case 300...399: Self.place(location).map { Self.placeMark + $0 }
@@ -92,7 +92,7 @@ extension UpstreamResponse {
         }
     }
 
-    /// A `Location` without parts that may be secret: user, query and fragment.
+    /// A `Location` without the parts that may be secret, which are the user, the query and the fragment.
     private static func place(_ location: String?) -> String? {
         guard let location, location.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7f }) else { return nil }
         var text = location.before("?", "#")
@@ -110,19 +110,19 @@ extension UpstreamResponse {
     /// A stored text about an answer, without the address of a redirect.
     static func withoutPlace(_ words: String) -> String {
         guard let mark = words.range(of: "(" + placeMark) else { return words }
-        // a quoted place has no space in it
+        // a quoted `Location` contains no space
         let end = words[mark.upperBound...].firstIndex(of: " ") ?? words.endIndex
         let comma = words[..<end].hasSuffix("),") ? "," : ""
         return "\(words[..<mark.lowerBound])(Location withheld)\(comma)\(words[end...])"
     }
 
-    /// Precedes the first bytes of an answer, at the end of a sentence about it.
+    /// The text before the first bytes of an answer, at the end of a sentence about the answer.
     static let excerptMark = " The body begins with: "
 
-    /// Precedes an upstream's own text at the end of a sentence about its answer.
+    /// The text before the upstream's own message, at the end of a sentence about the upstream's answer.
     static let messageMark = ". The upstream's message: "
 
-    /// A sentence about an answer without the first bytes of the answer, and without the upstream's own text.
+    /// The sentence about an answer, without the first bytes of the answer and without the upstream's own message.
     static func withoutExcerpt(_ words: String) -> String {
         if let mark = words.range(of: messageMark) {
             return words[..<mark.lowerBound] + " (the upstream's message withheld)"
@@ -131,7 +131,7 @@ extension UpstreamResponse {
         return words[..<mark.lowerBound] + " (beginning of the body withheld)"
     }
 
-    /// Whether a text can be the scheme of a challenge, so that error messages may contain it.
+    /// Whether a text can be the scheme of a challenge. Error messages may contain only such a text.
     public static func isScheme(_ text: String) -> Bool {
         text.utf8.count <= 40 && HeaderField.isName(text)
     }
@@ -140,30 +140,33 @@ extension UpstreamResponse {
 /// The result of a request.
 public enum UpstreamAnswer: Sendable {
     case response(UpstreamResponse)
-    /// The request was certainly not sent, because there is no connection. Has the reason, for operators and users.
+    /// The request was certainly not sent, because there was no connection.
+    ///
+    /// The associated value is the reason, for operators and users.
     case notSent(String)
-    /// The request was never sent, because the gateway refuses it for this reason.
+    /// The request was never sent, because the gateway refuses it. The associated value is the reason.
     ///
     /// The refusal contains no information about the upstream.
     case refused(String)
     /// The request was not sent because of the upstream's settings or the state of this gateway.
     ///
-    /// Has the reason, such as a missing signing key or a shutdown. It contains no information about the request or
-    /// about the upstream.
+    /// The associated value is the reason, such as a missing signing key or a shutdown. This result contains no
+    /// information about the request or the upstream.
     case unready(String)
-    /// There was no answer, for this reason, but the request may have arrived.
+    /// There was no answer, but the request may have arrived. The associated value is the reason.
     ///
-    /// The request timed out, or the connection ended.
+    /// The reason is, for example, that the request timed out or that the connection ended.
     case unknown(String)
 }
 
 /// Sends requests to upstreams.
 ///
-/// Each request gets one answer. Other types decide its meaning, and whether to retry.
+/// Each request gets one answer. Other types decide the meaning of the answer, and whether to retry the request.
 public protocol Upstream: Sendable {
     /// Sends a request.
     ///
-    /// It does not throw, because each result is an answer. A cancelled task gets `unknown` soon.
+    /// The method does not throw, because each result is an answer. After the task is cancelled, the method soon
+    /// returns `unknown`.
     func send(_ request: UpstreamRequest, to upstream: UpstreamSettings) async -> UpstreamAnswer
 }
 
@@ -176,9 +179,14 @@ extension UpstreamResponse {
 
     /// Whether an ETag can be sent back in `If-Match` with the same meaning.
     ///
-    /// Bytes beyond ASCII (RFC 9110, obs-text) may not be UTF-8. `*` would match any state. `w/"1"` is not a weak tag,
-    /// because `W/` must be in upper case (RFC 9110, 8.8.3); it would be sent as a strong tag. A list of two tags would
-    /// match either tag. A tag without quotes is accepted, because some servers send and compare such tags.
+    /// Four kinds of texts are refused:
+    /// - Texts with bytes beyond ASCII (RFC 9110, obs-text), because they may not be UTF-8.
+    /// - `*`, because it would match any state.
+    /// - `w/"1"`, because it would be sent as a strong tag. In a weak tag, `W/` must be in upper case (RFC 9110,
+    ///   8.8.3).
+    /// - A list of two tags, because it would match either tag.
+    ///
+    /// A tag without quotes is accepted, because some servers send and compare such tags.
     public static func isTag(_ text: String) -> Bool {
         guard text.utf8.count <= maximumETagBytes, UpstreamRequest.canCarry(text),
             text.utf8.allSatisfy({ $0 < 0x80 }), !text.hasPrefix("w/")

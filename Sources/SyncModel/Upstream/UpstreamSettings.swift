@@ -1,58 +1,59 @@
 public import JSONText
 
-/// The REST API to which an organization's mutations are replayed.
+/// The settings of the REST API to which an organization's mutations are replayed.
 ///
-/// An operator configures it.
+/// An operator configures these settings.
 public struct UpstreamSettings: Sendable, Hashable {
-    /// The URL below which the paths of all requests are.
+    /// The base URL. The paths of all requests are below this URL.
     ///
-    /// It has the scheme `http` or `https`, a host, and optionally a port and a path. It has no user, query or
+    /// The URL has the scheme `http` or `https` and a host, and optionally a port and a path. It has no user, query or
     /// fragment, and no slash at the end.
     public var baseURL: String {
         didSet { base = Self.parsed(baseURL) }
     }
-    /// The parsed ``baseURL``, or the reason why no request can be sent to it.
+    /// The parsed ``baseURL``, or the reason why no request can be sent to this URL.
     public private(set) var base: Result<BaseURL, BaseURL.Malformed>
-    /// The credential of requests; nil if they have no credential.
+    /// The credential of requests; nil if requests have no credential.
     public var credential: UpstreamCredential?
-    /// The time limit of a request, in seconds: 1 to 90, and less than the lease.
+    /// The time limit of a request, from 1 to 90 seconds, and less than the lease.
     ///
-    /// The time is measured from the first byte that is sent to the last byte that is received.
+    /// The time is measured from the first sent byte to the last received byte.
     public var timeoutSeconds: Int
-    /// The maximum number of lanes that a gateway runs at the same time, 1 to 1,000.
+    /// The maximum number of the organization's lanes that a gateway runs at the same time, from 1 to 1,000.
     ///
-    /// This also limits the requests in flight.
+    /// This is also the maximum number of requests in flight.
     public var maximumConcurrency: Int
-    /// The JSON Pointer to the entity's id in an answer. The object that holds the id is the entity's document.
+    /// The JSON Pointer to the entity's id in an answer. The object that contains the id is the entity's document.
     @Exact public var idPointer: String
-    /// Headers of every request, by name in lower case.
+    /// The headers of every request, by name in lower case.
     ///
-    /// They take precedence over a mutation's own headers.
+    /// These headers take precedence over a mutation's own headers.
     @Exact public var headers: [ByteExactString: String]
 
-    /// Headers that mutations may have in addition to ``alwaysAllowedHeaders``.
+    /// The headers that mutations may have in addition to ``alwaysAllowedHeaders``.
     ///
-    /// They are in lower case and sorted.
+    /// The names are in lower case and sorted.
     @Exact public var allowedHeaders: [String]
-    /// The path to which the erasure of a user is sent, by `DELETE`.
+    /// The path to which the gateway sends a `DELETE` when a user is erased; nil if the upstream is not notified.
     ///
-    /// It is a path below the base URL that contains ``EraseEndpoint/placeholder``. If nil, the upstream is not
-    /// notified.
+    /// The path is below the base URL, and contains ``EraseEndpoint/placeholder``.
     @Exact public var eraseEndpoint: String?
-    /// Whether the upstream accepts weak ETags in If-Match. According to RFC 9110, 13.1.1, a server must refuse every
-    /// such request.
+    /// Whether the upstream accepts weak ETags in If-Match.
+    ///
+    /// By default this is false, because a server must refuse every request with a weak ETag in If-Match (RFC 9110,
+    /// 13.1.1).
     public var sendsWeakETags = false
-    /// The operator's rules about the meaning of answers.
+    /// The operator's rules for the meaning of answers.
     public var outcomes = OutcomeRules()
-    /// The maximum number of requests per second from all gateways together, 1 to 1,000,000; nil without a limit.
+    /// The maximum number of requests per second from all gateways together, from 1 to 1,000,000; nil without a limit.
     public var requestsPerSecond: Int64?
-    /// The upstream's settings for batches; nil if it gets no batches.
+    /// The upstream's settings for batches; nil if the gateway sends no batches.
     public var batch: UpstreamBatch?
-    /// The operator's pause, during which nothing is sent; nil without a pause.
+    /// The operator's pause, during which the gateway sends nothing; nil without a pause.
     public var pause: UpstreamPause?
     /// When an operator last changed the settings.
     public var changedAt = Timestamp(microseconds: 0)
-    /// The route by which the request is made; nil if it is not made by a route.
+    /// The route that determines the request; nil for a request without a route.
     public var route: EntityRoute?
 
     public init(
@@ -83,10 +84,10 @@ public struct UpstreamSettings: Sendable, Hashable {
 
 /// An operator's pause of an upstream (product rule 22).
 public struct UpstreamPause: Sendable, Hashable {
-    /// The time after which a waiting lane checks again whether the pause has ended, in seconds.
+    /// The interval at which a waiting lane checks whether the pause has ended, in seconds.
     static let interval: Double = 30
 
-    /// When the pause ends without an operator; nil if an operator must end it.
+    /// When the pause ends automatically; nil if an operator must end the pause.
     public var until: Timestamp?
 
     public init(until: Timestamp? = nil) {
@@ -95,7 +96,7 @@ public struct UpstreamPause: Sendable, Hashable {
 
     public func isOver(at now: Timestamp) -> Bool { until.map { $0 <= now } ?? false }
 
-    /// The time at which a lane that waits because of the pause checks again whether the pause has ended.
+    /// When a lane that waits because of the pause next checks whether the pause has ended.
     func nextCheck(from now: Timestamp) -> Timestamp {
         let next = now.adding(seconds: Self.interval)
         return until.map { min($0, next) } ?? next
@@ -127,7 +128,7 @@ extension UpstreamSettings {
             ?? outcomes.first(status: status, body: body)
     }
 
-    /// Whether a rule for this status has conditions on the body.
+    /// Whether a rule for this status has conditions on the answer's body.
     func readsBody(of status: Int) -> Bool {
         ((route?.outcomes ?? []) + outcomes.rules).contains { $0.statuses.contains(status) && !$0.conditions.isEmpty }
     }
@@ -135,9 +136,9 @@ extension UpstreamSettings {
 
 /// The rules that decide which headers of mutations are sent.
 extension UpstreamSettings {
-    /// Headers that mutations may have in every organization, in lower case.
+    /// The headers that mutations may have in every organization, in lower case.
     ///
-    /// They are preferences for the answer, the content's language, and preconditions.
+    /// These headers are preferences for the answer, the language of the content, and preconditions.
     static let alwaysAllowedHeaders: Set<ByteExactString> = [
         "accept", "accept-language", "content-language", "if-match", "if-none-match", "if-unmodified-since", "prefer",
     ]
@@ -146,15 +147,15 @@ extension UpstreamSettings {
 
     /// Whether a mutation's header is sent.
     ///
-    /// A header that is not on the operator's list is not sent. This is also true if the list contained it, or did not
-    /// exist, when the mutation was accepted.
+    /// A header is sent only if it is now on the operator's list, or is allowed in every organization. It does not
+    /// matter whether the header was allowed when the mutation was accepted.
     func allows(_ name: String) -> Bool {
         let lowercased = name.lowercased()
         return Self.alwaysAllowedHeaders.contains(lowercased)
             || (allowedHeaders.contains(lowercased) && !HeaderField.isReserved(lowercased))
     }
 
-    /// The error in the name of a header that an operator allows for mutations; nil if it is valid.
+    /// The error in the name of a header that an operator allows for mutations; nil if the name is valid.
     ///
     /// The text continues a sentence that begins with "header".
     public static func allowedHeaderProblem(_ name: String) -> String? {
@@ -170,7 +171,7 @@ extension UpstreamSettings {
 }
 
 extension UpstreamCredential {
-    /// Reads the stored form; nil for JSON's null and for an invalid form.
+    /// Reads the stored form; nil if the form is null or invalid.
     public init?(stored value: JSONValue) {
         if value.stringEquals("signed") {
             self = .signed
@@ -211,7 +212,7 @@ extension UpstreamSettings {
         return headers
     }
 
-    /// The stored form of ``headers``, by name.
+    /// The stored form of ``headers``, ordered by name.
     public var storedHeaders: [UInt8] {
         var writer = JSONWriter()
         writer.beginObject()
@@ -225,7 +226,7 @@ extension UpstreamSettings {
 }
 
 extension UpstreamSettings {
-    /// The error in a header that an operator adds to every request; nil if it is valid.
+    /// The error in a header that an operator adds to every request; nil if the header is valid.
     ///
     /// The text continues a sentence that begins with "header".
     ///
@@ -246,11 +247,11 @@ extension UpstreamSettings {
 
 /// The credential with which the gateway authenticates itself to an organization's upstream.
 public enum UpstreamCredential: Sendable, Hashable {
-    /// `Authorization: Bearer …`, the same for all users.
+    /// The header `Authorization: Bearer …`, which is the same for all users.
     case bearer(String)
-    /// A header of the operator's choice, the same for all users.
+    /// A header of the operator's choice, which is the same for all users.
     case header(name: String, value: String)
-    /// `Authorization: Bearer` with a short-lived JWT for the mutation's user, which Sluice signs.
+    /// The header `Authorization: Bearer` with a short-lived JWT for the mutation's user. Sluice signs the JWT.
     case signed
 
     /// Compares texts by their bytes.

@@ -29,9 +29,9 @@ extension ByteExactString: ExpressibleByStringLiteral {
 }
 
 extension ByteExactString {
-    /// Reads UTF-8 in which bytes may be percent-encoded (RFC 3986), as in a header.
+    /// Reads UTF-8 with percent-encoded bytes (RFC 3986), for example from a header.
     ///
-    /// Nil for invalid text.
+    /// Nil if the text is not valid.
     public init?(percentEncoded text: some StringProtocol) {
         let bytes = Array(text.utf8)
         guard PercentEncoding.isWellFormed(bytes),
@@ -41,9 +41,10 @@ extension ByteExactString {
     }
 }
 
-/// Compares and hashes a stored property by its bytes.
+/// A wrapper that compares and hashes a stored property by its bytes.
 ///
-/// A synthesized `==` or `hash(into:)` would use Swift's canonical equivalence for a property of type `String`.
+/// Without the wrapper, a synthesized `==` or `hash(into:)` would use Swift's canonical equivalence for a property of
+/// type `String`.
 @propertyWrapper
 @frozen
 public struct Exact<Value: ExactlyComparable>: Hashable {
@@ -73,7 +74,8 @@ extension String: ExactlyComparable {
             hasher.combine(bytes: UnsafeRawBufferPointer($0))
         }
         if isHashed == nil { for byte in utf8 { hasher.combine(byte) } }
-        // UTF-8 never contains this byte, so ("a", "bc") and ("ab", "c") have different hashes
+        // this byte never occurs in UTF-8; it separates the texts, because ("a", "bc") and ("ab", "c") must have
+        // different hashes
         hasher.combine(0xff as UInt8)
     }
 }
@@ -147,7 +149,7 @@ extension Set where Element == ByteExactString {
         insert(ByteExactString(text))
     }
 
-    /// Used only if the context requires exact texts.
+    /// This initializer is used only if the context requires exact texts.
     ///
     /// Without such a context, `Set(texts)` is a set of strings.
     @_disfavoredOverload

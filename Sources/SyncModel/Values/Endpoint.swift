@@ -3,8 +3,8 @@ import JSONText
 
 /// The relative path to which a mutation is replayed, with an optional query.
 ///
-/// Specification 001 (docs/spec), `endpoint_must_be_relative_path`. The path may contain client ids anywhere, and
-/// `{local_id}` in place of the id of the mutation's own entity.
+/// See specification 001 (docs/spec), `endpoint_must_be_relative_path`. The path may contain client ids at any place,
+/// and `{local_id}` instead of the id of the mutation's own entity.
 public struct Endpoint: Sendable, Hashable {
     public static let maximumBytes = 2_048
 
@@ -36,14 +36,14 @@ public struct Endpoint: Sendable, Hashable {
 
     /// Every UUID in the path and query, in order.
     ///
-    /// These are the possible places of client ids.
+    /// Each of these UUIDs can be a client id.
     public var uuids: [UUID] {
         var found: [UUID] = []
         scan { uuid, _ in found.append(uuid) }
         return found
     }
 
-    /// The path after the replacement of each UUID for which `replacement` returns an id.
+    /// The path after each UUID is replaced for which `replacement` returns an id.
     ///
     /// The inserted ids are percent-encoded.
     public func rewritten(_ replacement: (UUID) -> ServerID?) -> String {
@@ -62,9 +62,9 @@ public struct Endpoint: Sendable, Hashable {
 
     /// The path with server ids in place of client ids.
     ///
-    /// The entity's own server id replaces `{local_id}`.
+    /// The entity's own server id also replaces `{local_id}`.
     ///
-    /// - Parameter own: the entity's server id; nil leaves `{local_id}` unchanged.
+    /// - Parameter own: the entity's server id; nil to leave `{local_id}` unchanged.
     public func resolved(own: ServerID?, _ replacement: (UUID) -> ServerID?) -> String {
         let path = rewritten(replacement)
         guard let own, path.utf8.contains(0x7b) else { return path }
@@ -75,9 +75,9 @@ public struct Endpoint: Sendable, Hashable {
         String(decoding: PercentEncoding.encoded(id.text), as: UTF8.self)
     }
 
-    /// Appends the text for the fingerprint, with a marker in place of every UUID.
+    /// Appends the text for the fingerprint, in which a marker replaces every UUID.
     ///
-    /// The UUIDs are appended to `identifiers`.
+    /// The replaced UUIDs are appended to `identifiers`.
     func appendCanonical(to output: inout [UInt8], identifiers: inout [UUID]) {
         let bytes = Array(text.utf8)
         var copied = 0
@@ -90,7 +90,7 @@ public struct Endpoint: Sendable, Hashable {
         output += bytes[copied...]
     }
 
-    /// Whether a UUID directly follows an escape, and is recognized for that reason.
+    /// Whether a UUID in the path is recognized only because an escape before it is decoded.
     var hasUUIDBehindEscape: Bool {
         let bytes = Array(text.utf8)
         var hasOne = false
@@ -100,8 +100,8 @@ public struct Endpoint: Sendable, Hashable {
 
     /// Calls `visit` with each UUID and its byte range.
     ///
-    /// A UUID is recognized if no other hex digit or hyphen directly precedes or follows it. An escape before it, as in
-    /// `ids=…%2C…`, counts as the byte that it encodes.
+    /// A UUID is recognized if no other hex digit or hyphen directly precedes or follows the UUID. An escape before the
+    /// UUID, as in `ids=…%2C…`, is treated as the byte that it encodes.
     func scan(_ visit: (UUID, Range<Int>) -> Void) {
         var text = text
         text.withUTF8 { bytes in
@@ -123,7 +123,7 @@ public struct Endpoint: Sendable, Hashable {
         }
     }
 
-    /// Whether an escape ends at `end`, and its byte can be next to a UUID.
+    /// Whether an escape ends at `end`, and the encoded byte can be next to a UUID.
     private static func isEscape(_ bytes: UnsafeBufferPointer<UInt8>, before end: Int) -> Bool {
         guard end >= 3, bytes[end - 3] == 0x25, let byte = PercentEncoding.escape(bytes[end - 2..<end]) else {
             return false
@@ -142,18 +142,18 @@ public struct Endpoint: Sendable, Hashable {
 extension Endpoint {
     /// A replaced part of a path in the canonical form.
     enum CanonicalPart {
-        /// A UUID, which a marker represents. The associated value is the length of the replaced part in bytes.
+        /// A UUID, which a marker replaces. The associated value is the length of the replaced part in bytes.
         case identifier(length: Int)
-        /// A server id that is inserted in place of a UUID.
+        /// A server id, which replaces a UUID.
         case serverID(ServerID)
     }
 
-    /// Appends the canonical form of this path, in which some ids are replaced.
+    /// Appends the canonical form of this path, after some ids are replaced.
     ///
     /// See ``appendCanonical(to:identifiers:)``.
     ///
-    /// - Parameter replacement: called at each byte with the rest of the path, the UUID at this byte (if any) and the
-    ///   offset in `output`. If it returns nil, the byte is not changed.
+    /// - Parameter replacement: called for each byte with the rest of the path, the UUID that begins at this byte (or
+    ///   nil), and the offset in `output`. If it returns nil, the byte is appended unchanged.
     func appendCanonical(
         to output: inout [UInt8],
         replacing replacement: (ArraySlice<UInt8>, UUID?, Int) -> CanonicalPart?
@@ -179,9 +179,9 @@ extension Endpoint {
 
     static let uuidBytes = 36
 
-    /// The length in bytes of an id at the start of a path, percent-encoded or not.
+    /// The length, in bytes, of an id at the start of a path. The id may be percent-encoded.
     ///
-    /// Nil if the path does not begin with the id, or if the bytes after it could not follow a UUID.
+    /// Nil if the path does not begin with the id, or if the next byte could not follow a UUID.
     static func length(of id: ServerID, at path: ArraySlice<UInt8>) -> Int? {
         var rest = path
         for byte in id.text.utf8 {

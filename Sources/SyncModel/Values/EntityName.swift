@@ -1,12 +1,12 @@
 public import FoundationEssentials
 import JSONText
 
-/// The ids by which a mutation identifies its entity.
+/// The ids with which a mutation identifies its entity.
 public struct EntityName: Sendable, Hashable {
     @Exact public private(set) var type: String
     /// The client's id; nil if the client gave only the server id.
     public let client: ClientName?
-    /// The server id; nil while it is unknown.
+    /// The server id; nil while the server id is unknown.
     public let serverID: ServerID?
 
     public init(type: String, client: ClientName?, serverID: ServerID? = nil) {
@@ -19,10 +19,10 @@ public struct EntityName: Sendable, Hashable {
         EntityName(type: type, client: client, serverID: serverID)
     }
 
-    /// The client id, or the UUID that represents a device id.
+    /// The entity's client id, or the UUID that represents its device id.
     public var clientID: UUID? { client?.id }
 
-    /// The key of the client's id in mappings.
+    /// The key of the client's id in the mappings.
     public var reference: ClientReference? { client.map { ClientReference(clientID: $0.id, entityType: type) } }
 
     /// The device id; nil if the client's id is not a device id.
@@ -31,9 +31,9 @@ public struct EntityName: Sendable, Hashable {
     /// The client's id in problem texts.
     var words: String? { client?.words(of: type) }
 
-    /// Whether both names certainly identify the same entity.
+    /// Whether it is certain that both names identify the same entity.
     ///
-    /// An integer and a string with the same digits are the same id.
+    /// An integer and a string with the same digits are equal ids.
     func isSame(as other: EntityName) -> Bool {
         guard type == other.type else { return false }
         if let serverID, serverID.text == other.serverID?.text { return true }
@@ -45,15 +45,15 @@ extension LocalID {
     public func name(on device: UUID) -> ClientName { .number(number, standIn: clientID(on: device)) }
 }
 
-/// The client's id of an entity, which the client may use before and after the server assigned an id.
+/// The client's id of an entity. The client may use this id both before and after the server assigns an id.
 ///
-/// There is a case for each id space except `shared`, whose entities have only a server id on the client.
+/// There is a case for each id space except `shared`. In `shared`, the client uses only the server id.
 public enum ClientName: Sendable, Hashable {
     /// The user's client id, for a `mapped` type.
     case id(UUID)
-    /// A number from one device's counter, for a `device` type.
+    /// A number from the device's counter, for a `device` type.
     ///
-    /// `standIn` is the UUID that represents the number (``LocalID/clientID(on:)``).
+    /// The associated value `standIn` is the UUID that represents the number (``LocalID/clientID(on:)``).
     case number(Int64, standIn: UUID)
 
     /// The UUID for look-ups and dependencies.
@@ -71,7 +71,7 @@ public enum ClientName: Sendable, Hashable {
         }
     }
 
-    /// The value that is used instead of the entity's server id until the entity has one.
+    /// The value that is used instead of the entity's server id as long as the entity has no server id.
     var asServerID: ServerID {
         switch self {
         case .id(let id): ServerID(id)
@@ -88,9 +88,11 @@ public enum ClientName: Sendable, Hashable {
     }
 }
 
-/// A client id with the entity type in which it was created, because other types may have the same id.
+/// A client id with the entity type in which it was created.
+///
+/// The entity type is necessary because a client id may occur in several types.
 public struct ClientReference: Sendable, Hashable {
-    /// The client id, or the UUID that represents a device id.
+    /// The entity's client id, or the UUID that represents its device id.
     public let clientID: UUID
     @Exact public private(set) var entityType: String
 
@@ -100,10 +102,10 @@ public struct ClientReference: Sendable, Hashable {
     }
 }
 
-/// The client ids in a mutation's content, as determined by its push or by a person's edit.
+/// The client ids in a mutation's content, as they were determined in its push or in a person's edit.
 ///
-/// They are replaced when the mutation's turn comes. They include the client id of the mutation's entity, unless the
-/// mutation creates the entity. All other UUIDs in the content are data.
+/// These client ids are replaced by server ids when the mutation runs. If the mutation does not create its entity, the
+/// entity's client id is included. All other UUIDs in the content are data.
 public struct References: Sendable {
     public let ids: [UUID]
     /// The entity types in which the client ids were created.
@@ -111,7 +113,7 @@ public struct References: Sendable {
     /// Empty for mutations that were stored without types.
     public let types: [UUID: String]
 
-    /// Creates references from the stored form; empty by default.
+    /// Creates references from their stored form.
     public init(_ ids: [UUID] = [], types: [UUID: String] = [:]) {
         self.ids = ids
         self.types = types
@@ -134,12 +136,12 @@ public protocol EntityWrite {
 extension EntityWrite {
     /// The client's id of the new entity of a create.
     ///
-    /// Nil for another operation, and for a create that has only a server id.
+    /// Nil for other operations, and for a create with only a server id.
     public var created: ClientReference? { operation == .create ? entity.reference : nil }
 
-    /// The client id by which other devices can identify the new entity of a create.
+    /// The client id with which other devices can identify the new entity of a create.
     ///
-    /// Nil for another operation, and for a device id, which has no meaning on other devices.
+    /// Nil for other operations, and for a device id, because it has no meaning on other devices.
     public var createdClientID: UUID? {
         guard operation == .create, case .id(let id)? = entity.client else { return nil }
         return id
@@ -147,17 +149,17 @@ extension EntityWrite {
 
     /// Whether the entity may have existed before this mutation.
     ///
-    /// This is true for every operation except a create that waits for its server id.
+    /// True for every operation, except for a create without a server id.
     public var namesKnownEntity: Bool { operation != .create || entity.serverID != nil }
 }
 
-/// The rule for names of issuers, and for the names that issuers give to users and organizations.
+/// The rules for the names of issuers, and for the names that issuers give to users and organizations.
 ///
-/// Such a name is opaque, so it is neither trimmed nor normalized.
+/// These names are neither trimmed nor normalized, because they are opaque.
 public enum ExternalName {
     /// The maximum number of bytes of a name.
     public static let maximumBytes = 255
-    /// The maximum number of bytes of an issuer's own name.
+    /// The maximum number of bytes of the name of an issuer.
     public static let maximumIssuerBytes = 1_000
 
     /// Whether a text is a valid name.
@@ -184,7 +186,7 @@ public enum ExternalName {
 public struct Subject: Sendable, Hashable {
     /// The issuer's name, or the name that the operator configured for the issuer.
     public let issuer: ByteExactString
-    /// The subject: 1 to 255 bytes, without control characters.
+    /// The subject, which has 1 to 255 bytes and no control characters.
     public let text: ByteExactString
 
     public init(issuer: ByteExactString, text: ByteExactString) {

@@ -2,27 +2,29 @@ public import JSONText
 
 /// An entity type of one organization.
 public struct EntityType: Sendable, Hashable {
-    /// The name: `[a-z][a-z0-9_-]{0,63}`.
+    /// The name, which matches `[a-z][a-z0-9_-]{0,63}`.
     @Exact public var name: String
     public var idSpace: IDSpace
-    /// Members of the type's documents that contain ids, at most ``Relation/limit``.
+    /// The members of the type's documents that contain ids. There are at most ``Relation/limit``.
     public var relations: [Relation]
     public var visibility: Visibility
     /// The priority of mutations that specify no priority (specification 001 (docs/spec), `priority`).
     public var defaultPriority: Int16
     /// Whether mutations are replayed to the organization's upstream.
     ///
-    /// If not, they take effect in the built-in store.
+    /// If false, mutations take effect in the built-in store.
     public var isForwarded: Bool
     /// Whether a mutation or an entity of the type exists.
     ///
-    /// If so, the id space cannot change.
+    /// If true, the id space cannot change.
     public var isInUse: Bool
     /// The treatment of the type's documents when their owner is erased.
     public var onErase: OnErase
     /// The requests of mutations that have no endpoint.
     public var routes: EntityRoutes?
-    /// The rules by which its entities are in channels, and grant channels. Used only with `visibility: "channels"`.
+    /// The rules for the channels of the type's entities, and for the channels that the entities grant.
+    ///
+    /// The rules are used only if ``visibility`` is ``Visibility/channels``.
     public var channels = ChannelRules()
     /// The visibility before the type got channels.
     public var formerVisibility: Visibility?
@@ -50,7 +52,7 @@ public struct EntityType: Sendable, Hashable {
     /// Whether entities of the type can grant channels.
     public var makesGrants: Bool { visibility == .channels && !channels.grants.isEmpty }
 
-    /// The rules of a type with channels; nil for other types.
+    /// The rules of a type with channels; nil for a type without channels.
     public var channelRules: ChannelRules? {
         guard visibility == .channels else { return nil }
         var rules = channels
@@ -60,8 +62,9 @@ public struct EntityType: Sendable, Hashable {
 
     /// Creates an unknown type at its first use (product rule 16).
     ///
-    /// The type is mapped. With an upstream, it is forwarded, and its entities are visible to their users. Without an
-    /// upstream, it is in the built-in store, and its entities are visible to the organization.
+    /// The id space of the type is `mapped`. With an upstream, the type is forwarded, and each entity is visible only
+    /// to its user. Without an upstream, the type is in the built-in store, and its entities are visible to all users
+    /// of the organization.
     public init(firstUseOf name: String, hasUpstream: Bool) {
         self.init(
             name: name,
@@ -104,49 +107,49 @@ public enum EntityTypePolicy: String, Sendable, Hashable, CaseIterable, JSONWrit
 
 /// The origin of an entity type's ids.
 ///
-/// It cannot change after the type's first mutation or entity.
+/// The id space cannot change after the type's first mutation or entity.
 public enum IDSpace: String, Sendable, Hashable, CaseIterable {
-    /// A client UUID is mapped to a server id (specification 000 (docs/spec)).
+    /// The client's UUID is mapped to a server id (specification 000 (docs/spec)).
     case mapped
-    /// Each device of a user counts its own 64-bit ids.
+    /// Each device assigns 64-bit ids from its own counter.
     ///
-    /// The gateway translates relations in both directions (specification 002 (docs/spec)).
+    /// The gateway translates the ids in relations, both in pushes and in pulls (specification 002 (docs/spec)).
     case device
-    /// Global ids, used unchanged and without mapping rows.
+    /// The ids are global. Global ids are used unchanged and without mappings.
     ///
-    /// Specification 002 (docs/spec), "Shared Global IDs".
+    /// See specification 002 (docs/spec), "Shared Global IDs".
     case shared
 
-    /// Whether a created entity gets its permanent id from the server, not from the client.
+    /// Whether the server, and not the client, assigns the permanent id of a created entity.
     public var isServerGiven: Bool { self != .shared }
 }
 
 /// The users who see the entities of a type.
 public enum Visibility: String, Sendable, Hashable, CaseIterable {
     case organization
-    /// Only the creator. For other users the entity does not exist.
+    /// Only the creator sees an entity. For other users, the entity does not exist.
     case user
-    /// Users who hold one of the entity's channels.
+    /// The users who hold one of the entity's channels see the entity.
     case channels
 }
 
 /// The effect on a lane when one of its mutations fails or is in conflict.
 public enum FailurePolicy: String, Sendable, Hashable, CaseIterable, JSONWritable {
-    /// All later mutations wait for a person.
+    /// All later mutations of the lane wait until a person settles this mutation.
     case halt
-    /// Only dependants wait.
+    /// Only the mutations that depend on this mutation wait.
     case `continue`
 }
 
 /// The mutations of a lane that may run at the same time.
 public enum LaneOrder: String, Sendable, Hashable, CaseIterable, JSONWritable {
-    /// One mutation at a time, in order (product rule 2).
+    /// One mutation runs at a time, in the lane's order (product rule 2).
     case lane
-    /// Mutations that do not depend on each other (product rule 19).
+    /// Mutations that do not depend on each other may run at the same time (product rule 19).
     case dependencies
 }
 
-/// The strategy by which a conflict is settled (specification 001 (docs/spec), `conflict_resolution`).
+/// The strategy for a conflict (specification 001 (docs/spec), `conflict_resolution`).
 public enum ConflictResolution: String, Sendable, Hashable, CaseIterable, JSONWritable {
     /// The mutation waits for a person.
     case manual
@@ -158,8 +161,8 @@ public enum ConflictResolution: String, Sendable, Hashable, CaseIterable, JSONWr
 
 /// The way in which users are created.
 public enum Provisioning: String, Sendable, Hashable, CaseIterable, JSONWritable {
-    /// By the user's first push with a valid token.
+    /// The user's first push with a valid token creates the user.
     case onFirstPush = "on_first_push"
-    /// Only by an operator.
+    /// Only an operator creates users.
     case explicit
 }

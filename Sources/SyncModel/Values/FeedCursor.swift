@@ -1,35 +1,37 @@
 /// A position in an organization's feed, opaque to clients.
 ///
-/// It contains the feed's epoch, the reached position, the feed's end when a first pull began, and the pull's filter.
-/// In an organization with channels, it also contains the position up to which changes of the user's grants are
-/// applied.
+/// The cursor contains the feed's epoch, the position up to which the client has received all changes, the feed's end
+/// when a first pull began, and the pull's filter. In an organization with channels, the cursor also contains the
+/// position up to which changes of the user's grants are applied.
 public struct FeedCursor: Sendable, Hashable {
     /// The feed's epoch, which a purge or a restore changes.
     public var epoch: Int64
     /// The position up to which the client has received all changes.
     public var position: Int64
-    /// During a first pull, the feed's end when the pull began; otherwise the position.
+    /// During a first pull, the feed's end when the pull began; otherwise equal to ``position``.
     public var head: Int64
-    /// A hash of the requested entity types and channels; 0 for all of them.
+    /// A hash of the requested entity types and channels; 0 if all of them are requested.
     public var filter: UInt64
-    /// The number of the page that a device pulled; 0 unless that page or an earlier page assigned ids.
+    /// The number of the page that a device pulled; 0 if neither this page nor an earlier page assigned ids.
     public var page: Int64
-    /// The position up to which changes of the user's grants are applied. It is not before ``position``.
+    /// The position up to which changes of the user's grants are applied. This position is never less than
+    /// ``position``.
     public var grants: Int64
-    /// The change of grants that is being applied.
+    /// The change of grants that is being applied; nil if no change is being applied.
     public var application: Application?
     /// A hash of the user whose grants were applied; 0 if no grants were applied.
     ///
-    /// A user who was joined into another user has other grants afterwards, so the client starts again.
+    /// If the hash differs from the hash of the present user, the client starts again. This happens after a user was
+    /// joined into another user, because the other user has other grants.
     public var reader: UInt64
 
-    /// A channel that the user lost or gained, and whose entities are being listed.
+    /// A channel that the user lost or gained. The entities of this channel are being listed.
     public struct Application: Sendable, Hashable {
-        /// The position as of which grants are being applied.
+        /// The target position: the changes of grants up to this position are being applied.
         public var target: Int64
         public var isGain: Bool
         public var channel: ChannelID
-        /// The channel's entities are listed up to this position, in the order of their last changes.
+        /// The position up to which the channel's entities are listed, in the order of their last changes.
         public var position: Int64
 
         public init(target: Int64, isGain: Bool, channel: ChannelID, position: Int64) {
@@ -40,7 +42,7 @@ public struct FeedCursor: Sendable, Hashable {
         }
     }
 
-    /// - Parameter grants: nil for `position`.
+    /// - Parameter grants: nil to use `position`.
     public init(
         epoch: Int64,
         position: Int64,
@@ -61,7 +63,7 @@ public struct FeedCursor: Sendable, Hashable {
         self.reader = reader
     }
 
-    /// Reads a cursor; nil for an invalid cursor.
+    /// Reads a cursor; nil if the text is not a valid cursor.
     public init?(_ text: String) {
         let parts = text.split(separator: "-", omittingEmptySubsequences: false)
         guard text.utf8.count <= 200, let form = parts.first,
@@ -104,7 +106,7 @@ public struct FeedCursor: Sendable, Hashable {
     /// The position up to which the client needs no tombstones.
     public var reach: Int64 { max(position, head) }
 
-    /// FNV-1a over the sorted names; 0 for no filter.
+    /// The FNV-1a hash of the sorted names; 0 if there is no filter.
     public static func filter(_ entityTypes: [String], channels: [String] = []) -> UInt64 {
         guard !entityTypes.isEmpty || !channels.isEmpty else { return 0 }
         var hash: UInt64 = 0xcbf2_9ce4_8422_2325
@@ -114,7 +116,7 @@ public struct FeedCursor: Sendable, Hashable {
             }
         }
         add(entityTypes, ",")
-        // names have no control characters
+        // this separator is unambiguous, because names contain no control characters
         if !channels.isEmpty { add([""] + channels, "\u{1}") }
         return max(1, hash)
     }

@@ -2,9 +2,9 @@ import Synchronization
 
 /// A cache of at most `capacity` entries, in two generations.
 ///
-/// New and used entries are stored in the young generation. When it is full, it becomes the old generation, and the
-/// previous old generation is dropped. An entry stays in the cache if it is used once in each generation. So the cache
-/// never searches for an entry to evict.
+/// New and used entries are stored in the young generation. When the young generation is full, it becomes the old
+/// generation, and the previous old generation is dropped. Therefore an entry remains in the cache if it is used once
+/// in each generation, and the cache never searches for an entry to evict.
 public struct GenerationCache<Key: Hashable, Value> {
     private let generationCapacity: Int
     private var young: [Key: Value] = [:]
@@ -55,7 +55,7 @@ public final class Throttle: Sendable {
         last = Mutex(isDueFirst ? nil : .now)
     }
 
-    /// Whether the action is due. If it is, it is not due again for one interval.
+    /// Whether the action is due. If true, the action is not due again for one interval.
     public func isDue() -> Bool {
         last.withLock { last in
             let now = ContinuousClock.now

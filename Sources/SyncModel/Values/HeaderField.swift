@@ -1,26 +1,26 @@
-/// Rules for the names and values of headers.
+/// The rules for the names and values of headers.
 ///
-/// They include the names that only the gateway or the connection sets.
+/// The rules include the names of headers that only the gateway or the connection sets.
 package enum HeaderField {
     static let maximumValueBytes = 4_096
 
-    /// Fields of one connection (RFC 9110, section 7.6.1), or of the framing of a body.
+    /// The headers that concern a single connection (RFC 9110, section 7.6.1), or the framing of a body.
     static let hopByHop: Set<ByteExactString> = [
         "connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer",
         "transfer-encoding", "upgrade", "host", "content-length",
     ]
 
-    /// Headers in which the gateway describes a request to an upstream.
+    /// The headers with which the gateway describes a request to an upstream.
     static let ours: Set<ByteExactString> = [
         "idempotency-key", "x-sluice-organization", "x-sluice-user", "traceparent",
     ]
 
-    /// Headers that authenticate the sender to an upstream.
+    /// The headers that authenticate the sender to an upstream.
     static let credentials: Set<ByteExactString> = ["authorization", "cookie"]
 
-    /// Headers that upstream servers, and the proxies in front of them, obey or trust.
+    /// The headers that upstream servers, and the proxies in front of them, obey or trust.
     ///
-    /// They change the method, the path or the sender. All names are in their folded form.
+    /// These headers change the method, the path or the sender. All names are in their folded form.
     private static let obeyed: Set<ByteExactString> = [
         "accept-encoding", "content-encoding", "cookie2", "expect", "forwarded", "http2-settings", "set-cookie",
         "true-client-ip", "via", "x-client-ip", "x-host", "x-method-override", "x-real-ip",
@@ -32,7 +32,7 @@ package enum HeaderField {
 
     /// The form in which some servers compare the names of headers.
     ///
-    /// Such servers pass headers to programs as variables (CGI, WSGI and similar).
+    /// These servers pass headers to programs as variables (CGI, WSGI and similar).
     static func folded(_ name: String) -> String {
         String(
             decoding: name.utf8.map { byte -> UInt8 in
@@ -46,7 +46,7 @@ package enum HeaderField {
         )
     }
 
-    /// Whether the header is forbidden in mutations, in any spelling, so that operators cannot allow it.
+    /// Whether the header is forbidden in mutations, in any spelling. Operators cannot allow such a header.
     ///
     /// Only the gateway, the connection and intermediate proxies may set such a header.
     static func isReserved(_ name: String) -> Bool {

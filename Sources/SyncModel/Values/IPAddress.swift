@@ -1,14 +1,15 @@
-/// An IP address as its 4 or 16 bytes.
+/// An IP address, stored as its 4 or 16 bytes.
 public struct IPAddress: Sendable, Hashable, CustomStringConvertible {
     public let bytes: [UInt8]
 
-    /// Creates an address; nil for another number of bytes than 4 or 16.
+    /// Creates an address; nil if the number of bytes is neither 4 nor 16.
     public init?(bytes: [UInt8]) {
         guard bytes.count == 4 || bytes.count == 16 else { return nil }
         self.bytes = bytes
     }
 
-    /// Reads four decimal numbers with dots, or the text of an IPv6 address (RFC 4291, 2.2) without brackets and zone.
+    /// Reads an IPv4 address of four decimal numbers with dots, or an IPv6 address (RFC 4291, 2.2) without brackets and
+    /// zone.
     public init?(_ text: String) {
         guard text.contains(":") else {
             guard let bytes = Self.v4(text[...]) else { return nil }
@@ -23,14 +24,15 @@ public struct IPAddress: Sendable, Hashable, CustomStringConvertible {
             return
         }
         guard let tail = Self.groups(halves[1]), head.count + tail.count <= 14 else { return nil }
-        // an IPv4 address with dots is valid only at the end
+        // an IPv4 address with dots is valid only at the end of an IPv6 address
         if halves[0].contains(".") { return nil }
         bytes = head + Array(repeating: 0, count: 16 - head.count - tail.count) + tail
     }
 
     /// The IPv4 address within an IPv4-mapped address (`::ffff:a.b.c.d`); otherwise the address itself.
     ///
-    /// A connection to an IPv4-mapped address leads to the IPv4 address.
+    /// This address is the relevant one for checks, because a connection to an IPv4-mapped address leads to the IPv4
+    /// address.
     public var unmapped: IPAddress {
         let prefix: [UInt8] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff]
         guard bytes.count == 16, bytes.starts(with: prefix) else { return self }
@@ -65,7 +67,7 @@ public struct IPAddress: Sendable, Hashable, CustomStringConvertible {
                 guard let v4 = v4(part) else { return nil }
                 bytes += v4
             } else {
-                // Swift's integer parser would accept a sign
+                // the digits are checked because Swift's integer parser would accept a sign
                 guard (1...4).contains(part.utf8.count), part.allSatisfy({ $0.isASCII && $0.isHexDigit }),
                     let group = UInt16(part, radix: 16)
                 else { return nil }
@@ -96,7 +98,7 @@ public struct IPNetwork: Sendable, Hashable {
         self.bits = bits
     }
 
-    /// Blocks separated by spaces or commas; nil if a block is invalid.
+    /// Reads blocks that are separated by spaces or commas; nil if a block is invalid.
     public static func list(_ text: String) -> [IPNetwork]? {
         let parts = text.replacing(",", with: " ").split(separator: " ")
         let networks = parts.compactMap { IPNetwork(String($0)) }

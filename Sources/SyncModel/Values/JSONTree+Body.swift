@@ -1,10 +1,10 @@
 public import JSONText
 
 extension JSONTree {
-    /// Reads a small body, which must be an object. The caller checks its defects.
+    /// Reads a small body, which must be an object. The caller checks the defects of the object.
     ///
     /// - Parameter limit: the maximum number of bytes of a body.
-    /// - Throws: `invalid_json`, `payload_too_large`, or `invalid_request` for a value of another kind.
+    /// - Throws: `invalid_json`, `payload_too_large`, or `invalid_request` if the body is not an object.
     public static func object(in body: [UInt8], limit: Int) throws(Problem) -> (tree: JSONTree, members: JSONMembers) {
         let tree: JSONTree
         do throws(JSONParseError) {
@@ -22,7 +22,7 @@ extension JSONTree {
 extension JSONWriter {
     /// Writes the member `unreadable`, if stored members cannot be decrypted.
     ///
-    /// The member contains the names of those members.
+    /// The member `unreadable` contains the names of these members.
     public mutating func unreadable(_ names: [String]) {
         guard !names.isEmpty else { return }
         name("unreadable")
@@ -47,8 +47,8 @@ public struct BoundedCount: Sendable, Hashable {
     }
 
     /// - Parameters:
-    ///   - found: the number of rows found; at most one more than `limit`.
-    ///   - examined: the number of rows that were examined to find them; at most one more than `limit`.
+    ///   - found: the number of rows that were found, at most one more than `limit`.
+    ///   - examined: the number of rows that were examined, at most one more than `limit`.
     public init(found: Int64, among examined: Int64 = 0, limit: Int64 = limit) {
         self.init(count: min(found, limit), isMore: max(found, examined) > limit)
     }

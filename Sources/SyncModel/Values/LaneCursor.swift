@@ -5,7 +5,7 @@ import JSONText
 public struct LaneCursor<Reading: LaneReading>: Sendable, Hashable {
     /// The feed's epoch, which a purge or a restore changes.
     public var epoch: Int64
-    /// The reader's additional data, which is not negative.
+    /// The reader's additional data, as a number that is not negative.
     private var memo: Reading.Memo
     public var place: LanePlace
 
@@ -24,7 +24,7 @@ public struct LaneCursor<Reading: LaneReading>: Sendable, Hashable {
     }
 }
 
-/// The cursor of a listener to a user's events.
+/// The cursor of a client that listens to a user's events.
 public typealias EventCursor = LaneCursor<EventReading>
 
 extension EventCursor {
@@ -32,14 +32,14 @@ extension EventCursor {
         (self.epoch, memo, self.place) = (epoch, feed, place)
     }
 
-    /// The position up to which the listener needs no hint of feed changes.
+    /// The position of the feed up to which the client needs no hints of changes.
     public var feed: Int64 {
         get { memo }
         set { memo = newValue }
     }
 }
 
-/// The cursor of a reader of a user's id mappings.
+/// The cursor of a client that reads a user's id mappings.
 public typealias MappingCursor = LaneCursor<MappingReading>
 
 extension MappingCursor {
@@ -53,11 +53,13 @@ extension MappingCursor {
 
 /// A reader's position among the changes of a lane.
 ///
-/// All changes that were made under one lock of the lane have the same change position. So a place also contains the
-/// last item that the reader has received at its change position.
+/// All changes that were made under one lock of the lane have the same change position. Therefore a place also contains
+/// the last item that the reader has received at its change position.
 public struct LanePlace: Sendable, Hashable {
-    /// The last item that was received at a change position. Mutations come first, in lane order. Mappings follow, by
-    /// client id and type.
+    /// The last item that was received at a change position.
+    ///
+    /// Among the items at a change position, mutations come first, in lane order. Then come mappings, ordered by client
+    /// id and type.
     public enum Last: Sendable, Hashable {
         /// A mutation, by its position in the lane.
         case mutation(position: Int64)
@@ -66,7 +68,7 @@ public struct LanePlace: Sendable, Hashable {
 
     /// The change position below which the reader has received all changes.
     public var change: Int64
-    /// The last item that was received at ``change`` itself; nil if the reader has received all of its items.
+    /// The last item that was received at ``change`` itself; nil if the reader has received all items of this change.
     public var last: Last?
 
     public init(change: Int64, last: Last? = nil) {
@@ -118,16 +120,17 @@ extension UUID {
     }
 }
 
-/// The epoch in cursors of a user's lane: the feed's epoch, mixed with the lane's key.
+/// The epoch in cursors of a user's lane, which is the feed's epoch mixed with the user's id.
 ///
-/// After a user is joined into another user, the positions of that user's lane refer to other changes. So the epoch of
-/// a cursor from before the join becomes invalid.
+/// A user who was joined into another user has the lane of the other user. The user's old cursors must become invalid,
+/// because their positions would refer to other changes in this lane. They become invalid because their epoch was mixed
+/// with another user's id.
 public enum LaneEpoch {
     /// Mixes a user into an epoch. A second call gives the original epoch.
     public static func mixed(_ epoch: Int64, _ user: UUID) -> Int64 {
         let bytes = withUnsafeBytes(of: user.uuid) { Array($0) }
         let halves = [bytes[..<8], bytes[8...]].map { $0.reduce(UInt64(0)) { $0 << 8 | UInt64($1) } }
-        // cursors have no sign
+        // the sign bit is omitted, because numbers in cursors have no sign
         return epoch ^ Int64((halves[0] ^ halves[1]) & UInt64(Int64.max))
     }
 }

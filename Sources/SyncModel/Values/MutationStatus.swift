@@ -1,34 +1,36 @@
 /// The status of a mutation (specification 001 (docs/spec), `status`).
 ///
-/// `rejected` appears only in answers, never in a stored mutation. For a rejected entry, the gateway stores a record of
-/// the refusal.
+/// The status `rejected` occurs only in answers, and never in a stored mutation. For a rejected entry, the gateway
+/// stores a record of the refusal.
 public enum MutationStatus: String, Sendable, Hashable, CaseIterable {
-    /// Accepted. The mutation runs when its turn comes.
+    /// The mutation is accepted, and runs when its turn comes.
     case pending
-    /// Waits for other mutations.
+    /// The mutation waits for other mutations.
     case blocked
-    /// Being sent.
+    /// The mutation is being sent.
     case inFlight = "in_flight"
-    /// Took effect. Final.
+    /// The mutation took effect. This status is final.
     case succeeded
-    /// Another writer changed the entity first, or a relation would be broken. A strategy or a person settles the
-    /// conflict.
+    /// Another writer changed the entity first, or the mutation would break a relation.
+    ///
+    /// A strategy or a person settles the conflict.
     case conflict
-    /// Refused permanently, or without attempts left. A person retries or discards the mutation.
+    /// The mutation was refused permanently, or has no attempts left. A person retries or discards the mutation.
     case failed
-    /// Discarded by a person or by `server_wins`. Final.
+    /// A person or `server_wins` discarded the mutation. This status is final.
     case discarded
-    /// Not accepted.
+    /// The entry of a push was not accepted.
     case rejected
 
-    /// Whether the status is final, so that it never changes.
+    /// Whether the status is final, which means that it never changes.
     ///
-    /// A mutation has `synced_at` if and only if its status is final; a CHECK on `mutations` enforces this as well.
+    /// A mutation has `synced_at` if its status is final, and only then. A CHECK constraint on `mutations` enforces
+    /// this as well.
     public var isFinal: Bool { self == .succeeded || self == .discarded }
 
     /// Whether the status is settled.
     ///
-    /// A `wait` ends when each mutation is settled, or blocked by a settled mutation.
+    /// A `wait` ends when each mutation is settled, or is blocked by a settled mutation.
     public var isSettled: Bool {
         switch self {
         case .succeeded, .discarded, .failed, .conflict, .rejected: true
@@ -36,7 +38,7 @@ public enum MutationStatus: String, Sendable, Hashable, CaseIterable {
         }
     }
 
-    /// Statuses that a mutation keeps until a person settles it, or until retention discards it.
+    /// The statuses that a mutation keeps until a person settles the mutation, or until retention discards it.
     ///
     /// Messages list the statuses in this order.
     public static let forAPerson: [MutationStatus] = [.failed, .conflict]
@@ -46,23 +48,24 @@ public enum MutationStatus: String, Sendable, Hashable, CaseIterable {
 
     /// Whether a mutation with this status is in the lane's queue.
     ///
-    /// Such a mutation does not wait for a person or for another mutation.
+    /// A mutation in the queue waits neither for a person nor for another mutation.
     public var isQueued: Bool { self == .pending || self == .inFlight }
 
     /// Whether a mutation that depends on a mutation with this status may run (product rule 3).
     ///
-    /// It may run if the other mutation succeeded, or if `server_wins` discarded it and adopted the server's entity.
+    /// The dependent mutation may run if the other mutation succeeded, or if `server_wins` discarded the other mutation
+    /// and adopted the server's entity.
     func satisfiesDependants(settledBy resolution: ConflictResolution?) -> Bool {
         self == .succeeded || (self == .discarded && resolution == .serverWins)
     }
 
-    /// Returns the status after a transition to another or the same status.
+    /// Returns the status after a transition to another status, or to the same status.
     ///
-    /// Every writer of a status uses this function or, in a statement, the statuses that allow the transition
+    /// All code that writes a status uses this function. Statements use the list of statuses that allow the transition
     /// (`MutationStatus.reached(from:)` in SyncStore).
     ///
-    /// - Returns: nil for an invalid transition, which stops a debug build. In a release build, the column refuses
-    ///   NULL, so nothing of the transaction is written.
+    /// - Returns: nil for an invalid transition. An invalid transition stops a debug build. In a release build, the
+    ///   invalid transition makes the transaction fail, because the column refuses NULL.
     public func moved(to next: MutationStatus) -> MutationStatus? {
         let isPossible = self == next || canBecome(next)
         assert(isPossible, "no mutation that is \(rawValue) becomes \(next.rawValue)")
@@ -73,7 +76,7 @@ public enum MutationStatus: String, Sendable, Hashable, CaseIterable {
     public func canBecome(_ next: MutationStatus) -> Bool {
         switch (self, next) {
         case (.pending, .inFlight), (.pending, .blocked), (.pending, .discarded): true
-        // in the built-in store, no mutation is in flight: a mutation changes directly from pending to an outcome
+        // in the built-in store, a mutation can change directly from pending to an outcome
         case (.pending, .succeeded), (.pending, .conflict), (.pending, .failed): true
         case (.blocked, .pending), (.blocked, .discarded), (.blocked, .failed): true
         case (.inFlight, .pending), (.inFlight, .succeeded), (.inFlight, .conflict), (.inFlight, .failed): true

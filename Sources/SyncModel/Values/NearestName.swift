@@ -1,13 +1,18 @@
-/// Finds the known name that was probably meant by an unknown name.
+/// Finds the known name that is most similar to an unknown name.
 public enum NearestName {
-    /// The maximum length of a name for which a similar name is searched. The cost of a comparison is the product of
-    /// both lengths.
+    /// The maximum length, in bytes, of a name for which a similar name is searched.
+    ///
+    /// The length is limited because the cost of a comparison is the product of both lengths.
     public static let maximumBytes = 64
 
     /// The candidate closest to `name`.
     ///
-    /// The candidate differs only in spelling (`sequenceNumber`), has few typing errors (`sequnce_number`), or begins
-    /// or ends with the words of the name (`sequence`). Nil if no candidate is similar, or if several have the words.
+    /// For example, these names are similar to `sequence_number`:
+    /// - `sequenceNumber`, which differs only in spelling.
+    /// - `sequnce_number`, which has few typing errors.
+    /// - `sequence`, if no other candidate begins or ends with the words of this name.
+    ///
+    /// Nil if no candidate is similar.
     public static func of(_ name: String, among candidates: [String]) -> String? {
         guard (1...maximumBytes).contains(name.utf8.count) else { return nil }
         let plain = folded(name)
@@ -63,7 +68,7 @@ public enum NearestName {
     }
 }
 
-/// Writes the error text for a member that an object does not have.
+/// The error text for an unknown member of an object.
 public enum UnknownMember {
     /// The maximum number of characters of an unknown name that an error quotes.
     private static let shownCharacters = 64
@@ -71,10 +76,10 @@ public enum UnknownMember {
     public static let suggestions = 8
 
     /// - Parameters:
-    ///   - what: the object and, after a colon, its members: `a push: device_id, mutations`.
-    ///   - objection: the error, which follows the member's name; nil for "is not a member of" the object.
-    ///   - isSuggesting: whether to search for the member that was probably meant. Limit the number of suggestions for
-    ///     a body, which may have many unknown members.
+    ///   - what: the object and, after a colon, its members, such as `a push: device_id, mutations`.
+    ///   - objection: the error, which follows the member's name; nil for the default, "is not a member of" the object.
+    ///   - isSuggesting: whether to search for a similar member. Limit the number of suggestions for each body, because
+    ///     a body may have many unknown members.
     public static func detail(
         _ name: String,
         of what: String,
@@ -97,7 +102,7 @@ public enum UnknownMember {
         return start.endIndex == name.endIndex ? name : String(start) + "…"
     }
 
-    /// The words after the colon that can be names of members.
+    /// The names of members after the colon.
     private static func names(in what: String) -> [String] {
         guard let colon = what.utf8.firstIndex(of: UInt8(ascii: ":")) else { return [] }
         let list = what[colon...].before(";")

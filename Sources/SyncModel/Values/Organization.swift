@@ -1,17 +1,17 @@
 public import FoundationEssentials
 public import JSONText
 
-/// A tenant.
+/// An organization, which is a tenant of the gateway.
 public struct Organization: Sendable, Hashable {
-    /// The id, from the verified token.
+    /// The organization's id.
     public var id: UUID
-    /// The name for operators, 1 to 200 characters.
+    /// The name for operators, which has 1 to 200 characters.
     @Exact public var name: String
     public var status: OrganizationStatus
     public var settings: OrganizationSettings
     /// The upstream to which mutations of forwarded types are sent.
     ///
-    /// Nil if the organization has no upstream.
+    /// The value is nil if the organization has no upstream.
     public var upstream: UpstreamSettings?
 
     public init(
@@ -29,17 +29,17 @@ public struct Organization: Sendable, Hashable {
     }
 }
 
-/// Whether an organization is served.
+/// The status of an organization, which determines whether it is served.
 public enum OrganizationStatus: String, Sendable, Hashable, CaseIterable {
     case active
     case suspended
-    /// The organization's data is being deleted; this status never changes.
+    /// The organization's data is being deleted. This status never changes.
     case purging
 }
 
 /// An organization's settings.
 ///
-/// Each has a default, which applies until an operator sets another value.
+/// Each setting has a default, which applies until an operator sets another value.
 public struct OrganizationSettings: Sendable, Hashable {
     public var provisioning: Provisioning = .onFirstPush
     /// Whether entity types must be declared.
@@ -50,18 +50,19 @@ public struct OrganizationSettings: Sendable, Hashable {
     public var onConflict: FailurePolicy = .halt
     /// The strategy of mutations that specify no strategy.
     public var conflictResolution: ConflictResolution = .manual
-    /// Age in days after which a mutation's `created_at` counts as stale; 1 to 3,650.
+    /// The age of a mutation's `created_at` after which the mutation is stale, in days from 1 to 3,650.
     public var staleAfterDays = 14
-    /// The maximum number of requests of the organization per second, 1 to 1,000,000; nil without a limit.
+    /// The maximum number of requests of the organization per second, from 1 to 1,000,000; nil without a limit.
     public var requestsPerSecond: Int64?
-    /// The maximum number of new mutations that each user may push per day, 1 to 1,000,000,000; nil without a limit.
+    /// The maximum number of new mutations per user and day, from 1 to 1,000,000,000; nil without a limit.
     public var mutationsPerDayPerUser: Int64?
 
     /// The mutations of a lane that may run at the same time.
     public var order = LaneOrder.lane
-    /// The maximum number of a user's mutations in flight, 1 to 32, if the order permits more than one.
+    /// The maximum number of a user's mutations in flight, from 1 to 32. The maximum applies if ``order`` permits more
+    /// than one.
     public var maxInFlightPerUser = 8
-    /// Whether users have their own data keys, so that an erasure takes effect in backups too.
+    /// Whether users have their own data keys. With these keys, an erasure also takes effect in backups.
     public var userKeys = false
 
     public init() {}
@@ -103,7 +104,7 @@ extension OrganizationSettings: TableObject {
         BodyMember("user_keys", .bool(rule: Rule.range), as: \.userKeys)
     }
 
-    /// Reads the stored form; absent and unknown values get their defaults.
+    /// Reads the stored form. Absent and unknown values get their defaults.
     public init(stored value: JSONValue) {
         self.init()
         var ignored = MemberReport()

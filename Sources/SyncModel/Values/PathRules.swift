@@ -1,17 +1,18 @@
-/// Rules for a path to an upstream.
+/// The rules for a path to an upstream.
 ///
-/// They apply to the path of a push's entry, a person's correction, a preview, and a request in which ids were
-/// replaced.
+/// The rules apply to the path in an entry of a push, in a person's correction and in a preview, and to the path of a
+/// request after ids were replaced.
 ///
-/// In every interpretation, a path must be below the base URL. Servers, and the proxies in front of them, interpret
-/// paths differently. Some decode the path first, some more than once; some treat a decoded slash or backslash as a
-/// separator; and some drop the part after a `;`.
+/// A path must be below the base URL in every interpretation. Servers, and the proxies in front of them, interpret
+/// paths differently. Some decode the path first, or more than once. Some treat a decoded slash or backslash as a
+/// separator. Some drop the part after a `;`.
 ///
-/// A segment may contain an encoded slash, as an upstream's id may. It is refused if one of these interpretations turns
-/// a part of it into `.` or `..`.
+/// A segment may contain an encoded slash, because an upstream's id may contain a slash. A segment is refused if a part
+/// of it becomes `.` or `..` in one of these interpretations.
 public enum PathRules {
-    /// The error in a path and its query; nil for a valid path. The text continues a sentence that begins with
-    /// "endpoint".
+    /// The error in a path with its query; nil for a valid path.
+    ///
+    /// The text continues a sentence that begins with "endpoint".
     public static func problem(in text: String) -> String? {
         var text = text
         return text.withUTF8 { problem(in: $0) }
@@ -21,7 +22,7 @@ public enum PathRules {
         guard bytes.first == slash else { return "must start with one '/', without scheme or host" }
         if bytes.count > 1, bytes[1] == slash { return "must start with one '/' only: '//' names a host" }
         var end = bytes.count
-        // most paths have neither escapes nor dots at the start of a segment
+        // most paths need no further check, because they have neither escapes nor dots at the start of a segment
         var isPlain = true
         for (index, byte) in bytes.enumerated() {
             switch byte {
@@ -44,13 +45,13 @@ public enum PathRules {
         guard String(validating: decoded, as: UTF8.self) != nil else { return "is not UTF-8 once it is decoded" }
         let final = PercentEncoding.fullyDecoded(decoded)
         if final.count > 1, separates(final[1]) { return "names a host once it is decoded: '//'" }
-        // each decoding can only reveal dots, so the last form has the dots of all others
+        // it is sufficient to check the fully decoded form, because each decoding can only reveal further dots
         return final.split(whereSeparator: separates).contains(where: isDots) ? "has a '.' or '..' segment" : nil
     }
 
     /// Whether some servers interpret the segment as `.` or `..`.
     ///
-    /// The bytes that some servers cut off are ignored.
+    /// The check ignores the part of the segment that some servers cut off.
     private static func isDots(_ segment: ArraySlice<UInt8>) -> Bool {
         let name = segment.prefix { !cutsOff.contains($0) }
         return (1...2).contains(name.count) && name.allSatisfy { $0 == UInt8(ascii: ".") }
@@ -60,13 +61,13 @@ public enum PathRules {
 
     private static let slash = UInt8(ascii: "/")
     private static let backslash = UInt8(ascii: "\\")
-    /// Bytes at which some servers end a name.
+    /// The bytes at which some servers cut off a segment.
     ///
-    /// Such a byte begins parameters, ends a C string, or ends a path.
+    /// These bytes begin parameters, end a C string, or end a path.
     private static let cutsOff: Set<UInt8> = [UInt8(ascii: ";"), 0, UInt8(ascii: "?"), UInt8(ascii: "#")]
 }
 
-/// Percent-encoding (RFC 3986, 2.1): only this code decodes a `%`.
+/// Percent-encoding (RFC 3986, 2.1). No other code decodes a `%`.
 package enum PercentEncoding {
     /// Whether each `%` is followed by two hex digits.
     package static func isWellFormed(_ text: some Collection<UInt8>) -> Bool {
@@ -79,7 +80,7 @@ package enum PercentEncoding {
         return true
     }
 
-    /// The decoded text. A `%` without two hex digits after it stays unchanged.
+    /// The decoded text. A `%` that is not followed by two hex digits remains unchanged.
     package static func decoded(_ text: some Collection<UInt8>) -> [UInt8] {
         var output: [UInt8] = []
         output.reserveCapacity(text.count)
@@ -95,9 +96,9 @@ package enum PercentEncoding {
         return output
     }
 
-    /// The text, decoded until it has no escapes.
+    /// The text, decoded repeatedly until it has no escapes.
     ///
-    /// One pass is enough, because it also decodes escapes that contain a decoded byte.
+    /// A single pass is sufficient, because it also decodes the escapes that arise from decoded bytes.
     package static func fullyDecoded(_ text: some Sequence<UInt8>) -> [UInt8] {
         var output: [UInt8] = []
         for byte in text {
@@ -110,7 +111,7 @@ package enum PercentEncoding {
         return output
     }
 
-    /// The encoded text. All characters except unreserved characters (RFC 3986, 2.3) are encoded.
+    /// The encoded text, in which all characters except unreserved characters (RFC 3986, 2.3) are escaped.
     package static func encoded(_ text: String) -> [UInt8] {
         text.utf8.flatMap { byte -> [UInt8] in
             switch byte {
@@ -120,12 +121,12 @@ package enum PercentEncoding {
         }
     }
 
-    /// A byte as `%` and two digits.
+    /// The escape of a byte, which is `%` and two hex digits.
     package static func escaped(_ byte: UInt8) -> [UInt8] {
         [0x25, digits[Int(byte >> 4)], digits[Int(byte & 15)]]
     }
 
-    /// The byte that exactly two hex digits encode; nil for any other bytes.
+    /// The byte that two hex digits encode; nil if the bytes are not exactly two hex digits.
     package static func escape(_ digits: some Collection<UInt8>) -> UInt8? {
         guard digits.count == 2, let first = digits.first.flatMap(hexValue),
             let second = digits.dropFirst().first.flatMap(hexValue)

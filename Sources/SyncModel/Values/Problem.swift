@@ -1,26 +1,27 @@
 public import JSONText
 
-/// A problem as defined by RFC 9457, for a request or an entry. It does not contain SQL, stack traces or other users'
-/// data.
+/// A problem of a request or an entry, as defined by RFC 9457.
+///
+/// A problem does not contain SQL, stack traces or other users' data.
 public struct Problem: Error, Sendable, Hashable {
     public var code: ProblemCode
-    /// The error in this occurrence, safe to show to the caller.
+    /// The description of the error, which contains nothing that the caller must not see.
     public var detail: String
-    /// The places of the errors, if there are any; at most ``ErrorBounds/perProblem``.
+    /// The errors with their places, at most ``ErrorBounds/perProblem``. Empty if the problem concerns no place.
     public var errors: [ProblemDetail]
-    /// The number of further errors, which ``errors`` does not list.
+    /// The number of further errors that are not in ``errors``.
     public var omittedErrors = 0
-    /// For `sequence_gap`: the watermark that the server has stored.
+    /// The watermark that the server has stored. Set only for `sequence_gap`.
     public var expected: Int64?
-    /// For `cursor_expired`: the path at which the client starts again.
+    /// The path at which the client starts again. Set only for `cursor_expired`.
     public var snapshot: String?
-    /// The conflicting entity as JSON, if the caller may see it.
+    /// The entity with which the mutation is in conflict, as JSON; nil if the caller must not see the entity.
     public var current: [UInt8]?
     /// Whether ``current`` lacks its document, because another mutation of the same push stores this document.
     public var isCurrentOmitted = false
     /// The number of seconds after which to retry, for the `Retry-After` header.
     public var retryAfter: Int?
-    /// For `rate_limited`: the state of the exhausted quota, for the `RateLimit` header.
+    /// The state of the exhausted quota, for the `RateLimit` header. Set only for `rate_limited`.
     public var standing: QuotaStatus?
 
     public init(_ code: ProblemCode, _ detail: String, errors: [ProblemDetail] = []) {
@@ -37,7 +38,7 @@ public struct Problem: Error, Sendable, Hashable {
 }
 
 extension Problem {
-    /// Writes the problem. `requestID` is nil for stored problems.
+    /// Writes the problem. The `requestID` is nil for stored problems.
     public func write(to writer: inout JSONWriter, requestID: String? = nil, status: Int? = nil) {
         writer.beginObject()
         writer.member("type", "urn:sluice:problem:" + code.rawValue)
@@ -77,24 +78,24 @@ extension Problem {
 }
 
 extension Problem {
-    /// The problem of a device beyond its user's limit.
+    /// The problem of a device that exceeds the limit of devices for its user.
     ///
-    /// - Parameter pointer: the pointer to the device's id.
+    /// - Parameter pointer: the JSON Pointer to the device's id.
     public static func oneDeviceTooMany(limit: Int, pointer: String = "/device_id") -> Problem {
         let detail = "the user already has \(limit) devices, the maximum"
         return Problem(.validationFailed, pointer: pointer, rule: Rule.deviceLimit, detail)
     }
 
-    /// The problem while a gateway of an older version runs that does not have a feature and would undo its effects.
+    /// The problem while an older gateway runs that lacks a feature and would undo the feature's effects.
     ///
-    /// Repeating the request does not help, because an operator must first update that gateway.
+    /// A client need not repeat the request, because an operator must first update the older gateway.
     public static func oldGateway(without feature: String, pointer: String = "", rule: String) -> Problem {
         let detail =
             "a gateway of an older version without support for \(feature) is running: update all gateways first"
         return Problem(.validationFailed, pointer: pointer, rule: rule, detail)
     }
 
-    /// The problem of a client id that entities of several types have, and whose type is not given.
+    /// The problem of a client id without a given type, if entities of several types have this client id.
     ///
     /// - Parameters:
     ///   - name: the client's id of the entity, as a text.
@@ -109,9 +110,10 @@ extension Problem {
 
 /// One error, and its place.
 public struct ProblemDetail: Sendable, Hashable {
-    /// The RFC 6901 pointer into the request body. A long pointer is truncated and ends with "…" (``ErrorBounds``).
+    /// The JSON Pointer into the request body (RFC 6901). A long pointer is truncated and ends with "…"
+    /// (``ErrorBounds``).
     @Exact public var pointer: String
-    /// The broken rule. If it is in docs/spec, this is its name there.
+    /// The broken rule. A rule that is in docs/spec has the same name as there.
     @Exact public var rule: String
     /// The error, and how to fix it.
     public var detail: String
@@ -125,16 +127,16 @@ public struct ProblemDetail: Sendable, Hashable {
 
 /// Problems of the database.
 extension Problem {
-    /// The database cannot be reached. The client should retry in two seconds.
+    /// The problem if the database cannot be reached. The client should retry in two seconds.
     public static var storeUnavailable: Problem {
         var problem = Problem(.storeUnavailable, "the database cannot be reached; no data was lost, try again")
         problem.retryAfter = 2
         return problem
     }
 
-    /// The gateway or the database is overloaded. The database can be reached.
+    /// The problem if the gateway or the database is overloaded, but the database can be reached.
     ///
-    /// - Parameter detail: the overloaded part; "; try again" is appended.
+    /// - Parameter detail: a description of the overload. The text "; try again" is appended.
     public static func overloaded(_ detail: String) -> Problem {
         var problem = Problem(.overloaded, detail + "; try again")
         problem.retryAfter = 1
@@ -143,7 +145,7 @@ extension Problem {
 }
 
 extension Problem {
-    /// The problem of a body that is JSON, but cannot be stored or is ambiguous.
+    /// Creates the problem of a body that is JSON, but cannot be stored or is ambiguous.
     public init(_ defect: JSONDefect) {
         let rule = defect.kind == .duplicateMember ? Rule.duplicateMember : Rule.memberType
         self.init(.invalidRequest, pointer: defect.pointer, rule: rule, defect.explanation)
@@ -151,15 +153,16 @@ extension Problem {
 }
 
 extension Problem {
-    /// `invalid_request` for an invalid parameter.
+    /// The problem `invalid_request` for an invalid parameter.
     public static func invalidParameter(_ detail: String, pointer: String = "") -> Problem {
         Problem(.invalidRequest, pointer: pointer, rule: "parameter_invalid", detail)
     }
 }
 
-/// Bounds on the errors that a problem lists, and on the names that they quote.
+/// The bounds on the errors in a problem, and on the names that the errors quote.
 ///
-/// Errors quote members of the request, so without bounds an answer could be many times as large as its request.
+/// Without these bounds an answer could be many times as large as its request, because errors quote members of the
+/// request.
 public enum ErrorBounds {
     /// The maximum number of errors in a problem about one entry.
     public static let perEntry = 20
@@ -167,23 +170,23 @@ public enum ErrorBounds {
     public static let perBody = 100
     /// The maximum number of errors for one request in total.
     ///
-    /// A refused entry beyond this limit lists only its first error.
+    /// After this limit is reached, a refused entry lists only its first error.
     public static let perRequest = 500
     /// The maximum number of errors in any problem.
     public static let perProblem = 1_000
-    /// The maximum number of bytes of a pointer, of a rule and of a problem's description.
+    /// The maximum number of bytes of a pointer, of a rule, and of a problem's description.
     public static let pointer = 512
     public static let detail = 1_024
     public static let problemDetail = 4_096
 
-    /// The end of a text that was cut.
+    /// The mark at the end of a truncated text.
     static let mark = "…"
 
-    /// The beginning of a text that is longer than `limit` bytes, followed by a mark.
+    /// The text or, if it is longer than `limit` bytes, its beginning followed by a mark.
     public static func cut(_ text: String, to limit: Int) -> String {
         guard text.utf8.count > limit else { return text }
         var bytes = Array(text.utf8.prefix(limit - mark.utf8.count))
-        // do not cut within a character's bytes
+        // the text must not end within the bytes of a character
         while let last = bytes.last, last & 0xC0 == 0x80 { bytes.removeLast() }
         if let last = bytes.last, last >= 0xC0 { bytes.removeLast() }
         return String(decoding: bytes, as: UTF8.self) + mark

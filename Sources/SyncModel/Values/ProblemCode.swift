@@ -1,6 +1,6 @@
 /// The machine-readable code of a problem.
 ///
-/// Its `type` is `urn:sluice:problem:CODE` (RFC 9457).
+/// The `type` of a problem with this code is `urn:sluice:problem:CODE` (RFC 9457).
 public enum ProblemCode: String, Sendable, Hashable, CaseIterable {
     // whole requests
     case invalidJSON = "invalid_json"
@@ -65,7 +65,7 @@ public enum ProblemCode: String, Sendable, Hashable, CaseIterable {
         }
     }
 
-    /// The title, which is the same for every occurrence.
+    /// The title, which is the same for every problem with this code.
     public var title: String {
         switch self {
         case .invalidJSON: "The body is not valid JSON"
@@ -109,55 +109,57 @@ public enum ProblemCode: String, Sendable, Hashable, CaseIterable {
 
 /// The names of rules. Rules of docs/spec have the same names as there.
 public enum Rule {
-    /// Specification 001 (docs/spec): a known operation or its HTTP verb.
+    /// The operation must be known, or be the HTTP verb of a known operation (specification 001 (docs/spec)).
     public static let operation = "operation_must_be_valid_verb"
-    /// Specification 001 (docs/spec): a path that cannot leave the base URL.
+    /// The endpoint must be a path that cannot leave the base URL (specification 001 (docs/spec)).
     public static let endpoint = "endpoint_must_be_relative_path"
-    /// Specification 001 (docs/spec): JSON within the limits, and an object for built-in types.
+    /// The payload must be JSON within the limits, and for the built-in store an object (specification 001
+    /// (docs/spec)).
     public static let payload = "payload_must_be_valid_json"
-    /// Specification 001 (docs/spec): above the device's watermark.
+    /// The sequence number must be above the device's watermark (specification 001 (docs/spec)).
     public static let sequence = "sequence_number_must_be_monotonic"
-    /// Specification 001 (docs/spec): known to this user, or earlier in the push.
+    /// A dependency must be an earlier mutation of this user, or earlier in the push (specification 001 (docs/spec)).
     public static let dependencies = "dependency_ids_must_exist_in_queue"
-    /// Specification 000 (docs/spec): a UUID.
+    /// The client id must be a UUID (specification 000 (docs/spec)).
     public static let clientID = "client_id_uuid_format"
-    /// Specification 000 (docs/spec): well-formed, and registered if the organization requires it.
+    /// The entity type must be well-formed, and registered if the organization requires it (specification 000
+    /// (docs/spec)).
     public static let entityType = "entity_type_valid_enum"
-    /// Specification 000 (docs/spec): created once.
+    /// A client id must be created only once in its entity type (specification 000 (docs/spec)).
     public static let uniqueClientID = "unique_client_id_per_entity_type"
     /// A member is missing or null.
     public static let required = "member_required"
     public static let unknownMember = "member_unknown"
-    /// A member that occurs twice.
+    /// A member occurs twice.
     public static let duplicateMember = "member_duplicate"
-    /// A member with another JSON type or another name than required.
+    /// A member has another JSON type than required, or is unknown.
     public static let memberType = "member_type"
-    /// A number, text or list outside its bounds.
+    /// A number, text or list is outside of its bounds.
     public static let range = "member_range"
-    /// Not a UUID.
+    /// A value is not a UUID.
     public static let uuid = "uuid_format"
-    /// Not a valid permanent id.
+    /// A value is not a valid permanent id.
     public static let serverID = "server_id_format"
-    /// Not an RFC 3339 date-time.
+    /// A value is not an RFC 3339 date-time.
     public static let timestamp = "timestamp_rfc3339"
     /// The user already has the maximum number of devices.
     public static let deviceLimit = "device_limit"
-    /// A header that a mutation must not have.
+    /// A mutation has a header that is not permitted.
     public static let header = "header_not_allowed"
-    /// An entity that no client created, or two ids that do not belong to the same entity.
+    /// No client created the entity, or the two ids do not belong to the same entity.
     public static let entityReference = "entity_reference_must_exist"
-    /// A reference to an entity that was deleted (product rule 24).
+    /// A document refers to an entity that was deleted (product rule 24).
     public static let deletedTarget = "entity_reference_must_not_be_deleted"
-    /// A deletion of an entity to which other entities refer.
+    /// Other entities refer to the entity that would be deleted.
     public static let referredTo = "entity_must_not_be_referred_to"
-    /// Users have their own data keys, but there is no master key.
+    /// Users have their own data keys, but no master key is configured.
     public static let needsMasterKey = "master_key_required"
-    /// A write without a grant of the role `write`.
+    /// The writer has no grant of the role `write`.
     public static let channelRole = "channel_role_must_be_write"
-    /// More channels than an entity may be in, or than a user may hold.
+    /// There are more channels than an entity may be in, or than a user may hold.
     public static let channelLimit = "channel_limit"
-    /// A text that is not a valid template or channel name.
+    /// A text is not a valid template or channel name.
     public static let channelName = "channel_name"
-    /// A user who was erased.
+    /// The owner was erased.
     public static let owner = "owner_must_not_be_erased"
 }

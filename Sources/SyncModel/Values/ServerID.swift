@@ -1,13 +1,13 @@
 public import FoundationEssentials
 public import JSONText
 
-/// A permanent id as the server gave it: a string of up to 200 bytes or an integer.
+/// A permanent id from the server, which is a string of up to 200 bytes or an integer.
 ///
-/// Its JSON kind is kept: a string is always written as a string, and a number as a number.
+/// The JSON kind of the id is kept: a string is always written as a string, and a number as a number.
 public struct ServerID: Sendable, Hashable {
     public static let maximumBytes = 200
 
-    /// A UUID in lower case, the digits of an integer, or another string.
+    /// The text of the id: a UUID in lower case, the digits of an integer, or another string.
     @Exact public private(set) var text: String
     /// Whether the id is a number in JSON.
     public let isInteger: Bool
@@ -27,12 +27,13 @@ public struct ServerID: Sendable, Hashable {
         self.init(text: String(number), isInteger: true)
     }
 
-    /// Reads an id from JSON; nil for an invalid id.
+    /// Reads an id from JSON; nil if the value is not a valid id.
     ///
-    /// A valid id is an integer, or a string, of 1 to 200 bytes without control characters. UUIDs become lower case.
+    /// A valid id is an integer or a string, with 1 to 200 bytes and no control characters. UUIDs are converted to
+    /// lower case.
     ///
-    /// Integers beyond 64 bits keep their digits. They must be written without fraction and exponent, because a program
-    /// that writes such a large number with a fraction or an exponent may have rounded it.
+    /// Integers of more than 64 bits keep their digits. These integers must be written without a fraction and an
+    /// exponent, because a program that writes such a large number with a fraction or an exponent may have rounded it.
     public init?(json value: JSONValue) {
         if let integer = value.int64 {
             self.init(integer)
@@ -74,13 +75,13 @@ public struct ServerID: Sendable, Hashable {
 }
 
 extension JSONWriter {
-    /// Writes a member with a server id in its own JSON kind, or with null.
+    /// Writes a member with a server id in the id's JSON kind, or with null.
     public mutating func member(_ name: StaticString, _ id: ServerID?) {
         self.name(name)
         value(id)
     }
 
-    /// Writes a server id in its own JSON kind, or null.
+    /// Writes a server id in the id's JSON kind, or null.
     public mutating func value(_ id: ServerID?) {
         guard let id else { return null() }
         if id.isInteger, let integer = Int64(id.text) {

@@ -2,46 +2,47 @@ import JSONText
 
 /// The parts of a stored problem object that operators' lists contain.
 ///
-/// They do not include texts of the mutation's user and of the upstream.
+/// These parts contain no texts from the mutation's user or from the upstream.
 public struct StoredProblem: Sendable, Hashable {
-    /// A ``ProblemCode``, or a code of another version; nil if missing.
+    /// A ``ProblemCode``, or a code of another version; nil if the code is missing.
     @Exact public private(set) var code: String?
-    /// The problem as a sentence; nil if missing.
+    /// The problem as a sentence; nil if the sentence is missing.
     public let detail: String?
 
-    /// - Parameter json: a problem object. For any other JSON, all parts are nil.
+    /// - Parameter json: a problem object. For other JSON, all parts are nil.
     public init(_ json: [UInt8]) {
         let root = Self.root(json)
         code = root?["code"]?.string
         detail = root.flatMap { RedactedProblem(of: $0).detail }
     }
 
-    /// A stored problem without the texts of the mutation's user and of the upstream.
+    /// A stored problem without texts from the mutation's user and from the upstream.
     ///
-    /// Nil if the problem cannot be read.
+    /// Nil if the problem cannot be parsed.
     static func redacted(_ json: [UInt8]) -> [UInt8]? {
         root(json).flatMap { RedactedProblem(of: $0).json }
     }
 
-    /// Parses a problem with wide limits, because a conflict's entity may be nested deeper than a request permits.
+    /// Parses a problem with wide limits, because the entity in a conflict may be nested more deeply than requests may
+    /// be.
     private static func root(_ json: [UInt8]) -> JSONValue? {
         (try? JSONTree(parsing: json, limits: .widest))?.root
     }
 }
 
-/// Renders a stored problem without the texts of the mutation's user and of the upstream.
+/// Renders a stored problem without texts from the mutation's user and from the upstream.
 ///
-/// It omits the address of a redirect, which usually is the address of the request. It also omits the names of payload
-/// members in pointers, and the conflicting entity. The stored row contains all of these parts, and the user's own
-/// devices get them.
+/// The result omits the conflicting entity, the names of payload members in pointers, and the address of a redirect,
+/// which is usually the address of the request. The stored row contains all of these parts, and the user's own devices
+/// receive them.
 struct RedactedProblem {
     private static let payload = Array("/payload".utf8)
     private static let slash = UInt8(ascii: "/")
 
     private let problem: JSONValue
-    /// Pointers into the payload, which the problem's sentences quote.
+    /// The pointers into the payload that the problem's sentences may quote.
     ///
-    /// The longest pointer is first, because a pointer can be the beginning of another pointer.
+    /// Longer pointers come first, because a pointer can be the beginning of a longer pointer.
     private let pointers: [String]
 
     init(of problem: JSONValue) {
@@ -51,10 +52,10 @@ struct RedactedProblem {
             .sorted { $0.utf8.count > $1.utf8.count }
     }
 
-    /// The problem's detail, redacted; nil if it is missing.
+    /// The redacted detail of the problem; nil if the problem has no detail.
     var detail: String? { problem["detail"]?.string.map(sentence) }
 
-    /// The redacted problem with its other members; nil if it is not an object.
+    /// The redacted problem with its other members; nil if the problem is not an object.
     var json: [UInt8]? {
         guard let members = problem.members else { return nil }
         return JSONWriter.object { writer in
@@ -84,7 +85,7 @@ struct RedactedProblem {
     }
 
     private func sentence(_ text: String) -> String {
-        // byte by byte, because the text next to a pointer may form one character with the pointer's end
+        // bytes are compared, because the text after a pointer may form one character with the end of the pointer
         let bytes = pointers.reduce(Array(text.utf8)) { bytes, pointer in
             bytes.replacing(Array(pointer.utf8), with: Array(Self.place(pointer).utf8))
         }

@@ -1,8 +1,8 @@
 import JSONText
 
-/// A point in time with microseconds, as in PostgreSQL's `timestamptz`.
+/// A point in time with a precision of microseconds, as in PostgreSQL's `timestamptz`.
 ///
-/// Foundation's formatters cost tens of microseconds on Linux, so this type reads and writes RFC 3339 itself.
+/// This type has its own code for RFC 3339, because Foundation's formatters take tens of microseconds on Linux.
 public struct Timestamp: Sendable, Hashable, Comparable {
     /// Microseconds since 1970-01-01T00:00:00Z.
     public var microseconds: Int64
@@ -11,7 +11,7 @@ public struct Timestamp: Sendable, Hashable, Comparable {
         self.microseconds = microseconds
     }
 
-    /// Seconds since the Unix epoch, rounded down.
+    /// The number of seconds since the Unix epoch, rounded down.
     public var seconds: Int64 {
         microseconds >= 0 ? microseconds / 1_000_000 : (microseconds - 999_999) / 1_000_000
     }
@@ -23,13 +23,13 @@ public struct Timestamp: Sendable, Hashable, Comparable {
     /// The time from this moment to `now`, in seconds; 0 for a moment in the future.
     public func age(at now: Timestamp) -> Double { Double(max(0, now.microseconds - microseconds)) / 1_000_000 }
 
-    /// The moment `seconds` later, or earlier if `seconds` is negative.
+    /// The moment that is `seconds` later, or earlier if `seconds` is negative.
     public func adding(seconds: Double) -> Timestamp {
         Timestamp(microseconds: microseconds + Int64(seconds * 1_000_000))
     }
 }
 
-/// The clock. The executable passes the system's clock; tests pass a clock that they move.
+/// The clock. The executable uses the system's clock, and tests use a clock that they control.
 public typealias TimeSource = @Sendable () -> Timestamp
 
 // MARK: - RFC 3339
@@ -40,7 +40,7 @@ extension Timestamp {
     /// For example `2026-11-20T07:00:00.000Z` or `2026-11-20T08:00:00+01:00`.
     ///
     /// Fractions smaller than a microsecond are truncated. Years range from 0001 to 9999 in UTC. A leap second (`:60`)
-    /// counts as the first second of the next minute. Nil for any other text.
+    /// is read as the first second of the next minute. Nil for any other text.
     public init?(rfc3339 text: String) {
         var text = text
         guard let moment = text.withUTF8(Timestamp.init(rfc3339:)) else { return nil }
@@ -74,7 +74,7 @@ extension Timestamp {
         guard reader.isAtEnd else { return nil }
         let days = Timestamp.daysSinceEpoch(year: year, month: month, day: day)
         let seconds = days * 86_400 + hour * 3_600 + minute * 60 + second - offsetMinutes * 60
-        // because of its offset, the time may be in a year that cannot be written
+        // in UTC, the time may be in a year that cannot be written
         guard (Timestamp.firstSecond...Timestamp.lastSecond).contains(seconds) else { return nil }
         self.init(microseconds: Int64(seconds) * 1_000_000 + Int64(micros))
     }
@@ -84,7 +84,7 @@ extension Timestamp {
     /// 9999-12-31T23:59:59Z.
     private static let lastSecond = (daysSinceEpoch(year: 9_999, month: 12, day: 31) + 1) * 86_400 - 1
 
-    /// The time in RFC 3339, in UTC with milliseconds, as in every answer.
+    /// The time in RFC 3339, in UTC with milliseconds. All answers use this form.
     ///
     /// For example `2026-11-20T07:00:00.000Z`.
     public var rfc3339: String {
@@ -136,7 +136,8 @@ extension Timestamp {
         }
     }
 
-    /// Days from 1970-01-01 in the proleptic Gregorian calendar (H. Hinnant, "chrono-compatible date algorithms").
+    /// The number of days since 1970-01-01 in the proleptic Gregorian calendar (H. Hinnant, "chrono-compatible date
+    /// algorithms").
     private static func daysSinceEpoch(year: Int, month: Int, day: Int) -> Int {
         let y = month <= 2 ? year - 1 : year
         let era = (y >= 0 ? y : y - 399) / 400
@@ -178,7 +179,7 @@ private struct DigitReader {
         return value
     }
 
-    /// Reads one or more digits after the decimal point, as microseconds.
+    /// Reads one or more digits after the decimal point, and returns them as microseconds.
     mutating func fraction() -> Int? {
         var value = 0
         var count = 0
@@ -201,7 +202,7 @@ private struct DigitReader {
 }
 
 extension Duration {
-    /// The duration in nanoseconds, the unit of swift-metrics' timers.
+    /// The duration in nanoseconds, which is the unit of swift-metrics' timers.
     public var nanoseconds: Int64 {
         let (seconds, attoseconds) = components
         return seconds * 1_000_000_000 + attoseconds / 1_000_000_000
@@ -209,6 +210,6 @@ extension Duration {
 }
 
 extension JSONValue {
-    /// The moment in a string in the form of RFC 3339; nil for other values.
+    /// The time in an RFC 3339 string; nil for other values.
     package var timestamp: Timestamp? { withString(Timestamp.init(rfc3339:)) ?? nil }
 }

@@ -2,24 +2,24 @@ public import FoundationEssentials
 
 /// A request's position in a distributed trace.
 ///
-/// It is written as the `traceparent` header of W3C Trace Context, version 00.
+/// The context is written as the `traceparent` header of W3C Trace Context, version 00.
 public struct TraceContext: Sendable, Hashable {
-    /// The whole trace's id; never all zero.
+    /// The id of the whole trace, which is never 0.
     public let traceID: UInt128
-    /// The id of the request's own span, the parent of its child spans; never zero.
+    /// The id of the request's own span, which is the parent of further spans. The id is never 0.
     public let spanID: UInt64
-    /// Whether the caller may be recording this trace.
+    /// Whether the caller may have recorded this trace.
     public let isSampled: Bool
 
-    /// The first span of a new trace, with random ids.
+    /// Creates the first span of a new trace, with random ids.
     public init(sampled: Bool = false) {
         self.init(traceID: Self.randomID(), spanID: Self.randomID(), isSampled: sampled)
     }
 
-    /// The trace of an action that has no trace from a caller.
+    /// Creates the trace of an action without a trace from a caller.
     ///
-    /// The trace id is the action's own id, so that the trace can be found from the action and vice versa. The trace is
-    /// not sampled. The same id always produces the same trace context.
+    /// The trace id is the action's own id. Therefore the trace can be found from the action, and the action from the
+    /// trace. The trace is not sampled. The same id always produces the same trace context.
     public init(of id: UUID) {
         let bytes = withUnsafeBytes(of: id.uuid) { Array($0) }
         let traceID = bytes.reduce(UInt128(0)) { $0 << 8 | UInt128($1) }
@@ -34,11 +34,11 @@ public struct TraceContext: Sendable, Hashable {
 
     /// Reads a `traceparent` header.
     ///
-    /// As in the specification, hexadecimal digits must be in lower case, ids must not be zero, and version `ff` is
+    /// According to the specification, hexadecimal digits must be in lower case, ids must not be 0, and version `ff` is
     /// invalid. If the version is above 00, only the part that version 00 defines is read. A `-` and further text may
     /// follow this part.
     ///
-    /// - Returns: nil for an invalid header; in this case, start a new trace, as without a header.
+    /// - Returns: nil for an invalid header. In this case, start a new trace, as if there were no header.
     public init?(traceparent: String) {
         var text = traceparent
         guard let parsed = text.withUTF8({ Self.parse(UnsafeRawBufferPointer($0)) }) else { return nil }
@@ -51,14 +51,15 @@ public struct TraceContext: Sendable, Hashable {
         self.isSampled = isSampled
     }
 
-    /// A new span of the same trace, with a random id, for a request that this span causes.
+    /// A new span of the same trace, with a random id. Use it for a request that this span causes.
     ///
-    /// - Parameter sampled: whether the span is recorded; nil if this depends on the parent.
+    /// - Parameter sampled: whether the new span is recorded; nil to use the value of this span.
     public func child(sampled: Bool? = nil) -> TraceContext {
         TraceContext(traceID: traceID, spanID: Self.randomID(), isSampled: sampled ?? isSampled)
     }
 
-    /// The header's value: 55 characters, version 00, with only the flag that this version defines.
+    /// The value of the header. The value has 55 characters and version 00, and contains only the flag that this
+    /// version defines.
     public var traceparent: String {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(Self.length)
@@ -70,21 +71,21 @@ public struct TraceContext: Sendable, Hashable {
         return String(decoding: bytes, as: UTF8.self)
     }
 
-    /// The trace id as logs and headers write it: 32 lower-case hexadecimal digits.
+    /// The trace id in logs and headers, as 32 hexadecimal digits in lower case.
     public var traceIDText: String {
         var bytes: [UInt8] = []
         Self.append(traceID, to: &bytes)
         return String(decoding: bytes, as: UTF8.self)
     }
 
-    /// The span id in the same form: 16 digits.
+    /// The span id in logs and headers, as 16 hexadecimal digits in lower case.
     public var spanIDText: String {
         var bytes: [UInt8] = []
         Self.append(spanID, to: &bytes)
         return String(decoding: bytes, as: UTF8.self)
     }
 
-    /// The length of `00-` trace id `-` span id `-` flags.
+    /// The length of a header of version 00: `00-` trace id `-` span id `-` flags.
     private static let length = 55
 
     private static func parse(_ bytes: UnsafeRawBufferPointer) -> TraceContext? {

@@ -5,7 +5,7 @@ import Synchronization
 
 /// Generates time-ordered UUIDs (RFC 9562, version 7).
 ///
-/// They consist of 48 bits of milliseconds, followed by 74 random bits.
+/// Such a UUID has 48 bits for the time in milliseconds, and 74 random bits.
 public final class UUIDv7Generator: Sendable {
     private let random = RandomBytePool()
 
@@ -16,7 +16,7 @@ public final class UUIDv7Generator: Sendable {
         return Self.assemble(UInt64(max(0, now.microseconds / 1_000)), high, low)
     }
 
-    /// The smallest id of a time's millisecond. Ids of earlier milliseconds are smaller.
+    /// The smallest id of a given millisecond. The ids of earlier milliseconds are smaller.
     public static func least(at moment: Timestamp) -> UUID {
         assemble(UInt64(max(0, moment.microseconds / 1_000)), 0, 0)
     }
@@ -37,10 +37,11 @@ public final class UUIDv7Generator: Sendable {
 
 /// Generates UUIDs of version 7, each greater than all previous UUIDs.
 ///
-/// It uses RFC 9562, 6.2, method 2. The order is also correct within a millisecond, and after the clock went back
-/// slightly. Use it for ids that determine an order. Note that an id can be guessed from another id.
+/// The generator uses method 2 of RFC 9562, 6.2. The order is also correct within a millisecond, and after the clock
+/// was set back slightly. Use this generator for ids that determine an order. Note that an id can be guessed from
+/// another id.
 public final class OrderedUUIDs: Sendable {
-    /// The number of milliseconds that the clock may go back before the order begins again.
+    /// The maximum time, in milliseconds, that the clock may be set back before a new order begins.
     private static let timeout: Int64 = 10_000
 
     private let generator = UUIDv7Generator()
@@ -64,7 +65,7 @@ public final class OrderedUUIDs: Sendable {
 
 /// Generates random UUIDs (RFC 9562, version 4).
 ///
-/// Foundation would open and close the system's random source for each UUID.
+/// The generator is used because Foundation would open and close the system's random source for each UUID.
 public final class UUIDv4Generator: Sendable {
     private let random = RandomBytePool()
 
@@ -79,9 +80,9 @@ public final class UUIDv4Generator: Sendable {
 }
 
 extension UUID {
-    /// Creates a UUID from a hash, so that equal hashes give equal UUIDs.
+    /// Creates a UUID from a hash. Equal hashes give equal UUIDs.
     ///
-    /// It consists of the hash's first 16 bytes, marked as version 8 (RFC 9562, 5.8).
+    /// The UUID consists of the first 16 bytes of the hash, with the version set to 8 (RFC 9562, 5.8).
     init(hash: SHA256.Digest) {
         var uuid = hash.withUnsafeBytes { $0.loadUnaligned(as: uuid_t.self) }
         uuid.6 = 0x80 | uuid.6 & 0x0f
@@ -93,13 +94,13 @@ extension UUID {
 extension UUID {
     /// Whether the id has version 8 (RFC 9562, 5.8).
     ///
-    /// The gateway gives such ids to users whom an identity provider identifies by a text. The version distinguishes
-    /// them from ids that other systems created.
+    /// If an identity provider identifies a user by a text, the gateway assigns an id of this version to the user. The
+    /// version distinguishes these ids from ids of other systems.
     public var isVersion8: Bool { uuid.6 >> 4 == 8 }
 }
 
 extension UUID {
-    /// The next greater id in PostgreSQL's order, which is by bytes. Nil for the greatest id.
+    /// The next greater id in PostgreSQL's order, which is the order of bytes. Nil for the greatest id.
     public var successor: UUID? {
         var bytes = withUnsafeBytes(of: uuid) { Array($0) }
         for index in bytes.indices.reversed() {
@@ -122,10 +123,10 @@ extension [UInt8] {
 
 /// Random words from the system.
 ///
-/// Each read gets several hundred words, because it is a system call.
+/// Each read fetches several hundred words, because a read is a system call.
 final class RandomBytePool: Sendable {
     private static let refill = 512
-    /// Words that were drawn and not used yet.
+    /// The words that were read and not used yet.
     private let words = Mutex([UInt64]())
 
     func pair() -> (UInt64, UInt64) {
@@ -145,14 +146,14 @@ final class RandomBytePool: Sendable {
 }
 
 extension SystemRandomNumberGenerator {
-    /// Fills a buffer in as few system calls as possible.
+    /// Fills a buffer with as few system calls as possible.
     fileprivate mutating func fill(_ bytes: UnsafeMutableRawBufferPointer) {
         var filled = 0
         while filled < bytes.count {
             // getentropy returns at most 256 bytes
             let part = min(256, bytes.count - filled)
             guard let start = bytes.baseAddress, getentropy(start + filled, part) == 0 else {
-                // getentropy has not failed in practice; if it fails, this slower way gives random bytes, too
+                // in practice getentropy does not fail; if it does, this slower method also gives random bytes
                 for index in filled..<bytes.count { bytes[index] = UInt8(truncatingIfNeeded: next()) }
                 return
             }
