@@ -4,9 +4,9 @@ package import SyncModel
 
 /// Computes the result that a push would have now.
 ///
-/// It reads the same data as a push and decides in the same way, in a transaction that can neither write nor lock.
-/// Therefore it creates no lane and never waits for a lane. Documents are read only of entities that the user sees:
-/// otherwise the time of a preview would show whether an id is unknown or hidden.
+/// A preview reads the same data as a push and decides in the same way, in a transaction that can neither write nor
+/// lock. Therefore it creates no lane and never waits for a lane. It reads only documents that the user may see.
+/// Otherwise the duration of a preview would show whether an id is unknown or hidden.
 package struct PushPreviewer: Sendable {
     let pool: Pool
     let catalog: Catalog
@@ -59,7 +59,7 @@ package struct PushPreviewer: Sendable {
         }
     }
 
-    /// - Parameter readsHidden: whether documents are read that the user does not see.
+    /// - Parameter readsHidden: whether to read documents that the user may not see.
     private func read(
         _ input: PushInput,
         _ types: [ByteExactString: EntityType],
@@ -116,7 +116,7 @@ package struct PushPreviewer: Sendable {
         }
     }
 
-    /// Reads the documents that the user sees.
+    /// Reads the documents that the user may see.
     private func readVisible(
         _ lane: LaneKey,
         _ types: [ByteExactString: EntityType],
@@ -127,7 +127,7 @@ package struct PushPreviewer: Sendable {
         let entities = snapshot.entities[lane.organization] ?? EntityTable()
         let keys = entities.unread { key, state in
             let visibility = types[key.type]?.visibility ?? .organization
-            // without a document, templates that were not evaluated yet give no channels
+            // templates that were not evaluated yet give no channels without a document
             return visibility == .channels && state.stored?.channels == nil
                 || state.mayBeSeen(by: lane.user, visibility, entities.access)
         }
