@@ -73,9 +73,9 @@ package struct DevicePuller: Sendable {
     ///
     /// - Parameters:
     ///   - room: the memory budget in which bytes for the rows are reserved before they are read.
-    ///   - wait: the time to wait for a change if the page is empty.
-    ///   - room: the memory budget that reserves bytes for the rows to read.
     /// - Throws: `invalid_request` for an invalid cursor, and for counters of types without local ids;
+    ///   `validation_failed` (rule `device_limit`) if a new device exceeds the maximum, or if a type has no numbers
+    ///   left. `cursor_expired` also means that a page's assignments are no longer stored.
     ///   `validation_failed` (rule `device_limit`) if a new device exceeds the maximum, or if a type has no numbers
     ///   left; `cursor_expired` also if a page's assignments are no longer stored.
     package func pull(
