@@ -66,8 +66,9 @@ package enum ChannelStatements {
         """
     )
 
-    /// Records the channels that entities leave. If an entity was visible without channels, its stay has no row to
-    /// read.
+    /// Records the channels that entities leave.
+    ///
+    /// If an entity was visible without channels, it has no stay to read, and 0 is recorded as the stay's beginning.
     static let recordEnds = Statement(
         "channels_record_ends",
         stays.inputs,

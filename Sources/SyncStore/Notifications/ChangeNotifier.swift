@@ -44,7 +44,7 @@ package final class ChangeNotifier: Service {
     /// Whether to poll everything that is watched immediately.
     let pollNow = Atomic(false)
     private let due = Throttle(.seconds(1), isDueFirst: true)
-    /// The messages to other replicas. Nil stands for a message with the names in `unsent`.
+    /// The messages to other replicas. Nil is a request to send the names in `unsent`.
     private let outgoing = AsyncStream<HintMessage?>.makeStream()
 
     init(pool: Pool, hints: ReplicaHints, calmInterval: Duration) {

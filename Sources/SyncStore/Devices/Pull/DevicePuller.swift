@@ -72,12 +72,12 @@ package struct DevicePuller: Sendable {
     /// Returns a page of changes in a device's local ids.
     ///
     /// - Parameters:
+    ///   - device: any id; an unknown device is registered when it gets its first number.
+    ///   - wait: the time to wait for a change if the page is empty.
     ///   - room: the memory budget in which bytes for the rows are reserved before they are read.
     /// - Throws: `invalid_request` for an invalid cursor, and for counters of types without local ids;
     ///   `validation_failed` (rule `device_limit`) if a new device exceeds the maximum, or if a type has no numbers
-    ///   left. `cursor_expired` also means that a page's assignments are no longer stored.
-    ///   `validation_failed` (rule `device_limit`) if a new device exceeds the maximum, or if a type has no numbers
-    ///   left; `cursor_expired` also if a page's assignments are no longer stored.
+    ///   left. `cursor_expired` is also thrown if a page's assignments are no longer stored.
     package func pull(
         _ request: PullRequest,
         device: UUID,
