@@ -222,7 +222,7 @@ package final class Store: Sendable {
         ]
     }
 
-    /// The settings with the default time-outs.
+    /// The settings with the default timeouts.
     static let pooledSettings = pooledSettings(with: DatabaseTimeouts())
     static let hotSettings = hotSettings(with: DatabaseTimeouts())
 }

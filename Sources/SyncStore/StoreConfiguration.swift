@@ -75,7 +75,7 @@ package struct DatabaseTimeouts: Sendable {
     package var connection: Duration { statement * 6 / 5 }
     /// The time for which a transaction may be idle: 5 s by default.
     package var idleTransaction: Duration { statement * 2 }
-    /// The timeout of all statements of one write of a settlement: 10 s by default.
+    /// The timeout of all statements of one write of a settlement together: 10 s by default.
     package var settlement: Duration { statement * 4 }
     /// The time after which the worker of a waiting lane step gets an error: 10 s by default.
     package var laneStep: Duration { statement * 4 }

@@ -50,8 +50,7 @@ package final class Catalog: Sendable {
 
         /// Whether the entry was read at most five seconds ago.
         ///
-        /// An entry with a time of reading after `now` is not fresh, because the clock was set back after the entry was
-        /// read.
+        /// If the time of reading is after `now`, the clock was set back after the read, and the entry is not fresh.
         fileprivate func isFresh(at now: Timestamp) -> Bool {
             Catalog.isFresh(readAt, at: now) && !joins.isOutdated(at: now)
         }
@@ -350,8 +349,7 @@ package final class Catalog: Sendable {
 
     /// Whether a value that was read at `readAt` is fresh.
     ///
-    /// A value with a time of reading after `now` is not fresh, because the clock was set back after the value was
-    /// read.
+    /// If `readAt` is after `now`, the clock was set back after the read, and the value is not fresh.
     private static func isFresh(_ readAt: Timestamp, at now: Timestamp) -> Bool {
         readAt <= now && now.microseconds - readAt.microseconds < lifetime
     }
@@ -413,7 +411,7 @@ package final class Catalog: Sendable {
         }
     }
 
-    /// Spreads organizations over places by their ids if tables are not partitioned.
+    /// Returns a number from an organization's id that replaces the partition if tables are not partitioned.
     private static func spread(_ id: UUID) -> Int { Int(id.uuid.15 ^ id.uuid.13 ^ id.uuid.7 ^ id.uuid.3) }
 
     private static func types(

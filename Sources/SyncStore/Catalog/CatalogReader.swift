@@ -130,7 +130,7 @@ final class CatalogReader: Sendable {
         }
     }
 
-    /// Reads each organization of a batch separately, because one of the reads takes too long.
+    /// Reads each organization of a batch separately, to find the organization whose read takes too long.
     private func readSingly(_ batch: [UUID: [Waiter]]) async {
         for (id, waiters) in batch { await read(id, for: waiters) }
     }
@@ -255,8 +255,8 @@ final class CatalogReader: Sendable {
 
 /// Looks up rows by key for many concurrent callers.
 ///
-/// Keys that are requested during a look-up are collected, and the next look-up finds all of them. Therefore requests
-/// with invented keys cost one statement for each round trip, however many there are. They delay neither the database
+/// Keys that are requested during a look-up are collected, and the next look-up finds all of them. Therefore any number
+/// of requests with invented keys costs one statement for each round trip. These requests delay neither the database
 /// nor a caller with a valid key.
 ///
 /// The number of waiting callers needs no limit, because each caller has its own connection, and connections are

@@ -7,7 +7,7 @@ package import SyncModel
 /// Their erasure is in progress or began recently. For all other users, the gateway reads the database at intervals
 /// (``Catalog/owner(of:in:)``).
 package struct ErasedUsers: Sendable {
-    /// The time after its start for which an erasure is recent, in seconds.
+    /// The time for which an erasure is recent after it began, in seconds.
     ///
     /// It is twice the time for which the cache remembers that a user is not erased.
     static let memory: Double = 600
@@ -89,9 +89,9 @@ extension Problem {
 
 /// The joined users of an organization at a moment. Usually the list is empty.
 ///
-/// This cached state does not protect effects that must not happen twice. They are protected in the database: a user
-/// whose rows have moved has no lane, and no lane is created for the user (``GroupStatements/makeLanes``). A lane that
-/// a worker holds is not moved.
+/// Effects that must not happen twice are protected by the database, not by this cached state: a user whose rows have
+/// moved has no lane, and no lane is created for the user (``GroupStatements/makeLanes``). A lane that a worker holds
+/// is not moved.
 package struct UserJoins: Sendable {
     /// The owner of a user's requests.
     package enum Standing: Sendable, Hashable {
@@ -127,7 +127,7 @@ package struct UserJoins: Sendable {
     /// Whether the user is being joined with another user.
     package func isClosed(_ user: UUID, at now: Timestamp) -> Bool { closed[user].map { now < $0 } ?? false }
 
-    /// Whether a join may have been completed or given up since it was read as in progress.
+    /// Whether a join that was in progress when it was read may have been completed or given up since then.
     func isOutdated(at now: Timestamp) -> Bool {
         !closed.isEmpty && closed.values.contains { $0 <= now }
     }

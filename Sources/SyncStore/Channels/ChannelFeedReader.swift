@@ -43,7 +43,7 @@ package final class ChannelFeedReader: Sendable {
 
     init(pool: Pool) { self.pool = pool }
 
-    /// Whether an organization is known to have types with channels, or to have had them.
+    /// Whether an organization is known to have types with channels, or to have had such types.
     func hasChannels(_ organization: UUID) -> Bool { state.withLock { $0.organizations.contains(organization) } }
 
     func noteChannels(_ organization: UUID) {

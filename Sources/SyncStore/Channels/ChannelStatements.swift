@@ -119,8 +119,8 @@ package enum ChannelStatements {
 
     /// SQL for the holder of a grant.
     ///
-    /// For a joined user, the holder is the other user. For a subject without an id, it is the id that the subject will
-    /// get.
+    /// For a joined user, the holder is the other user. For a subject without an id, the holder is the id that the
+    /// subject will get.
     private static func holder(_ row: String) -> String {
         let id = Identities.id(salt: "z.salt", issuer: "\(row).issuer", subject: "\(row).subject")
         return """

@@ -5,9 +5,9 @@ import Synchronization
 /// Rewrites the text of a statement for a cluster that shards by organization (Citus).
 ///
 /// On a cluster, a statement must restrict each table to organizations by parameters alone, so that Citus sends it to
-/// the one server that has these organizations. Plain PostgreSQL does not need these conditions: it would sort the list
-/// of organizations again for each look-up. Therefore only the text for plain PostgreSQL is written by hand. These
-/// rules derive the cluster's text from it:
+/// the one server that has these organizations. Plain PostgreSQL does not need these conditions. With them, it would
+/// sort the list of organizations again for each look-up. Therefore only the text for plain PostgreSQL is written by
+/// hand. These rules derive the cluster's text from it:
 ///
 /// 1. If input rows come from `unnest` and a table is joined by `x.organization_id = k.organization_id`, the condition
 ///    `AND x.organization_id = ANY (distinct_organizations($1::uuid[]))` is added. The function lists each organization
@@ -141,7 +141,7 @@ struct CitusSQLRewriter {
         return source + restricted(behind, "\(newcomers).id \(anchor)")
     }
 
-    /// Adds a condition after the FROM clause. Each clause of the statement must begin its own line.
+    /// Adds a condition after the FROM clause. Each clause of the statement must begin on its own line.
     private static func restricted(_ rest: String, _ condition: String) -> String {
         if let place = rest.firstRange(of: "\nWHERE ") {
             return String(rest[..<place.lowerBound]) + "\nWHERE \(condition) AND " + rest[place.upperBound...]

@@ -37,7 +37,7 @@ package final class Cluster: Sendable {
 
     /// Detects whether the tables are distributed, by the extension's trigger on each distributed table.
     ///
-    /// It is not sufficient that the extension is installed.
+    /// An installed extension alone does not mean that the tables are distributed.
     static let detection = Statement(
         "cluster_is_there",
         """

@@ -120,7 +120,7 @@ package struct DeviceRegistry: Sendable {
         """
     )
 
-    /// Creates the user if it is missing, like a first push does.
+    /// Creates the user if it is missing, as a first push does.
     ///
     /// The statement locks the organization's row, as the creation of a lane does, because a purged organization
     /// accepts no new rows. If the creation of the user's lane was refused, the user is not created either.

@@ -11,7 +11,7 @@ import SyncModel
 ///
 /// The reader itself locks the entities that a cascade deletes, and then reads the references to these entities again.
 struct ReferrerReader {
-    /// The deletions of one push, or of one turn of a lane.
+    /// The deletions of one push, or of one step of a lane.
     struct Deletions {
         let organization: UUID
         let relations: EntityRelations

@@ -195,7 +195,7 @@ package final class IngestCommit: Service {
     /// The number of batches that wait for a committer, for metrics.
     package var waiting: Int { committers.waiting }
 
-    /// Runs until graceful shutdown; batches queued before are ingested.
+    /// Runs until graceful shutdown, and ingests batches that are already queued.
     package func run() async throws {
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask { try await self.committers.run() }

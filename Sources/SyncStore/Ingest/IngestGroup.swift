@@ -305,7 +305,7 @@ struct IngestGroup {
         }
     }
 
-    /// The grants and stays that the plans change so far.
+    /// The grants and stays that the plans have changed so far.
     private var channelChanges: ChannelChanges {
         states.values.reduce(into: ChannelChanges()) { $0 += $1.entities.channelChanges }
     }

@@ -132,8 +132,8 @@ struct ParkedEventRow {
 
     /// The stored form of a document, including further properties of its event.
     ///
-    /// To include them, the document is wrapped in an array, unlike every other document: `[…]` for a shallow patch,
-    /// `[…,1]` and `[…,2]` for an event whose versions start again.
+    /// An array around the document marks these properties: `[…]` is a shallow patch, and `[…,1]` and `[…,2]` are
+    /// events whose versions start again. Every other document is stored without an array.
     private static func stored(_ event: IngestEvent) -> [UInt8]? {
         guard let document = event.document, event.isShallow || event.lineage != .continues else {
             return event.document

@@ -16,7 +16,7 @@ struct LaneGroup {
     private let documentSeals: SealTable
     private let planner: DispatchPlanner
     private let now: Timestamp
-    /// The plans, by the step's place in the group; nil for steps that lost their lane.
+    /// The plans, by the step's index in the group; nil for steps that lost their lane.
     private var plans: [LanePlan?]
     private var entities: [UUID: EntityTable] = [:]
     /// Users whose channels are read, because their organizations have types with channels.

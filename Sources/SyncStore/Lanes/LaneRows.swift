@@ -160,7 +160,7 @@ struct JobRow {
     static let columns = Columns<JobRow>(.value("job", \.job), .lane(\.lane))
 }
 
-/// A lane for which the next head is searched.
+/// The input for the search of a lane's next head.
 struct HeadRow {
     let job: Int32
     let lane: LaneKey
@@ -173,7 +173,7 @@ struct HeadRow {
     )
 }
 
-/// A lane that may have several mutations in flight, and for which the next mutations are searched.
+/// The input for the search of the next mutations, for a lane that may have several mutations in flight.
 struct WindowRow {
     let job: Int32
     let lane: LaneKey

@@ -107,10 +107,10 @@ enum LaneStatements {
         """
     }
 
-    /// Resolves the mappings of creates, marks them as failed, or counts a failed try.
+    /// Resolves the mappings of creates, marks them as failed, or counts a failed attempt.
     ///
-    /// A mapping fails after more than ten tries, or when its create fails (product rule 10). A success always resolves
-    /// it.
+    /// A mapping fails after more than ten failed attempts, or when its create fails (product rule 10). A success
+    /// always resolves the mapping.
     static let writeMappings = Statement(
         "lane_write_mappings",
         MappingOutcomeRow.columns.inputs + ["now"],
@@ -245,7 +245,8 @@ enum LaneStatements {
         document: "CASE WHEN m.base_version <> e.version THEN e.document END"
     )
 
-    /// Parallel arrays for the ids that a mutation `m` of a lane `k` names, with their server ids; and its entity.
+    /// SQL for the entity of a mutation `m` of a lane `k`, and for parallel arrays of the ids that `m` names and their
+    /// server ids.
     private static let surroundings: String = """
         LEFT JOIN LATERAL (
             SELECT array_agg(y.client_id) AS client_ids, array_agg(y.entity_type) AS entity_types,

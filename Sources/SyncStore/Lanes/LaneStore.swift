@@ -70,7 +70,7 @@ package final class LaneStore: Service {
         }
     }
 
-    /// Runs the committers until graceful shutdown; steps queued before are finished.
+    /// Runs the committers until graceful shutdown, and finishes steps that are already queued.
     package func run() async throws {
         try await committers.run()
     }
@@ -321,9 +321,9 @@ package final class LaneStore: Service {
 
 /// Whether an upstream has accepted other mutations.
 ///
-/// This decides whether an error response is a problem of the upstream, for its operator, or of the mutation itself
-/// (product rule 11). The successes are read from the table of mutations. Therefore they include the successes of other
-/// replicas, and no extra write is needed for a success.
+/// The answer decides whether an error response is a problem of the upstream, for its operator, or of the mutation
+/// itself (product rule 11). The successes are read from the table of mutations. Therefore they include the successes
+/// of other replicas, and no extra write is needed for a success.
 extension LaneStore {
     /// The maximum number of an organization's final mutations that are read, the latest first.
     ///
@@ -373,8 +373,8 @@ extension LaneStore {
 
     /// Reads whether the upstream accepted a request.
     ///
-    /// Mutations of the built-in store have no attempts. A delete that was answered with 404 has succeeded, but its
-    /// request was not accepted by the upstream.
+    /// Mutations of the built-in store are excluded, because they have no attempts. A delete that was answered with 404
+    /// is excluded, too: the delete has succeeded, but the upstream has not accepted the request.
     static let successStatement = Statement(
         "lane_successes",
         ["organization", "since", "now"],

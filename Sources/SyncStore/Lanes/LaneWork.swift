@@ -103,8 +103,8 @@ struct LaneWork: GroupTransaction {
 
     /// Postpones lanes of organizations whose data cannot be decrypted, without claiming the lanes.
     ///
-    /// No mutation of these lanes is sent, given up, or gets an attempt. A mutation in flight remains in flight until
-    /// the lease has expired.
+    /// The mutations of these lanes are neither sent nor given up, and no attempt is counted. A mutation in flight
+    /// remains in flight until the lease has expired.
     private func skip(_ jobs: [LaneJob], _ moment: Timestamp, on connection: Connection) async throws {
         let until = moment.adding(seconds: LanePlan.pause)
         let claims = jobs.filter { $0.request.step.token == nil }.sorted { $0.lane < $1.lane }

@@ -10,8 +10,8 @@ import Synchronization
 /// of the feed; and listeners to events.
 ///
 /// Within the process, the wake-up is a call. Between replicas, it is a hint by NOTIFY, at most ten times a second.
-/// Because a hint can be lost, everything that is watched is also polled every fifteen seconds. While
-/// hints do not arrive, it is polled four times a second.
+/// Because a hint can be lost, everything that is watched is also polled every fifteen seconds. While hints do not
+/// arrive, it is polled four times a second.
 package final class ChangeNotifier: Service {
     /// The time for which further hints are collected after a hint was sent.
     static let hintInterval: Duration = .milliseconds(100)

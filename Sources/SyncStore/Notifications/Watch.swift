@@ -2,7 +2,7 @@ import FoundationEssentials
 import SyncModel
 import Synchronization
 
-/// Lets one reader wait for a change of data that it watches.
+/// Lets one reader wait for a change of the data that the reader watches.
 package final class Watch: ChangeObserver {
     private struct State {
         var changes = PendingChanges()

@@ -20,7 +20,8 @@ struct GroupPlan {
     private(set) var heavy: Set<Int> = []
     /// Light pushes for which other pushes left no room in the transaction.
     ///
-    /// Either their documents were not read, or they change too many grants or stays.
+    /// Either their documents were not read, or they change too many grants of channels or stays of entities in
+    /// channels.
     private(set) var crowded: Set<Int> = []
     /// Pushes of users whose lane does not exist and was not created.
     private(set) var withoutLane: [Int] = []

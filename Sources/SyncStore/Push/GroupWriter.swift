@@ -89,7 +89,7 @@ struct GroupWriter {
 
     /// Records new users, even users whose pushes are refused.
     ///
-    /// The commit creates the lanes of these users, and a later push with a lane does not count its user as new.
+    /// The commit creates the lanes of these users. After that, a later push could no longer recognize a user as new.
     private mutating func addUsers() {
         let newcomers = group.indices.filter { plan.snapshots[$0].isLaneNew }.map { group[$0].lane }.sorted()
         add(GroupStatements.writeUsers, .lanes, newcomers)

@@ -149,7 +149,7 @@ package enum LocalIDStatements {
         FROM \(LocalIDRows.whole.unnested(as: "k"))
         """
 
-    /// Stores the UUIDs of local ids, by which waiting mutations find them.
+    /// Stores the UUIDs by which waiting mutations find local ids.
     static let pin = Statement(
         "group_pin_local_ids",
         LocalIDRows.pin.inputs,

@@ -112,7 +112,7 @@ package final class PushCommit: Service {
         return answer
     }
 
-    /// Runs the committers until graceful shutdown; pushes queued before are finished.
+    /// Runs the committers until graceful shutdown, and finishes pushes that are already queued.
     package func run() async throws {
         try await committers.run()
     }

@@ -191,7 +191,7 @@ struct PushWork: GroupTransaction {
                 if !planned.typesToRegister.isEmpty {
                     catalog.markInUse(planned.typesToRegister, in: job.organization.id)
                 }
-                // the lane's state before the push is used, because new mutations usually run immediately
+                // uses the lane's state before the push, because the push's new mutations usually run immediately
                 let lane = planned.lane.haltedBy == nil ? plan.snapshots[index].lane : planned.lane
                 answer(job, planned, lane: lane, feed: feeds[job.organization.id])
             }

@@ -107,7 +107,7 @@ enum QuotaStatements {
 
     /// Creates missing buckets, of active organizations only.
     ///
-    /// As in the creation of lanes, this ensures that no bucket remains after a purge.
+    /// The statement locks the organization as the creation of a lane does. Therefore no bucket remains after a purge.
     static let makeRequests = Statement(
         "quotas_make_requests",
         ["organizations", "now"],

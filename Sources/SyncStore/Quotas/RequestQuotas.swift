@@ -9,9 +9,13 @@ import Synchronization
 /// Enforces organizations' request quotas over all replicas together.
 ///
 /// Each organization's bucket is a row. A replica draws requests from the bucket in advance: a draw covers a quarter of
-/// a second, for all organizations in one transaction. The replica then admits requests from memory. In an interval of
-/// T seconds, at most this number of requests is admitted: `rate · T`, plus `rate` (the full bucket), plus `max(1, rate
-/// / 4)` for each replica, which the replica may have drawn before the interval.
+/// a second, for all organizations in one transaction. The replica then admits requests from memory.
+///
+/// In an interval of T seconds, the number of admitted requests is at most the sum of:
+///
+/// - `rate · T`
+/// - `rate`, the full bucket
+/// - `max(1, rate / 4)` for each replica, which the replica may have drawn before the interval
 ///
 /// An organization without a quota causes no cost.
 package final class RequestQuotas: Service {

@@ -103,7 +103,7 @@ package final class UpstreamRates: Sendable {
         return total
     }
 
-    /// Returns unsent requests to the portion in memory.
+    /// Returns unsent requests to the reserved requests in memory.
     package func giveBack(_ count: Int, of organization: UUID) {
         guard count > 0 else { return }
         let moment = now()

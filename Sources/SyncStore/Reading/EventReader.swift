@@ -6,7 +6,7 @@ package import SyncModel
 ///
 /// The changes are in commit order and without gaps: every change under a lane's lock gets the lane's change position,
 /// and one statement reads the lane and its changes in one snapshot. If a mutation or mapping changed several times, it
-/// is returned once, in its latest state. A mutation that is sent to an upstream is not changed by that.
+/// is returned once, in its latest state. Sending a mutation to an upstream is not a change.
 package struct EventReader: Sendable {
     /// The maximum number of events on one page.
     static let pageEvents = 64

@@ -278,7 +278,7 @@ extension MutationReader {
         }
     }
 
-    /// Reads records. The limit `bytes` determines for how many of them the contents are returned.
+    /// Reads records. Contents are returned up to a total of `bytes` bytes.
     package static let recordsStatement = Statement(
         "mutations_records",
         ["organization", "user", "ids", "bytes", "all_bytes"],

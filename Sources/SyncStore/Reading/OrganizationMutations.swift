@@ -29,7 +29,8 @@ extension MutationReader {
             let rows = try await pool.runInOrder(Query(Self.organizationEdgeStatement, edgeParameters))
             edge = try rows.read { (try $0.read("user_id", as: UUID.self), try $0.read("position", as: Int64.self)) }
                 .first
-            // a user's mutations are adjacent, so an edge at another user is after all mutations of this user
+            // a user's mutations are adjacent; an edge at another user is behind all of them, and does not limit the
+            // page
             if let user, edge?.user != user { edge = nil }
             parameters = Parameters()
             parameters.add(organization.id)

@@ -52,7 +52,7 @@ package enum Roles {
 
     /// Creates missing roles, and updates their grants and the tables' policies.
     ///
-    /// It never runs at the same time as a migration.
+    /// This method never runs at the same time as a migration.
     ///
     /// The first run needs a short exclusive lock on every table. While the run waits for a long read of a table, all
     /// other statements on this table wait too. Therefore the run gives up after a second, and tries again a little

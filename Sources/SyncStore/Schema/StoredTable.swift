@@ -134,8 +134,9 @@ extension StoredTable {
         case deleteKeeping(hashOf: String, fingerprint: String? = nil)
         /// Runs this statement in batches, under the lane's lock.
         ///
-        /// - Parameters of `delete`: `organization`, `user`, `user_hash`, `limit`. It returns the number of rows. If
-        ///   `keep` stores hashes, it returns a row of hashes (`hash`, `known_hash`) for each deleted row instead.
+        /// - Parameters of the statement: `organization`, `user`, `user_hash`, `limit`. The statement returns the
+        ///   number of rows. If `keep` stores hashes, the statement returns a row of hashes (`hash`, `known_hash`) for
+        ///   each deleted row instead.
         case batches(Statement, keep: Statement? = nil)
         /// Runs this statement as ``batches(_:keep:)`` does, but before the steps of other tables, because the
         /// statement reads rows of those tables.
@@ -155,8 +156,8 @@ extension StoredTable {
     package enum Merge: Sendable {
         /// Moves the rows to the other user.
         case rename(Moving = Moving())
-        /// Runs this statement instead. The parameters are `organization`, `user`, the other user (`into`), and these
-        /// values.
+        /// Runs this statement instead of moving the rows. The parameters are `organization`, `user`, the other user
+        /// (`into`), and these values.
         case update(Statement, [MergeValue], Moving = Moving())
         /// The other user keeps its row. If the other user has no row, it takes over the user's row `x`, provided that
         /// the condition on `x` holds.
@@ -179,7 +180,8 @@ extension StoredTable {
             self.collision = collision
         }
 
-        /// For rows that depend on mutations or devices: the limit and the collisions of those tables suffice.
+        /// For rows of mutations or devices. The limit and the collisions are already checked for the mutations and
+        /// devices.
         package static let dependent = Moving(isCounted: false, collision: nil)
     }
 
@@ -258,7 +260,7 @@ extension StoredTable {
 
 /// A column as an export shows it, in the form of the API.
 ///
-/// Times are in UTC with milliseconds, and ids have the JSON kind that the server gave them.
+/// Times are in UTC with milliseconds. Ids are JSON numbers or strings, as the server returned them.
 package struct ExportedColumn: Sendable, ExpressibleByStringLiteral {
     package let name: String
     /// The API's name.

@@ -4,7 +4,8 @@ import Synchronization
 
 /// Checks whether the configured master keys unwrap the stored data keys.
 final class MasterKeyCheck: Sendable {
-    /// The time for which a result is valid. It is not shorter, because a check reads every organization's data key.
+    /// The time for which a result is valid. Checks are not more frequent, because each check reads the data keys of
+    /// every organization.
     private static let interval: Duration = .seconds(60)
 
     private struct Inspection {

@@ -71,8 +71,8 @@ package struct SealTable: Sendable {
 
     /// The seal of an organization.
     ///
-    /// If an organization's keys were not read, its seal is locked. This prevents that its values are written unsealed
-    /// by mistake.
+    /// If an organization's keys were not read, its seal is locked. Otherwise its values could be written unsealed by
+    /// mistake.
     package subscript(organization: UUID) -> Seal {
         seals[organization] ?? .locked("the organization's keys were not read")
     }

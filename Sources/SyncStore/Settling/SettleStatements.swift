@@ -33,7 +33,7 @@ package enum SettleStatements {
 
     /// Reads the mutations without their contents.
     ///
-    /// A discard needs no contents, which can be a megabyte for each of hundreds of mutations.
+    /// A discard needs no contents, and the contents of hundreds of mutations can have a megabyte each.
     static let outlines = Statement(
         "settle_outlines",
         ["organization", "user", "ids"],

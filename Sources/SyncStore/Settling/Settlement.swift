@@ -27,7 +27,7 @@ package struct Settlement: Sendable {
 
     /// Makes a failed or conflicting mutation pending again.
     ///
-    /// It becomes blocked if it has to wait for another mutation.
+    /// The mutation becomes blocked if it has to wait for another mutation.
     ///
     /// - Parameter endsBackOff: whether a mutation that waits for its next attempt becomes due. Only operators can
     ///   request that.
@@ -235,8 +235,8 @@ package struct Settlement: Sendable {
 
     /// Adds a restart after checking that it creates no cycle of dependencies.
     ///
-    /// - Parameter graph: the lane's dependencies. If they are needed and nil, they are read once for all restarts of a
-    ///   transaction.
+    /// - Parameter graph: the lane's dependencies. If the dependencies are needed and nil, they are read once for all
+    ///   restarts of a transaction.
     package func add(
         _ planner: RestartPlanner,
         _ reader: SettleReader,

@@ -39,7 +39,7 @@ package final class ClaimedPlaces<Item: WorkItem>: WorkPlaces {
 
     package var count: Int { counts.withLock { $0.values.reduce(0, +) } }
     package var hasRoom: Bool { count < limit }
-    /// The number of items in work, by organization.
+    /// The number of items that are being processed, by organization.
     package var held: [UUID: Int] { counts.withLock(\.self) }
 
     package func take(_ items: [Item]) -> (taken: [Item], isCrowded: Bool) {

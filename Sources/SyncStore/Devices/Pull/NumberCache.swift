@@ -4,7 +4,7 @@ import Postgres
 import SyncModel
 import Synchronization
 
-/// Caches the numbers of devices that pull many pages in sequence.
+/// Caches the local ids (numbers) of devices that pull many pages in sequence.
 ///
 /// Without the cache, a page of thousands of ids would cost microseconds of database time for each id. A device's
 /// number never changes.

@@ -39,10 +39,9 @@ struct PulledPage: Sendable {
         var targets: [Target] = []
     }
 
-    /// The number of entities without a known number after which a page ends, which limits the numbers that one page
-    /// assigns.
+    /// The number of entities without a known number at which a page ends. It limits the numbers that one page assigns.
     ///
-    /// The page ends with the change that reaches this number. This change can exceed the number.
+    /// The page ends with the change that reaches this limit. The entities of that change can exceed the limit.
     static let nameLimit = 10_000
 
     private var page: FeedPage

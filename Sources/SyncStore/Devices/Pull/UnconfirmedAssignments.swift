@@ -2,7 +2,7 @@ import JSONText
 import Postgres
 import SyncModel
 
-/// The assignments of pulls that devices have not confirmed yet.
+/// The assignments of pulls that devices have not confirmed yet. A page with such assignments is outstanding.
 struct UnconfirmedAssignments: Sendable {
     /// The maximum number of outstanding pages of a device.
     ///
