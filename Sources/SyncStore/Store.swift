@@ -148,8 +148,8 @@ package final class Store: Sendable {
 
     /// The reason why writes are not possible although the database can be read; nil if they are possible.
     ///
-    /// It is always nil in a cluster, because the servers of a cluster fail independently and the gateway serves the
-    /// organizations of the available servers.
+    /// The value is always nil in a cluster, because the servers of a cluster fail independently and the gateway serves
+    /// the organizations of the available servers.
     private var writeTrouble: String? {
         guard !cluster.isThere else { return nil }
         let writeFailure =
@@ -202,7 +202,8 @@ package final class Store: Sendable {
 
     /// The settings of every connection.
     ///
-    /// They limit the time for which a statement waits for a lock, and the time for which a transaction stays idle.
+    /// The settings limit the time for which a statement waits for a lock, and the time for which a transaction stays
+    /// idle.
     static func pooledSettings(with timeouts: DatabaseTimeouts) -> [(String, String)] {
         func milliseconds(_ duration: Duration) -> String { "\(Int(duration / .milliseconds(1)))ms" }
         return [

@@ -17,7 +17,7 @@ package struct StoreConfiguration: Sendable {
     package var poolSize: Int
     /// The number of push committers; the same number serves lane steps.
     ///
-    /// Each has its own connection. One more connection serves heavy pushes, and one serves events.
+    /// Each committer has its own connection. One more connection serves heavy pushes, and one serves events.
     package var committers: Int
     /// The seconds for which a worker may hold a lane without renewing its lease.
     package var leaseSeconds: Double
@@ -59,7 +59,7 @@ package struct DatabaseTimeouts: Sendable {
 
     /// The time for which a statement waits for a lock: 2 s by default.
     ///
-    /// It is less than the statement's timeout, and also limits the time to connect.
+    /// The value is less than the statement's timeout, and also limits the time to connect.
     package var lock: Duration
 
     /// - Parameter statement: the timeout of one statement.

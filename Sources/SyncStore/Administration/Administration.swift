@@ -192,8 +192,8 @@ package struct Administration: Sendable {
 
     /// Returns up to `limit` organizations after `after` that match `text`.
     ///
-    /// It reads at most `scan` organizations. Each row also contains the number of read organizations, and the last of
-    /// them.
+    /// The statement reads at most `scan` organizations. Each row also contains the number of read organizations, and
+    /// the last of them.
     static let searchStatement = Statement(
         "organizations_search",
         ["after", "scan", "text", "limit"],

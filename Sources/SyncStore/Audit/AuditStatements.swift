@@ -3,7 +3,7 @@ import SyncModel
 
 /// The statements of the audit log.
 ///
-/// An erased user is recorded as a hash. This also applies to users who are erased after the action.
+/// An erased user is recorded as a hash. The rule also applies to users who are erased after the action.
 package enum AuditStatements {
     private static func hash(_ user: String) -> String {
         "sha256(uuid_send(:organization::uuid) || uuid_send(\(user)::uuid))"

@@ -9,7 +9,7 @@ package import SyncModel
 package struct ErasedUsers: Sendable {
     /// The time for which an erasure is recent after it began, in seconds.
     ///
-    /// It is twice the time for which the cache remembers that a user is not erased.
+    /// The value is twice the time for which the cache remembers that a user is not erased.
     static let memory: Double = 600
 
     private var hashes: Set<UserHash> = []

@@ -199,7 +199,7 @@ package struct ChannelEvaluation: Sendable {
 
     /// Returns the effects that an evaluation under the settings of `type` would have.
     ///
-    /// It examines only the first entities, and writes nothing.
+    /// The preview examines only the first entities, and writes nothing.
     package func preview(_ type: EntityType, in organization: UUID) async throws(Problem) -> Preview {
         let entities = try await count(of: type.name, in: organization)
         do {

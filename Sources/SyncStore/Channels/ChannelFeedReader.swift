@@ -186,7 +186,7 @@ package final class ChannelFeedReader: Sendable {
         )
     }
 
-    /// The columns about the feed and the read. They have the same values in all rows.
+    /// The columns about the feed and the read. These columns have the same values in all rows.
     private struct Head {
         let epoch: Int64
         let horizon: Int64

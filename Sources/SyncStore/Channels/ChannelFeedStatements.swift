@@ -46,9 +46,9 @@ enum ChannelFeedStatements {
 
     /// Reads the same rows as ``merge`` from all changes after a position.
     ///
-    /// It is used for a user of many channels, if there are few changes after the cursor. The channels are in a
-    /// subquery of an expression, because PostgreSQL uses a hash table for such a subquery even if plans may not use
-    /// hash joins.
+    /// The statement is used for a user of many channels, if there are few changes after the cursor. The channels are
+    /// in a subquery of an expression, because PostgreSQL uses a hash table for such a subquery even if plans may not
+    /// use hash joins.
     static let scan = statement(
         "changes_scan_of_channels",
         bounds: """

@@ -20,7 +20,7 @@ package enum ChannelStatements {
     /// SQL for the end of the feed of `:organization`, after ``raiseFeed``.
     package static let feedEnd = "(SELECT f.last_position FROM feeds f WHERE f.organization_id = :organization)"
 
-    /// Raises a feed by one position, for a change of grants. It also locks the feed until the commit.
+    /// Raises a feed by one position, for a change of grants. The statement also locks the feed until the commit.
     package static let raiseFeed = Statement(
         "channels_raise_feed",
         ["organization"],
@@ -94,7 +94,7 @@ package enum ChannelStatements {
 
     /// Updates the channel rows of locked entities that move to the feed's end without being written.
     ///
-    /// It must run before the positions of these entities change.
+    /// The statement must run before the positions of these entities change.
     package static let follow = Statement(
         "channels_follow",
         ["organization", "types", "ids", "feed_end"],
@@ -333,7 +333,7 @@ package enum ChannelStatements {
 
     /// Starts a bulk operation that evaluates the entities of a type.
     ///
-    /// It replaces a running operation for the same type. The new operation begins once all gateways use the type's new
+    /// The new operation replaces a running operation for the same type. It begins once all gateways use the type's new
     /// settings.
     package static let startEvaluation = Statement(
         "channels_start_evaluation",

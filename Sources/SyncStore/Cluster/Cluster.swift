@@ -103,7 +103,7 @@ package final class Cluster: Sendable {
 
 /// Polls every few seconds which servers of a cluster answer, and which shards these servers have.
 ///
-/// It does nothing if the database is not a cluster.
+/// The service does nothing if the database is not a cluster.
 package final class ClusterStatsCollector: Service {
     private static let interval: Duration = .seconds(5)
 

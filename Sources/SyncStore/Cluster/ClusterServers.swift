@@ -152,7 +152,8 @@ package final class ClusterServers: Sendable {
 extension ClusterServers {
     /// SQL for the identity of a server and its cluster.
     ///
-    /// It contains the start time in microseconds, which differs in a copy of the server, such as a recovered backup.
+    /// The identity contains the start time in microseconds, which differs in a copy of the server, such as a recovered
+    /// backup.
     private static let identityText =
         "SELECT l.groupid || ' ' || extract(epoch FROM pg_postmaster_start_time()) AS identity FROM pg_dist_local_group l"
 
@@ -238,7 +239,7 @@ extension ClusterServers {
 
     /// Returns the name of each shard's server, by the shard of `organizations`.
     ///
-    /// It reads the catalog, which each server has.
+    /// The statement reads the catalog, which each server has.
     package static func homes(on connection: Connection) async throws -> [Int: String] {
         let homes = try await connection.run(Query(homes)).read { row in
             (Int(try row.read("shardid", as: Int64.self)), try row.read("server", as: String.self))

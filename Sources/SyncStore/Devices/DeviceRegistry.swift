@@ -89,7 +89,7 @@ package struct DeviceRegistry: Sendable {
 
     /// Returns the device's next local id of each type.
     ///
-    /// It is one more than the type's highest id, which may come from the device or the gateway.
+    /// The next local id is one more than the type's highest id, which may come from the device or the gateway.
     private static func nextLocalIDs(_ rows: Rows) throws -> [(type: String, next: Int64?)] {
         try rows.read { (try $0.read("entity_type", as: String.self), FreeNumbers.next(after: try $0.read("highest"))) }
     }

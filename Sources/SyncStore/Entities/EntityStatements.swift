@@ -2,7 +2,7 @@ import Postgres
 
 /// The statements that lock, read and write entities.
 ///
-/// Pushes, outcomes and settling use them.
+/// Pushes, outcomes and settling use these statements.
 enum EntityStatements {
     /// Locks the entities that the group names, by server id or by a mapped client id.
     static let lockEntities = Statement("group_lock_entities", names, reading(fence: "FOR UPDATE"))
@@ -208,8 +208,8 @@ enum EntityStatements {
 
     /// Inserts new entities.
     ///
-    /// They get the last positions of the raised feed, in the order of execution. If another replica has inserted an id
-    /// since the read, the primary key is violated, and the group is planned again.
+    /// The entities get the last positions of the raised feed, in the order of execution. If another replica has
+    /// inserted an id since the read, the primary key is violated, and the group is planned again.
     static let makeEntities = Statement(
         "group_make_entities",
         EntityRow.columns.inputs + ["now"],
@@ -236,7 +236,7 @@ enum EntityStatements {
         """
     )
 
-    /// Inserts new entities with their channels. It is otherwise equal to ``makeEntities``.
+    /// Inserts new entities with their channels. Apart from the channels, the statement is equal to ``makeEntities``.
     static let makeEntitiesInChannels = Statement(
         "group_make_entities_in_channels",
         EntityRow.inChannels.inputs + ["now"],

@@ -22,7 +22,8 @@ package enum ReferenceRows {
 
     /// The queries that replace the references of written entities.
     ///
-    /// They also store unchanged references, because the entity may have been written before the relation was declared.
+    /// The queries also store unchanged references, because the entity may have been written before the relation was
+    /// declared.
     static func write(_ rows: [EntityRow]) -> [Query] {
         let changed = rows.filter { $0.state.references != nil }
         guard !changed.isEmpty else { return [] }
@@ -42,7 +43,7 @@ package enum ReferenceRows {
 
     /// The query that finds the referrers of entities of one organization that may be deleted.
     ///
-    /// It also finds the referrers of entities that a cascade may delete.
+    /// The query also finds the referrers of entities that a cascade may delete.
     static func find(_ deleted: [EntityKey], of organization: UUID, _ relations: EntityRelations) -> Query {
         let cascading = relations.cascading
         return Query(

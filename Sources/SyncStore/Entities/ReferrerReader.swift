@@ -40,7 +40,7 @@ struct ReferrerReader {
     ///
     /// - Returns: whether further entities were read.
     /// - Throws: ``CommitFailure``, after which the group is tried again. The retry has fewer jobs if the documents of
-    ///   all referrers are too large for one group. It is later if an entity got a reference in the meantime.
+    ///   all referrers are too large for one group. The retry is delayed if an entity got a reference in the meantime.
     @discardableResult
     func read(into tables: inout [UUID: EntityTable], on connection: Connection) async throws -> Bool {
         guard !deletions.isEmpty else { return false }

@@ -14,7 +14,7 @@ import Synchronization
 package final class Identities: Sendable {
     /// The time in microseconds for which data are cached that an operator can change.
     static let lifetime: Int64 = Catalog.lifetime
-    /// The maximum number of cached subjects. Each needs about 300 bytes.
+    /// The maximum number of cached subjects. Each subject needs about 300 bytes.
     static let subjectCapacity = 50_000
     /// The maximum number of cached names of organizations, including unknown names.
     static let nameCapacity = 20_000
@@ -215,7 +215,7 @@ extension Identities {
     /// Returns the queries that assign an id to a subject without an id. The third query reads the subject's id.
     ///
     /// A concurrent second transaction waits for the commit of the first, and its third query then reads the id of the
-    /// first. This works because each statement reads all data that were committed before the statement began.
+    /// first. The order is safe because each statement reads all data that were committed before the statement began.
     package static func make(_ subject: Subject, in organization: UUID, at moment: Timestamp) -> [Query] {
         return [
             makeSalt(for: organization),

@@ -18,7 +18,7 @@ package struct LongLivedSession: Sendable, Hashable {
 /// Finds the callers that must no longer be served.
 ///
 /// Separate checks would need several look-ups for each caller every few seconds. This type checks a thousand callers
-/// in one statement. It reads the database without the cache, so that the cache does not delay the result.
+/// in one statement. The type reads the database without the cache, so that the cache does not delay the result.
 package struct LongLivedSessions: Sendable {
     /// The maximum number of callers that one statement checks.
     static let page = 1_000

@@ -9,13 +9,13 @@ package import SyncModel
 
 /// Writes changes that were made outside of Sluice to the feed, in groups.
 ///
-/// It also evaluates parked events again.
+/// This service also evaluates parked events again.
 package final class IngestCommit: Service {
     /// The maximum number of due events that one poll finds.
     static let scanLimit: Int64 = 500
     /// The maximum number of an organization's parked events that are evaluated together.
     ///
-    /// They can concern a single entity, or as many entities as there are events.
+    /// The events can concern a single entity, or as many entities as there are events.
     static let releaseLimit = 100
     /// The maximum number of organizations whose events are evaluated at the same time.
     static let releaseWidth = 8

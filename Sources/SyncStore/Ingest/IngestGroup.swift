@@ -4,8 +4,8 @@ import SyncModel
 
 /// One group of batches within its transaction.
 ///
-/// It locks the entities that the batches name, reads the data for the plans, and writes the changes that the plans
-/// decide.
+/// The group locks the entities that the batches name, reads the data for the plans, and writes the changes that the
+/// plans decide.
 struct IngestGroup {
     private let group: [IngestJob]
     private let entries: [UUID: Catalog.Entry]

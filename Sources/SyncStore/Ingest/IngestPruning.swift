@@ -6,7 +6,7 @@ import SyncModel
 
 /// Deletes old records of events and requests.
 ///
-/// It runs short statements for one organization at a time.
+/// The deletion runs short statements for one organization at a time.
 struct IngestPruning: Sendable {
     /// The maximum number of rows that one statement deletes.
     static let batch: Int64 = 1_000

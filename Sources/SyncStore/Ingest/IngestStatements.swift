@@ -100,8 +100,8 @@ enum IngestStatements {
 
     /// Reads the first parked event about each entity, whether the event is locked or not.
     ///
-    /// It runs after ``parked``. If the two statements return different first events, another worker is evaluating the
-    /// earlier events.
+    /// The statement runs after ``parked``. If the two statements return different first events, another worker is
+    /// evaluating the earlier events.
     static let firstParked = Statement(
         "ingest_first_parked",
         keys.inputs,
@@ -119,8 +119,8 @@ enum IngestStatements {
 
     /// Reads the place of the last parked event about each entity.
     ///
-    /// It runs before the entities are locked. Therefore each earlier event has either already changed the entity, or
-    /// is still parked at or before this place.
+    /// The statement runs before the entities are locked. Therefore each earlier event has either already changed the
+    /// entity, or is still parked at or before this place.
     static let lastPlaces = Statement(
         "ingest_last_places",
         keys.inputs,

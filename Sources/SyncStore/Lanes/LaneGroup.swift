@@ -3,7 +3,7 @@ import GroupCommit
 import Postgres
 import SyncModel
 
-/// One group of lane steps within its transaction. It sends no notifications.
+/// One group of lane steps within its transaction. The group sends no notifications.
 ///
 /// The group reads the data for its ``LanePlan``s, and writes the changes that the plans decide.
 struct LaneGroup {

@@ -50,7 +50,7 @@ struct LaneGroupWriter {
 
     /// Returns the last queries, with COMMIT.
     ///
-    /// They write heads that were settled without running, mutations in flight, lanes, feeds and entities.
+    /// The queries write heads that were settled without running, mutations in flight, lanes, feeds and entities.
     func finalQueries(_ plans: [LanePlan?], _ entities: [UUID: EntityTable]) throws(SealError) -> [Query] {
         var lanes: [LaneRow] = []
         var flights: [FlightRow] = []

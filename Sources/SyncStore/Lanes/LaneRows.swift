@@ -240,7 +240,7 @@ struct BlockerRow {
 package enum Dependencies {
     /// SQL for the dependencies of a mutation `m` that are not known to be done.
     ///
-    /// A long list may still contain done entries: those before `blocked_on`. They are left out.
+    /// In a long list, the entries before `blocked_on` are done, but still stored. The result omits these entries.
     package static let open = """
         CASE WHEN cardinality(m.depends_on) > \(LaneStatements.shortList)
                 THEN m.depends_on[coalesce(array_position(m.depends_on, m.blocked_on), 1):]

@@ -2,7 +2,7 @@ import FoundationEssentials
 import Postgres
 import SyncModel
 
-/// The outcome of a mutation. It is a class, because a class is not copied when its columns are read one by one.
+/// The outcome of a mutation. The type is a class, because a class is not copied when its columns are read one by one.
 final class OutcomeRow: Sendable {
     private let lane: LaneKey
     private let result: LaneOutcome
@@ -108,7 +108,7 @@ struct AttemptRow {
         .choice("outcome") { $0.note.result }
     )
 
-    /// Writes attempts. It must run before the outcome is written.
+    /// Writes attempts. The statement must run before the outcome is written.
     ///
     /// If the time of sending is not recorded, the time when the mutation was marked as in flight is used. The rows of
     /// a mutation form a ring, in which a new attempt replaces the oldest one, so that no row has to be deleted.

@@ -57,7 +57,7 @@ package final class ChangeNotifier: Service {
 
     /// Sets the callback that is called for lanes that can be claimed.
     ///
-    /// It is called often and from any thread. Therefore it must be quick.
+    /// The callback is called often and from any thread. Therefore it must be quick.
     package func whenReady(_ body: (@Sendable ([LaneKey]) -> Void)?) {
         state.withLock { $0.onReady = body }
     }

@@ -4,8 +4,8 @@ import Synchronization
 
 /// Signals for operators' views, sent immediately.
 ///
-/// They report that an organization's data changed, or that an operation made progress. Signals are free while no view
-/// is open. With open views, they need memory only for organizations that changed after the last read.
+/// The signals report that an organization's data changed, or that an operation made progress. Signals are free while
+/// no view is open. With open views, signals need memory only for organizations that changed after the last read.
 package final class OperatorChanges: Sendable {
     /// The maximum number of stored organizations. If more organizations change, the others are not named
     /// (``News/hasOthers``).

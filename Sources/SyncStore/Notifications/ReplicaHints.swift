@@ -45,8 +45,8 @@ final class ReplicaHints: Sendable {
 
     /// Whether hints of other replicas are likely to arrive.
     ///
-    /// It is false in the first second, because other replicas may not have received this replica's presence message
-    /// yet. It is also false while a registered replica has been silent for longer than the presence interval.
+    /// The value is false in the first second, because other replicas may not have received this replica's presence
+    /// message yet. It is also false while a registered replica has been silent for longer than the presence interval.
     var isHearing: Bool {
         let now = ContinuousClock.now
         return state.withLock { state in
@@ -63,7 +63,7 @@ final class ReplicaHints: Sendable {
 
     /// Whether hints should be sent.
     ///
-    /// They are sent if other replicas exist, or if it is unknown whether other replicas exist.
+    /// Hints are sent if other replicas exist, or if it is unknown whether other replicas exist.
     var isHeard: Bool {
         guard isHearing else { return true }
         let now = ContinuousClock.now
@@ -205,7 +205,7 @@ final class ReplicaHints: Sendable {
 
 // MARK: - HintMessage
 
-/// A message between replicas by NOTIFY. It contains names of changed lanes and feeds, and no data.
+/// A message between replicas by NOTIFY. The message contains names of changed lanes and feeds, and no data.
 enum HintMessage: Sendable, Equatable {
     /// The sender is running.
     case presence

@@ -10,7 +10,7 @@ struct GroupReader {
         case locking
         /// Reads one snapshot without locks, in a transaction that writes nothing.
         ///
-        /// It never waits for locks.
+        /// The read never waits for locks.
         case looking
     }
 
@@ -75,7 +75,7 @@ struct GroupReader {
 
     /// Reads the data of repeats, on a committer's connection.
     ///
-    /// It omits the data that only new entries require.
+    /// The read omits the data that only new entries require.
     init(repeating group: [PushInput], seals: SealTable) {
         self.init(group, seals, .looking, 0, 0, opening: [.beginReading], watermarks: nil, isComplete: false)
         addLanes(maybeNew: [])
@@ -252,9 +252,9 @@ struct GroupReader {
 
     /// The queries for the channels of users in organizations that have types with channels.
     ///
-    /// They run after the locks of entities. A grant that was read before the gateway waited for such a lock may have
-    /// ended before the locked state of the entity was written. This grant would then show the user a state that was
-    /// never visible to the user.
+    /// The queries run after the locks of entities. A grant that was read before the gateway waited for such a lock may
+    /// have ended before the locked state of the entity was written. This grant would then show the user a state that
+    /// was never visible to the user.
     private var accessSteps: [Step] {
         let users = Set(group.lazy.filter { !$0.channelRules.isEmpty }.map(\.lane)).sorted()
         guard !users.isEmpty else { return [] }

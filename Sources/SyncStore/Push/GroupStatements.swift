@@ -60,7 +60,8 @@ enum GroupStatements {
 
     /// Reads devices of one organization in a cluster.
     ///
-    /// It returns a row for every combination of the users and the devices. The reader selects the requested rows.
+    /// The statement returns a row for every combination of the users and the devices. The reader selects the requested
+    /// rows.
     private static let devicesOfOne = Statement(
         "group_devices_of_one",
         ["organization", "users", "devices"],
@@ -177,7 +178,7 @@ enum GroupStatements {
 
     /// Finds the latest open mutation on each entity that the group updates.
     ///
-    /// It searches only lanes that have open mutations.
+    /// The statement searches only lanes that have open mutations.
     ///
     /// A create is not found by its own client id, because a mutation that follows the create waits for the mapping. If
     /// the create took over the client id, the mutation also waits for mutations that were already open under this id.

@@ -1,6 +1,7 @@
 import Postgres
 
-/// The statements that read and write the local ids of a group of pushes. They follow the rules of ``GroupStatements``.
+/// The statements that read and write the local ids of a group of pushes. The statements follow the rules of
+/// ``GroupStatements``.
 package enum LocalIDStatements {
     /// Reads the mappings of local ids, one row for each requested id.
     ///

@@ -102,7 +102,8 @@ enum QuotaStatements {
 
     /// Allows a commit to return before it is written to the disk.
     ///
-    /// After a crash of the server, a bucket can lack the requests of the last milliseconds. This does no harm.
+    /// After a crash of the server, a bucket can lack the requests of the last milliseconds. The lost requests do no
+    /// harm.
     static let noFlush = Statement("quotas_no_flush", "SELECT set_config('synchronous_commit', 'off', true)")
 
     /// Creates missing buckets, of active organizations only.

@@ -13,7 +13,7 @@ package struct BacklogReader: Sendable {
     package let now: TimeSource
     package let failure: StoreFailure
 
-    /// Returns a user's backlog at one moment. It is empty for a user who never pushed.
+    /// Returns a user's backlog at one moment. The backlog is empty for a user who never pushed.
     package func backlog(organization: UUID, user: UUID) async throws(Problem) -> Backlog {
         let moment = now()
         let lane = LaneKey(organization: organization, user: user)
@@ -106,7 +106,7 @@ package struct BacklogReader: Sendable {
 
     /// Counts the mutations by device and status, and returns the first mutation of each count.
     ///
-    /// It also returns whether there are more mutations than it counted.
+    /// The statement also returns whether there are further mutations that were not counted.
     package static let countsStatement = Statement(
         "backlog_counts",
         ["organization", "user", "limit"],
@@ -287,7 +287,7 @@ private struct Reading {
 
 /// Finds the reason why a user's lane is held, for responses to pushes.
 ///
-/// It reads the lane's row and head once, and only if something may hold the lane.
+/// This reader reads the lane's row and head once, and only if something may hold the lane.
 struct LaneBlockerReader: Sendable {
     /// The time for which a response waits for the reason.
     private static let timeout: Duration = .seconds(1)

@@ -67,7 +67,7 @@ package struct ChangeReader: Sendable {
 
 /// A reservation of memory for a page.
 ///
-/// It is acquired before rows are read, and released while the reader waits for a change.
+/// The reservation is acquired before rows are read, and released while the reader waits for a change.
 package struct PagePermit: Sendable {
     /// The type of the problem if no memory can be reserved.
     ///

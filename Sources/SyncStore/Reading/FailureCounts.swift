@@ -97,7 +97,7 @@ package enum StuckRows {
 
     /// SQL for whether a row waits for a person.
     ///
-    /// It is exactly the predicate of the indexes `stuck_mutations_…`.
+    /// The condition is exactly the predicate of the indexes `stuck_mutations_…`.
     package static func are(_ table: String) -> String {
         "\(table).stuck_at IS NOT NULL AND \(table).error IS NOT NULL AND \(table).synced_at IS NULL"
     }

@@ -127,7 +127,7 @@ package struct FeedPage: Sendable {
         (self.horizon, self.cursor, hasChannels) = (horizon, cursor, true)
     }
 
-    /// Returns a page with only the first changes. It ends after the last of these changes.
+    /// Returns a page with only the first changes. The returned page ends after the last of these changes.
     func first(_ count: Int) -> FeedPage {
         guard count > 0, count < changes.count else { return self }
         var page = self

@@ -116,7 +116,7 @@ package struct MutationPage: Sendable {
     package let next: String?
 }
 
-/// A place in a user's list in lane order. It is valid only with the filter of the list.
+/// A place in a user's list in lane order. The place is valid only with the filter of the list.
 struct MutationCursor {
     let position: Int64
     private let filter: UInt64
@@ -140,7 +140,7 @@ struct MutationCursor {
     }
 }
 
-/// A position in an organization's list. It is valid only with the filter of the list.
+/// A position in an organization's list. The position is valid only with the filter of the list.
 struct OrganizationMutationCursor {
     let user: UUID
     let position: Int64

@@ -86,7 +86,7 @@ extension MutationReader {
 
     /// Lists mutations over all users, in the same form as a user's list.
     ///
-    /// It reads one mutation more than the page contains, and fewer mutations if payloads are large.
+    /// The statement reads one mutation more than the page contains, and fewer mutations if payloads are large.
     static let organizationStatement = Statement(
         "mutations_organization_list",
         [

@@ -209,7 +209,7 @@ extension UUID {
 extension Timestamp {
     /// A time a thousand years before 1970, earlier than any stored time.
     ///
-    /// It replaces minus infinity, which a number of microseconds cannot express.
+    /// This time replaces minus infinity, which a number of microseconds cannot express.
     package static let longAgo = Timestamp(microseconds: 0).adding(seconds: -31_557_600_000)
 }
 

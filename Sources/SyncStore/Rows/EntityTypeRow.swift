@@ -40,7 +40,7 @@ package enum EntityTypeRow {
     }
 }
 
-/// An entity type that a push uses. It is in use once the push is committed.
+/// An entity type that a push uses. The type is in use once the push is committed.
 struct TypeRow {
     let organization: UUID
     let type: EntityType

@@ -3,7 +3,8 @@ import JSONText
 import Postgres
 package import SyncModel
 
-/// A new mutation in stored form. It is a class, because a class is not copied when its columns are read one by one.
+/// A new mutation in stored form. The type is a class, because a class is not copied when its columns are read one by
+/// one.
 final class MutationRow {
     private let lane: LaneKey
     private let new: NewMutation
@@ -95,7 +96,7 @@ final class MutationRow {
 
     /// Whether a member that is stored unchanged would be mistaken for a sealed value.
     ///
-    /// This cannot happen to headers and problems, because they are objects.
+    /// Headers and problems cannot be mistaken, because they are objects.
     var looksSealed: Bool {
         payload.map { SealedText.needsEscape(json: $0) } ?? false
             || lastError.map { SealedText.needsEscape(text: $0) } ?? false
@@ -111,7 +112,7 @@ final class MutationRow {
     }
 }
 
-/// A refused mutation. It is recorded so that a repeat gets the same response.
+/// A refused mutation. The refusal is recorded so that a repeat gets the same response.
 struct RejectionRow {
     private let lane: LaneKey
     private let rejection: Rejection

@@ -33,8 +33,8 @@ package enum RowBytes {
     /// Returns SQL that counts rows after the end of a page. The page's condition must be that the count is less than
     /// 1.
     ///
-    /// PostgreSQL stops at the first counted row (a run condition of the plan), and reads no row after it. This has two
-    /// requirements: a window function over the same `order` sums the bytes, and the measuring expression is the
+    /// PostgreSQL stops at the first counted row (a run condition of the plan), and reads no row after it. The stop has
+    /// two requirements: a window function over the same `order` sums the bytes, and the measuring expression is the
     /// argument of this `sum`. In a subquery, the expression could be evaluated for all rows before a sort.
     ///
     /// - Parameter includesExceeding: whether the page includes the first row for which `isExceeded` holds.

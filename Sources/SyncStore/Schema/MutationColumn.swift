@@ -19,7 +19,7 @@ package struct MutationColumn: Sendable {
         case open
         /// The column names a user.
         case user
-        /// Content from users or the upstream. It is sealed, and only operators with permission can read it.
+        /// Content from users or the upstream. The content is sealed, and only operators with permission can read it.
         case sealed(SealedPlace.Column)
     }
 

@@ -22,7 +22,8 @@ package struct NamingScan: Sendable {
         }
     }
 
-    /// Reads up to `limit` rows after a key, in key order. It returns the rows that name the users, and the last row.
+    /// Reads up to `limit` rows after a key, in key order. The statement returns the rows that name the users, and the
+    /// last row.
     package let find: Statement
     /// A key that sorts before all keys.
     private let least: Key

@@ -74,8 +74,8 @@ package enum UserMoves {
         """
     )
 
-    /// Records the merge as a use of each mapping (``MappingNeed``). This is necessary because mutations that named the
-    /// mapping move to positions after the positions of younger mutations.
+    /// Records the merge as a use of each mapping (``MappingNeed``). The record is necessary because mutations that
+    /// named the mapping move to positions after the positions of younger mutations.
     ///
     /// Mappings that are never listed remain unlisted (``LocalID/retiredID(on:)``).
     static let mergeMappings = Statement(

@@ -112,10 +112,10 @@ package struct MasterKeysInUse: Sendable {
 
     /// The number of data keys that the configured master keys unwrap.
     ///
-    /// It includes at most ``MasterKeyCheck/counted`` users' keys for each master key.
+    /// The number includes at most ``MasterKeyCheck/counted`` users' keys for each master key.
     package var openable: Int64 { known.reduce(0) { $0 + $1.count } }
 
-    /// Whether any data key can be unwrapped. It is also true if there are no data keys.
+    /// Whether any data key can be unwrapped. The value is also true if there are no data keys.
     package var isAnyKnown: Bool { unknown.isEmpty || !known.isEmpty }
 
     /// Messages that name the missing master keys; empty if all of them are configured.

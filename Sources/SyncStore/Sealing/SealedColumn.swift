@@ -26,7 +26,7 @@ package struct SealedColumn: Sendable {
     /// Returns a column of a table for which ``SealedPlace`` has no case.
     ///
     /// - Parameters:
-    ///   - number: the column's unique number, above ``SealedPlace/lastNumber``. It is part of the stored form.
+    ///   - number: the column's unique number, above ``SealedPlace/lastNumber``. The number is part of the stored form.
     ///   - table: the table's name in logs.
     package static func numbered(
         _ name: StaticString,

@@ -10,7 +10,7 @@ package struct SealedRows: Sendable, Hashable {
 
     /// The number of rows that were written again.
     package var sealed = 0
-    /// The number of values that cannot be decrypted. They are left unchanged.
+    /// The number of values that cannot be decrypted. These values are left unchanged.
     package var unreadable = 0
     /// Messages for an operator about the first unreadable values. A message names the row, without contents.
     package var unreadableValues: [String] = []

@@ -29,7 +29,7 @@ package struct UserKeys: Sendable {
 
     /// Fetches the keys that seal users' rows, if they are not cached, and creates missing keys.
     ///
-    /// It uses a separate transaction, so that later writes name keys that are already stored.
+    /// This method uses a separate transaction, so that later writes name keys that are already stored.
     package func prepare(_ users: some Sequence<LaneKey>, _ seal: (UUID) -> Seal?) async throws {
         let lacking = lacking(users, seal)
         if !lacking.isEmpty { try await make(lacking) }
@@ -37,7 +37,7 @@ package struct UserKeys: Sendable {
 
     /// Fetches existing keys that seal users' rows, if they are not cached.
     ///
-    /// It creates no keys. A caller that still lacks a key calls ``fetchMissingKeys(_:)``.
+    /// This method creates no keys. A caller that still lacks a key calls ``fetchMissingKeys(_:)``.
     package func fetch(_ users: some Sequence<LaneKey>, _ seal: (UUID) -> Seal?) async throws {
         let lacking = lacking(users, seal)
         if !lacking.isEmpty { _ = try await read(lacking.sorted(), isRefused: false) }

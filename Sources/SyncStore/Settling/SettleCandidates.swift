@@ -4,8 +4,8 @@ import SyncModel
 
 /// Finds the mutations of a bulk request, a page at a time.
 ///
-/// They are sorted by user. The mutations of a user are in lane order or its reverse. Every page reads a limited number
-/// of open mutations, independent of the filter.
+/// The mutations are sorted by user. A user's mutations are in lane order or its reverse. Every page reads a limited
+/// number of open mutations, independent of the filter.
 struct SettleCandidates {
     /// The maximum number of mutations on a page.
     static let limit: Int64 = 500

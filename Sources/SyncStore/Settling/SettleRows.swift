@@ -52,7 +52,7 @@ final class ReleaseRow: Sendable {
     )
 }
 
-/// A mutation that runs again. It is a class, because a class is not copied when its columns are read one by one.
+/// A mutation that runs again. The type is a class, because a class is not copied when its columns are read one by one.
 final class RestartRow: Sendable {
     private let restart: MutationRestart
     let blockers, references: FlattenedLists.Bounds

@@ -67,7 +67,7 @@ package enum SettleStatements {
 
     /// Reads all dependencies of a lane's open mutations.
     ///
-    /// It reads the open mutations once, in the order of their index.
+    /// The statement reads the open mutations once, in the order of their index.
     static let edges = Statement(
         "settle_edges",
         ["organization", "user"],

@@ -123,7 +123,8 @@ package struct BulkOutcome: Sendable {
     package var matched = 0
     /// The number of mutations that were settled.
     ///
-    /// It is lower than `matched` if some mutations could not be settled, and higher if dependants were discarded too.
+    /// The number is lower than `matched` if some mutations could not be settled, and higher if dependants were
+    /// discarded too.
     package var settled = 0
 }
 
@@ -133,7 +134,7 @@ package struct DiscardedMutation: Sendable {
     package let mutation: MutationDetail
     /// The ids of all mutations that this call discarded.
     ///
-    /// They include the dependants, and the mutation itself unless it was discarded before.
+    /// The ids include the dependants, and the mutation itself unless it was discarded before.
     package let ids: [UUID]
 }
 

@@ -144,7 +144,7 @@ final class DeviceNumbers: Sendable {
 
     /// Whether it is cheaper to read all of the device's numbers in one query.
     ///
-    /// It is cheaper if the device pulls pages in sequence and many numbers are unknown.
+    /// One query is cheaper if the device pulls pages in sequence and many numbers are unknown.
     func isWorthLoading(missing: Int) -> Bool {
         state.withLock { !$0.isLoaded && $0.count > 0 && missing >= 256 }
     }

@@ -50,7 +50,7 @@ struct PulledPage: Sendable {
 
     /// The facts about one of a page's types.
     ///
-    /// They are computed once for each type, because most changes of a page have the same type.
+    /// The facts are computed once for each type, because most changes of a page have the same type.
     fileprivate struct TypeView {
         struct Relation {
             /// The member's name in UTF-8.

@@ -6,8 +6,8 @@ import SyncModel
 struct UnconfirmedAssignments: Sendable {
     /// The maximum number of outstanding pages of a device.
     ///
-    /// It is also the number of consecutive pulls whose responses can be lost while the device's state changes between
-    /// them.
+    /// The value is also the number of consecutive pulls whose responses can be lost while the device's state changes
+    /// between them.
     static let limit: Int64 = 8
     /// The number of attempts to store a page while concurrent pulls of the device store pages.
     static let attempts = 5
