@@ -9,7 +9,7 @@ extension Store {
     /// Wraps the organizations' data keys; nil if values are not encrypted at rest.
     package var masterKeys: MasterKeys? { configuration.masterKeys }
 
-    /// Finds the listeners that must no longer be served.
+    /// Finds the long-lived connections that must no longer be served.
     package var longLivedSessions: LongLivedSessions {
         LongLivedSessions(pool: pool, cluster: cluster, failure: failure)
     }
@@ -61,7 +61,7 @@ extension Store {
         }
     }
 
-    /// Evaluates the templates of types whose channel settings changed.
+    /// Evaluates channel templates again for types with changed channel settings.
     package var channelEvaluation: ChannelEvaluation {
         ChannelEvaluation(
             pool: pool,
@@ -89,6 +89,6 @@ extension Store {
         )
     }
 
-    /// Counts failed and conflicting mutations of organizations.
+    /// Counts each organization's failed and conflicting mutations.
     package var stuckCounts: FailureCounts { FailureCounts(pool: pool, cluster: cluster, failure: failure) }
 }

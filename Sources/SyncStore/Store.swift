@@ -7,7 +7,7 @@ import Synchronization
 /// The database services of the gateway, and their connections.
 package final class Store: Sendable {
     package let catalog: Catalog
-    /// Resolves issuers' names of users and organizations.
+    /// Resolves the names that issuers use for users and organizations.
     package let identities: Identities
     package let channelMetrics = ChannelMetrics()
     /// Grants users the channels that their tokens name.
@@ -20,15 +20,15 @@ package final class Store: Sendable {
     package let notifier: ChangeNotifier
     /// Runs lanes step by step; a service to run.
     package let lanes: LaneStore
-    /// Takes events; a service to run.
+    /// Accepts events; a service to run.
     package let ingest: IngestCommit
     /// The connections for everything except group commit.
     package let pool: Pool
     /// The connections to the server through which gateways notify each other of changes.
     ///
-    /// Nil if this is the same server.
+    /// Nil if `pool` connects to that server.
     private let hintsPool: Pool?
-    /// The facts about the cluster, if the database is a cluster.
+    /// The properties of the cluster, if the database is a cluster.
     package let cluster: Cluster
     /// Polls the cluster's servers. Long-running processes run it.
     package let clusterStats: ClusterStatsCollector
@@ -40,9 +40,9 @@ package final class Store: Sendable {
     private let keyCheck: MasterKeyCheck
     /// The time limit of ``readiness()``, less than the five seconds of a health check.
     private static let readinessTimeout: Duration = .seconds(2)
-    /// The time since its last answer within which a server of a cluster counts as available.
+    /// The maximum age of the last answer of a server in a cluster; a server with an older answer is unavailable.
     ///
-    /// It is twice the duration of a poll, without its pause, while one server hangs.
+    /// While one server hangs, a poll takes half of this time, without the pause between polls.
     private static let clusterTimeout: Duration = .seconds(15)
     private let lastReadiness = Mutex<[String]>([])
     private let parts = Mutex<[ObjectIdentifier: any Sendable]>([:])
@@ -113,14 +113,14 @@ package final class Store: Sendable {
     /// The reasons why requests cannot be served; empty if they can be served.
     package func readiness() async -> [String] {
         do {
-            // the prober (an orchestrator, `sluice healthcheck`) has its own time limit, independent of that of
-            // statements
+            // the prober (an orchestrator, `sluice healthcheck`) has its own time limit, which differs from the time
+            // limit of statements
             let reasons = try await within(Self.readinessTimeout) { try await self.unreadiness() }
             lastReadiness.withLock { $0 = reasons }
             return reasons
         } catch let error as PostgresError {
-            // all connections may wait for one server of a cluster, while the organizations of the other servers are
-            // served
+            // all connections may wait for one server of a cluster while the gateway serves the organizations of the
+            // other servers
             let waited = [.timedOut, .unresponsive, .poolExhausted].contains(error.kind) && pool.statistics.open > 0
             if waited, cluster.servers.wasSeen(within: Self.clusterTimeout) { return lastReadiness.withLock { $0 } }
             logger.debug("not ready", metadata: ["error": "\(error.message)"])
@@ -148,7 +148,8 @@ package final class Store: Sendable {
 
     /// The reason why writes are not possible although the database can be read; nil if they are possible.
     ///
-    /// A cluster's servers fail independently, and the organizations of the available servers are served.
+    /// The value is always nil in a cluster, because the servers of a cluster fail independently and the gateway serves
+    /// the organizations of the available servers.
     private var writeTrouble: String? {
         guard !cluster.isThere else { return nil }
         let writeFailure =
@@ -161,7 +162,7 @@ package final class Store: Sendable {
     /// Reads which master keys wrap the stored data keys.
     package func masterKeysInUse() async throws -> MasterKeysInUse { try await keyCheck.inspect() }
 
-    /// The notices for operators while requests can be served, as of the last check.
+    /// Notices for operators from the last check of the master keys; empty if the gateway cannot serve requests.
     package var notices: [String] { keyCheck.notices }
 
     /// Logs the master keys that are missing, and the number of data keys that they wrap.
@@ -201,7 +202,8 @@ package final class Store: Sendable {
 
     /// The settings of every connection.
     ///
-    /// With them, no statement waits long for a lock, and no transaction stays open.
+    /// The settings limit the time for which a statement waits for a lock, and the time for which a transaction stays
+    /// idle.
     static func pooledSettings(with timeouts: DatabaseTimeouts) -> [(String, String)] {
         func milliseconds(_ duration: Duration) -> String { "\(Int(duration / .milliseconds(1)))ms" }
         return [
@@ -212,8 +214,8 @@ package final class Store: Sendable {
 
     /// The settings of committers. Each statement is planned once, with index look-ups for each row.
     ///
-    /// So plans do not depend on the size of the tables. Without these settings, a plan that was made on small tables
-    /// and is reused would always hash-join all partitions.
+    /// Such a plan does not depend on the size of the tables. Without these settings, PostgreSQL could make a plan on
+    /// small tables that hash-joins all partitions, and reuse it when the tables are large.
     static func hotSettings(with timeouts: DatabaseTimeouts) -> [(String, String)] {
         pooledSettings(with: timeouts) + [
             ("plan_cache_mode", "force_generic_plan"), ("enable_hashjoin", "off"), ("enable_mergejoin", "off"),
@@ -221,7 +223,7 @@ package final class Store: Sendable {
         ]
     }
 
-    /// The settings with the default time-outs.
+    /// The settings with the default timeouts.
     static let pooledSettings = pooledSettings(with: DatabaseTimeouts())
     static let hotSettings = hotSettings(with: DatabaseTimeouts())
 }

@@ -6,28 +6,30 @@ import Synchronization
 package struct StoreConfiguration: Sendable {
     /// A libpq URI.
     package var databaseURL: String
-    /// A libpq URI of the server through which gateways notify each other of changes; nil if it is that of
+    /// A libpq URI of the server through which gateways notify each other of changes; nil for the server of
     /// `databaseURL`.
     ///
-    /// It is required if gateways are connected to several servers of a cluster.
+    /// The URI is required if gateways are connected to several servers of a cluster.
     package var hintsURL: String?
-    /// Whether groups in a cluster are committed over direct connections to the servers that have their rows.
+    /// Whether committers in a cluster commit each group over a direct connection to the server with the group's rows.
     package var commitsDirectly = false
     /// The number of connections for everything except group commit.
     package var poolSize: Int
     /// The number of push committers; the same number serves lane steps.
     ///
-    /// Each has its own connection. One more connection serves heavy pushes, and one serves events.
+    /// Each committer has its own connection. One more connection serves heavy pushes, and one serves events.
     package var committers: Int
     /// The seconds for which a worker may hold a lane without renewing its lease.
     package var leaseSeconds: Double
     /// Wraps the organizations' data keys; nil if nothing is sealed.
     package var masterKeys: MasterKeys?
-    /// The interval at which watched data are polled while other replicas' hints arrive, because a hint can be lost.
+    /// The interval at which watched data are polled while hints from other replicas arrive.
+    ///
+    /// The polls remain necessary because a hint can be lost.
     package var pollInterval: Duration = .seconds(15)
-    /// The timeouts of Postgres.
+    /// The timeouts of PostgreSQL.
     package var timeouts = DatabaseTimeouts()
-    /// The maximum number of a user's devices. Every request of another device is refused.
+    /// The maximum number of devices of a user. Requests of further devices are refused.
     package var devicesPerUser = 1_000
     /// The storage periods of ingested events and sent requests.
     package var retention = RetentionPolicy()
@@ -49,13 +51,15 @@ package struct StoreConfiguration: Sendable {
 /// All are multiples of one value, because the right value differs between machines, and the timeouts must keep their
 /// order.
 package struct DatabaseTimeouts: Sendable {
-    /// The timeout of one statement. With the margin and the time of a cancellation, a push is answered within twice
-    /// this time. By default this is the contract's five seconds.
+    /// The timeout of one statement: 2.5 s by default.
+    ///
+    /// A push is answered within twice this time, which includes a margin and the time to cancel a statement. The
+    /// default corresponds to the contract's limit of five seconds.
     package var statement: Duration
 
     /// The time for which a statement waits for a lock: 2 s by default.
     ///
-    /// It is less than the statement's timeout, and also limits connecting.
+    /// The value is less than the statement's timeout, and also limits the time to connect.
     package var lock: Duration
 
     /// - Parameter statement: the timeout of one statement.
@@ -64,14 +68,14 @@ package struct DatabaseTimeouts: Sendable {
         lock = statement * 4 / 5
     }
 
-    /// The time after which a push that is queued or waits for the database is answered `store_unavailable`: 4.5 s by
-    /// default.
+    /// The time after which a push is answered `store_unavailable` if it is still queued or waits for the database:
+    /// 4.5 s by default.
     package var push: Duration { statement * 9 / 5 }
     /// The time for which a caller waits for a connection of the pool: 3 s by default.
     package var connection: Duration { statement * 6 / 5 }
     /// The time for which a transaction may be idle: 5 s by default.
     package var idleTransaction: Duration { statement * 2 }
-    /// The timeout of all statements of one write of a settlement: 10 s by default.
+    /// The timeout of all statements of one write of a settlement together: 10 s by default.
     package var settlement: Duration { statement * 4 }
     /// The time after which the worker of a waiting lane step gets an error: 10 s by default.
     package var laneStep: Duration { statement * 4 }

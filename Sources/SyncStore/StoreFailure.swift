@@ -20,9 +20,10 @@ package struct StoreFailure: Sendable {
         self.logger = logger
     }
 
-    /// SQLSTATEs of prepared statements that are missing, or that exist although this session did not make them.
+    /// SQLSTATEs for a prepared statement that is missing, or that exists although this session did not prepare it.
     ///
-    /// Only the gateway uses its sessions, so the reason is a pooler that shares them.
+    /// No other program uses the gateway's sessions directly. Therefore these errors mean that a pooler shares the
+    /// sessions.
     private static let lostStatements: Set = ["26000", "42P05"]
 
     /// Logs, at most once a second, that a response was returned without a part that could not be read.
@@ -53,7 +54,7 @@ package struct StoreFailure: Sendable {
             return .overloaded("too many transactions contend for these entities")
         }
         if error.isTooLong {
-            // the database is available; a single statement or its preparation had too much work
+            // the database is available, but this statement or its preparation took too long
             logger.warning("Store timed out", metadata: metadata)
             return Self.tooLong
         }
@@ -72,7 +73,8 @@ package struct StoreFailure: Sendable {
             return .storeUnavailable
         }
         if error.isOfDatabase || error.sqlState == "54000" {
-            // missing permissions, damage, or no transaction ids left (54000): no request causes this or can prevent it
+            // no request causes or can prevent these errors: missing permissions, damage, no transaction ids left
+            // (54000)
             logger.log(level: warned.isDue() ? .error : .debug, "store refuses statements", metadata: metadata)
             return .storeUnavailable
         }
@@ -82,8 +84,8 @@ package struct StoreFailure: Sendable {
 
     /// The problem of a sealed value that cannot be decrypted.
     ///
-    /// If another configuration or another replica may decrypt it, the caller should try again. A value that was
-    /// changed is an internal error.
+    /// If another configuration or another replica may decrypt the value, the caller should try again. A value that was
+    /// changed in the database is an internal error.
     private func problem(_ error: SealError, _ what: StaticString) -> Problem {
         let metadata: Logger.Metadata = ["operation": "\(what)", "reason": "\(error)"]
         switch error {
@@ -130,7 +132,7 @@ package struct StoreFailure: Sendable {
 
     /// The problem of an operation that took too long, although the database is available.
     ///
-    /// The operation may take as long the next time, so the caller must wait longer than after other overloads.
+    /// The operation may take as long the next time. Therefore the caller must wait longer than after other overloads.
     package static var tooLong: Problem {
         var problem = Problem.overloaded("the request timed out")
         problem.retryAfter = tooLongRetryAfter
@@ -142,8 +144,8 @@ package struct StoreFailure: Sendable {
 
     /// The problem of an operation on several mutations in one transaction.
     ///
-    /// If the transaction takes too long, the caller must send fewer mutations. A single mutation cannot be divided,
-    /// and is retried.
+    /// If a transaction with several mutations takes too long, the caller must send fewer mutations. An operation on a
+    /// single mutation cannot be divided. The caller should retry it.
     package func problem(_ error: any Error, doing what: StaticString, count: Int, advice: String) -> Problem {
         let problem = problem(error, doing: what)
         guard count > 1, let error = error as? PostgresError, error.isTooLong, !error.isRetryable else {
@@ -156,7 +158,7 @@ package struct StoreFailure: Sendable {
 extension Problem {
     /// Whether the problem is that an organization's data cannot be decrypted.
     ///
-    /// It is false if the database is unavailable.
+    /// The value is false if the database is unavailable.
     package var isLocked: Bool { code == .storeUnavailable && retryAfter == StoreFailure.sealedRetryAfter }
 }
 
@@ -179,13 +181,13 @@ package enum StoreMetrics {
     package static let unreadableValues = "sluice_unreadable_values_total"
     /// The number of ingested events by `result`, a value of `IngestResult`.
     package static let ingestEvents = "sluice_ingest_events_total"
-    /// The number of operators' acts whose outcome could not be written to the audit log.
+    /// The number of operator actions whose outcome could not be written to the audit log.
     package static let unfinishedActs = "sluice_audit_unfinished_total"
     /// The number of requests to upstreams, by `outcome`.
     ///
-    /// The dispatcher counts them, and operators' views read the counter.
+    /// The dispatcher counts the requests, and operators' views read the counter.
     package static let upstreamAttempts = "sluice_upstream_attempts_total"
-    /// The number of look-ups of subjects and of organizations' names in the database.
+    /// The number of database look-ups of subjects and of organization names.
     ///
     /// The label `outcome` is `found`, `made` (a new user) or `unknown`.
     package static let identityLookups = "sluice_identity_lookups_total"

@@ -8,11 +8,11 @@ extension Administration {
     /// The maximum number of external ids of one organization.
     package static let maximumExternalIDs = 100
 
-    /// Changes the external ids of an organization, while no other change of external ids runs.
+    /// Changes the external ids of an organization. Changes of external ids exclude each other.
     ///
     /// - Parameter change: receives the present ids and returns the new ids.
     /// - Returns: the organization; nil if it does not exist.
-    /// - Throws: `external_id_taken` with a pointer into the new ids; errors of `change`.
+    /// - Throws: `external_id_taken` with a pointer into the new ids; the errors of `change`.
     package func changeExternalIDs(
         of id: UUID,
         _ change: @Sendable ([ExternalID]) throws(Problem) -> [ExternalID]
@@ -32,7 +32,7 @@ extension Administration {
         }
     }
 
-    /// Replaces an organization's external ids; the connection must have locked its row.
+    /// Replaces an organization's external ids. The connection must have locked the organization's row.
     ///
     /// - Throws: `external_id_taken`, `validation_failed`.
     static func write(
@@ -92,7 +92,7 @@ extension Administration {
 
     /// Serializes changes of external ids, so that two changes that swap ids do not deadlock.
     ///
-    /// Readers do not wait. The organization's row must be locked before this lock.
+    /// Readers do not wait for this lock. The organization's row must be locked before it.
     static let lockExternalIDsStatement = Statement(
         "external_ids_lock",
         "LOCK TABLE external_ids IN SHARE ROW EXCLUSIVE MODE"
@@ -110,7 +110,7 @@ extension Administration {
 
     /// Adds one external id.
     ///
-    /// A cluster copies the table to all servers, and accepts values for it from all of them.
+    /// A cluster copies the table to all servers. A row can be added through any server.
     static let addExternalIDsStatement = Statement(
         "external_ids_add",
         ["organization", "issuer", "external_id", "now"],
@@ -121,9 +121,9 @@ extension Administration {
         """
     )
 
-    /// Returns the external ids that belong to other organizations, with these organizations.
+    /// Returns the external ids that belong to other organizations, and these organizations.
     ///
-    /// This look-up and the look-up of a token are the only ones that are not limited to one organization.
+    /// Only this look-up and the look-up of a token are not limited to one organization.
     static let takenExternalIDsStatement = Statement(
         "external_ids_taken",
         ["organization", "issuers", "external_ids"],
@@ -144,7 +144,7 @@ extension Administration {
 }
 
 extension Administration {
-    /// Returns the issuers and subjects of users, by user id. Users without a subject are omitted.
+    /// Returns the issuers and subjects of users, by user id. The result omits users without a subject.
     package func subjects(of users: Set<UUID>, in organization: UUID) async throws(Problem) -> [UUID: [Subject]] {
         guard !users.isEmpty else { return [:] }
         let parameters = Parameters(of: organization, Array(users))

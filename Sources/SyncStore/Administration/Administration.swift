@@ -6,7 +6,7 @@ package import SyncModel
 
 /// Administrative access to organizations.
 ///
-/// Features extend this type with their own data of organizations.
+/// Features extend this type with their own data about organizations.
 package struct Administration: Sendable {
     package let store: Store
 
@@ -20,11 +20,12 @@ package struct Administration: Sendable {
 
     // MARK: - Organizations
 
-    /// Returns a page of organizations by id and, if there are more, its last organization.
+    /// Returns a page of organizations, ordered by id. If there are further organizations, also returns the last one of
+    /// the page.
     ///
     /// - Parameters:
     ///   - limit: 1 to 1,000.
-    ///   - last: the last organization of the previous page; nil starts at the beginning.
+    ///   - last: the last organization of the previous page; nil to start at the beginning.
     package func organizations(
         limit: Int,
         after last: UUID?
@@ -40,10 +41,11 @@ package struct Administration: Sendable {
     /// The maximum number of organizations that a page of a search reads.
     static let searchWindow: Int64 = 2_000
 
-    /// Returns a page of organizations, by id, whose name or id matches a text.
+    /// Returns a page of organizations whose name or id matches a text, ordered by id.
     ///
     /// An organization matches if its name contains the text, ignoring case, or if its id begins with the text. A page
-    /// reads a bounded number of organizations, so it can be short or empty although more organizations match.
+    /// reads a limited number of organizations. Therefore it can be short or empty although further organizations
+    /// match.
     package func organizations(
         like text: String,
         limit: Int,
@@ -63,7 +65,7 @@ package struct Administration: Sendable {
 
     /// Returns the id of the organization with a name; nil if no organization has this name.
     ///
-    /// Scans all organizations, so only commands use it.
+    /// Only commands use this method, because it scans all organizations.
     package func organization(named name: String) async throws(Problem) -> UUID? {
         let parameters = Parameters(name)
         return try await rows(Self.namedStatement, parameters, "look for an organization") {
@@ -84,7 +86,8 @@ package struct Administration: Sendable {
     /// Creates or changes an organization.
     ///
     /// - Throws: `not_found` while the organization is being purged; `external_id_taken` with pointers;
-    ///   `validation_failed` if the organization cannot have users' keys; `overloaded` if it cannot have them yet.
+    ///   `validation_failed` if the organization cannot have users' keys; `overloaded` if it cannot have users' keys
+    ///   yet.
     package func put(
         _ id: UUID,
         _ update: OrganizationUpdate
@@ -123,7 +126,7 @@ package struct Administration: Sendable {
         }
     }
 
-    /// Refuses the setting `order: "lane"` while the upstream has batches.
+    /// Refuses the setting `order: "lane"` if the upstream supports batches.
     private static func checkOrder(of organization: OrganizationRow, on connection: Connection) async throws {
         guard organization.settings.order == .lane else { return }
         let found = try await connection.run(Query(hasBatchStatement, Parameters(of: organization.id)))
@@ -189,7 +192,8 @@ package struct Administration: Sendable {
 
     /// Returns up to `limit` organizations after `after` that match `text`.
     ///
-    /// It reads `scan` organizations. Each row contains the number of organizations read and the last of them.
+    /// The statement reads at most `scan` organizations. Each row also contains the number of read organizations, and
+    /// the last of them.
     static let searchStatement = Statement(
         "organizations_search",
         ["after", "scan", "text", "limit"],
@@ -248,10 +252,10 @@ package struct Administration: Sendable {
         "INSERT INTO feeds AS f (organization_id, epoch) VALUES (:organization, :epoch) ON CONFLICT (organization_id) DO NOTHING"
     )
 
-    /// Whether a running gateway lacks a migration.
+    /// Reads whether a running gateway lacks a migration.
     ///
-    /// `migration` is the migration that a gateway must have. `seconds` is the time without a heartbeat after which a
-    /// gateway no longer counts as running.
+    /// `migration` is the migration that every gateway must have. `seconds` is the time without a heartbeat after which
+    /// a gateway is assumed to have ended.
     static let oldGatewayStatement = Statement(
         "organizations_old_gateway",
         ["migration", "seconds"],
@@ -281,9 +285,9 @@ package struct Administration: Sendable {
 }
 
 extension Problem {
-    /// The problem of an organization that enables users' keys while no master key is configured.
+    /// The problem for an organization that enables users' keys while no master key is configured.
     ///
-    /// Without a master key no value is encrypted, so users' keys would protect nothing.
+    /// Without a master key, no value is encrypted. Therefore users' keys would protect nothing.
     static var nothingWrapsUserKeys: Problem {
         Problem(
             .validationFailed,
@@ -294,7 +298,7 @@ extension Problem {
     }
 }
 
-/// An organization as operators see it.
+/// An organization, with the data that operators see.
 package struct OrganizationRow: Sendable {
     static let list = """
         o.id, o.name, o.status, o.settings, o.created_at, o.updated_at, \(names("issuer")), \(names("external_id"))
@@ -333,9 +337,9 @@ package struct OrganizationRow: Sendable {
     }
 }
 
-/// Changes an organization, or describes a new one.
+/// A change of an organization, or the description of a new organization.
 ///
-/// In an existing organization, a nil member keeps the value. In a new organization, it sets the default.
+/// In an existing organization, a nil member keeps the present value. In a new organization, it sets the default.
 package struct OrganizationUpdate: Sendable {
     /// The name, 1 to 200 characters.
     package var name: String?

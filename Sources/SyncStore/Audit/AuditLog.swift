@@ -5,14 +5,14 @@ import Postgres
 package import SyncModel
 import Synchronization
 
-/// The table of operators' acts.
+/// The table of operator actions.
 ///
-/// An act's row is written before the act and its outcome after it, so that the row exists even if the gateway ends in
-/// between.
+/// The row of an action is written before the action, and its outcome after the action. Therefore the row exists even
+/// if the gateway ends in between.
 package struct AuditLog: Sendable {
     /// The maximum number of rows that one page reads.
     ///
-    /// With filters, a page that is not the last can have fewer acts than requested.
+    /// With filters, a page that is not the last can have fewer actions than requested.
     static let window: Int64 = 2_000
 
     let pool: Pool
@@ -27,28 +27,28 @@ package struct AuditLog: Sendable {
         self.failure = failure
     }
 
-    /// Identifies the row of an act.
+    /// Identifies the row of an action.
     package struct Mark: Sendable {
         let organization: UUID
         let id: UUID
     }
 
-    /// Records that an act begins.
+    /// Records that an action begins.
     ///
-    /// - Throws: `store_unavailable`, `overloaded`, for any failure of the database. The caller must not perform the
-    ///   act in that case.
+    /// - Throws: `store_unavailable` or `overloaded` for any failure of the database. In that case the caller must not
+    ///   perform the action.
     package func begin(_ act: AuditAct) async throws(Problem) -> Mark {
         try await write(act, nil)
     }
 
-    /// Records a read access together with its outcome.
+    /// Records a read access, together with its outcome.
     package func record(_ act: AuditAct, _ outcome: AuditOutcome) async throws(Problem) {
         _ = try await write(act, outcome)
     }
 
-    /// Records the outcome of an act.
+    /// Records the outcome of an action.
     ///
-    /// The act is not undone: if the outcome cannot be written, the log reports it.
+    /// If the outcome cannot be written, the action is not undone, and the failure is logged.
     package func end(_ mark: Mark, _ outcome: AuditOutcome) async {
         // the outcome is recorded even if the caller has disconnected
         let written = await Task {
@@ -91,7 +91,7 @@ package struct AuditLog: Sendable {
             return mark
         } catch {
             let problem = failure.problem(error, doing: "write an act")
-            // a read-only database or a missing permission is not caused by the caller, and the operator can fix it
+            // the caller does not cause a read-only database or a missing permission, and the operator can fix it
             throw problem.code == .internalError ? Self.unwritable : problem
         }
     }
@@ -104,7 +104,7 @@ package struct AuditLog: Sendable {
 
     // MARK: - Reading
 
-    /// Returns a page of acts, the newest first.
+    /// Returns a page of actions, the newest first.
     ///
     /// - Parameter limit: 1 to 1,000.
     package func page(_ filter: AuditFilter, limit: Int, after cursor: UUID?) async throws(Problem) -> AuditPage {
@@ -138,9 +138,9 @@ extension AuditAct {
     }
 }
 
-/// A generator of acts' ids in ascending order.
+/// A generator of ids for actions, in ascending order.
 ///
-/// The audit log is read in the order of ids, so ids of the same millisecond must also ascend.
+/// The audit log is read in the order of ids. Therefore ids of the same millisecond must ascend, too.
 final class AuditIDs: Sendable {
     private let generator = UUIDv7Generator()
     private let last = Mutex(UUID.least)
@@ -148,7 +148,7 @@ final class AuditIDs: Sendable {
     func make(at now: Timestamp) -> UUID {
         let id = generator.make(at: now)
         return last.withLock { last in
-            // in the same millisecond, ids continue after the last one; after the clock was set back, they begin at its
+            // within a millisecond, ids continue after the last id; if the clock was set back, ids begin at the new
             // time
             let isLess = id <= last && UUIDv7Generator.least(at: now) <= last && last < Self.next(now)
             last = isLess ? last.successor ?? id : id
@@ -160,9 +160,9 @@ final class AuditIDs: Sendable {
 }
 
 extension Store {
-    /// The acts of operators.
+    /// The log of operator actions.
     package var audit: AuditLog { AuditLog(pool: pool, now: now, failure: failure) }
 
-    /// Console sessions that were ended. The caller must keep the value, because it contains a cache.
+    /// The console sessions that operators ended. The caller must keep the value, because it contains a cache.
     package var endedSessions: EndedSessions { EndedSessions(pool: pool, now: now, failure: failure) }
 }

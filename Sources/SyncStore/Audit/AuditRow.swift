@@ -3,15 +3,15 @@ import JSONText
 import Postgres
 package import SyncModel
 
-/// An operator's act, as it is stored.
+/// An operator action in stored form.
 package struct AuditRow: Sendable {
-    /// The user concerned by an act.
+    /// The user whom an action concerns.
     package enum User: Sendable, Hashable {
         case known(UUID)
-        /// The user was erased after the act; only the hash remains.
+        /// The user was erased after the action, and only a hash of the user's id remains.
         case erased(UserHash)
 
-        /// The user's id or remaining hash.
+        /// The user's id, or the hash that remains.
         package var text: String {
             switch self {
             case .known(let id): id.lowercased
@@ -26,22 +26,22 @@ package struct AuditRow: Sendable {
         """
 
     package let id: UUID
-    /// The organization concerned; nil if the act concerns no organization.
+    /// The organization that the action concerns; nil if it concerns no organization.
     package let organization: UUID?
     package let at: Timestamp
     package let actor: String
     package let scope: String
     package let action: String
     package let reason: String?
-    /// A JSON object.
+    /// The target of the action, as a JSON object.
     package let target: [UInt8]
     package let user: User?
     package let into: User?
     package let requestID: String?
-    /// A JSON object; nil if the act has begun and its end is not known.
+    /// The outcome as a JSON object; nil if the action has begun and its end is not recorded.
     package let outcome: [UInt8]?
 
-    /// Nil if the row contains no act.
+    /// Returns nil if the row contains no action.
     init?(_ row: inout RowReader) throws {
         guard let id: UUID = try row.read("id") else { return nil }
         self.id = id
@@ -65,13 +65,13 @@ package struct AuditRow: Sendable {
     }
 }
 
-/// A filter of acts.
+/// A filter of operator actions.
 package struct AuditFilter: Sendable {
-    /// Nil for acts of all organizations and of no organization.
+    /// The organization; nil for actions on all organizations and on no organization.
     package var organization: UUID?
     package var actor: String?
     package var action: String?
-    /// The first moment, to the millisecond.
+    /// The beginning of the period, to the millisecond.
     package var since: Timestamp?
     /// The end of the period, exclusive.
     package var until: Timestamp?
@@ -81,13 +81,13 @@ package struct AuditFilter: Sendable {
     }
 }
 
-/// A page of the audit.
+/// A page of the audit log.
 package struct AuditPage: Sendable {
     package let acts: [AuditRow]
-    /// The cursor of the next page; nil at the end.
+    /// The cursor of the next page; nil on the last page.
     package let next: UUID?
 
-    /// Reads rows that contain the end of the scan and, unless no act matches, an act.
+    /// Reads rows that contain the end of the scan. If any action matches, each row also contains an action.
     init(_ rows: Rows, limit: Int, window: Int) throws {
         var acts: [AuditRow] = []
         var (looked, last): (Int64, UUID?) = (0, nil)
@@ -98,7 +98,7 @@ package struct AuditPage: Sendable {
             isCut = try row.read("has_more")
             if let act = try AuditRow(&row) { acts.append(act) }
         }
-        // there are more acts if one more than requested was read, or if the scan was cut off
+        // there are further actions if one more than requested was read, or if the scan was cut off
         let hasMore = acts.count > limit || isCut
         self.acts = Array(acts.prefix(limit))
         next = hasMore ? self.acts.last?.id : looked == window ? last : nil

@@ -1,9 +1,9 @@
 package import Postgres
 import SyncModel
 
-/// The statements of the audit.
+/// The statements of the audit log.
 ///
-/// Erased users are written as their hashes, whether they were erased before or after the act.
+/// An erased user is recorded as a hash. The rule also applies to users who are erased after the action.
 package enum AuditStatements {
     private static func hash(_ user: String) -> String {
         "sha256(uuid_send(:organization::uuid) || uuid_send(\(user)::uuid))"
@@ -27,7 +27,8 @@ package enum AuditStatements {
                 (\(ErasedUsers.isErased(":organization::uuid", ":into::uuid"))) AS into_goes
         ) k
         """,
-        // all values are parameters, because an act that concerns no organization has no row of `organizations` to join
+        // all values are parameters, because an action that concerns no organization cannot be joined with
+        // `organizations`
         variant: """
             INSERT INTO audit AS a (organization_id, id, at, actor, scope, action, reason, target, user_id, user_hash, into_id,
                 into_hash, request_id, outcome)
@@ -38,7 +39,7 @@ package enum AuditStatements {
             """
     )
 
-    /// SQL that is true for an erased user, by the cluster's function in `sql/citus.sql`.
+    /// SQL for whether a user was erased, by the cluster's function in `sql/citus.sql`.
     private static func isErased(_ user: String) -> String { "is_erased(:organization::uuid, \(user)::uuid)" }
 
     package static let end = Statement(
@@ -61,14 +62,14 @@ package enum AuditStatements {
 
     // MARK: - Reading
 
-    /// Reads acts of an organization.
+    /// Reads actions on an organization.
     package static let page = reading("audit_page", ["organization"], of: "a.organization_id = :organization AND ")
-    /// Reads acts of all organizations and of no organization.
+    /// Reads actions on all organizations and on no organization.
     package static let pageOfAll = reading("audit_page_of_all", [], of: "")
 
-    /// Reads a limited number of rows by the index, and returns those that match.
+    /// Reads a limited number of rows by the index, and returns the rows that match.
     ///
-    /// The limit applies to the rows that are read, so that a search for rare acts is bounded too.
+    /// The limit applies to the rows that are read. Therefore it also limits a search for rare actions.
     private static func reading(_ name: String, _ key: [String], of organization: String) -> Statement {
         Statement(
             name,
@@ -106,9 +107,9 @@ package enum AuditStatements {
 
     // MARK: - Deletion
 
-    /// Reads acts between two ids, the oldest first.
+    /// Reads actions between two ids, the oldest first.
     ///
-    /// The acts are of any organization.
+    /// The actions may concern any organization.
     package static let old = Statement(
         "audit_old",
         ["before", "after", "limit"],
@@ -130,9 +131,10 @@ package enum AuditStatements {
         """
     )
 
-    /// Replaces erased users by their hashes, and removes the targets of their acts, which may name their rows.
+    /// Replaces erased users by their hashes, and removes the targets of actions on these users, because targets may
+    /// name the users' rows.
     ///
-    /// The target of the act that erased a user stays.
+    /// The target of the erasure itself remains.
     package static let erase = Statement(
         "audit_erase_user",
         ["organization", "users"],
@@ -153,7 +155,7 @@ package enum AuditStatements {
         """
     )
 
-    /// Removes all users of a purged organization from acts, `limit` rows at a time.
+    /// Removes all users of a purged organization from the recorded actions, `limit` rows at a time.
     package static let purge = Statement(
         "audit_purge_users",
         ["organization", "limit"],
@@ -174,6 +176,6 @@ package enum AuditStatements {
         """
     )
 
-    /// All statements except those that the catalog of tables (``StoredTable``) contains.
+    /// All statements except the statements in the list of tables (``StoredTable``).
     package static let all = [begin, end, page, pageOfAll, old, drop]
 }

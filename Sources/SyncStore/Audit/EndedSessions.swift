@@ -5,12 +5,12 @@ import Synchronization
 
 /// Console sessions that operators ended by signing out.
 ///
-/// They are shared by all gateways of the database.
+/// All gateways of the database share this list.
 ///
 /// A session is a signed text that every gateway accepts until it expires. A sign-out stores a hash of the text. A
 /// gateway refuses the session immediately if it handled the sign-out itself, and otherwise within ``refreshSeconds``.
 package final class EndedSessions: Sendable {
-    /// The seconds for which a gateway uses the list that it read last.
+    /// The time for which a gateway uses the list that it read last, in seconds.
     static let refreshSeconds: Int64 = 5
     /// The maximum number of sessions in memory. The sessions that expire last are kept.
     static let maximumSessions = 10_000
@@ -50,9 +50,9 @@ package final class EndedSessions: Sendable {
         state.withLock { $0.ended[digest] = end }
     }
 
-    /// Whether a session has been ended.
+    /// Returns whether a session has been ended.
     ///
-    /// If the database cannot be read, the list that was read last decides, so that the console works during an outage.
+    /// If the database cannot be read, the last read list is used, so that the console works during an outage.
     package func contains(_ digest: Data) async -> Bool {
         let moment = now()
         let isFresh = state.withLock { state in
@@ -64,7 +64,7 @@ package final class EndedSessions: Sendable {
     }
 
     private func refresh(at moment: Timestamp) async {
-        // of concurrent requests, only the first reads the list; the others use the present list
+        // if requests are concurrent, only the first reads the list, and the others use the present list
         let isFirst = state.withLock { state in
             let isFirst = state.readAt.map { $0 > moment || moment.seconds - $0.seconds >= Self.refreshSeconds } ?? true
             if isFirst { state.readAt = moment }
@@ -78,7 +78,7 @@ package final class EndedSessions: Sendable {
                 ended[Data(try row.read("digest", as: [UInt8].self))] = try row.read("ends_at", as: Timestamp.self)
             }
             state.withLock { state in
-                // keeps a session that was ended while the list was read
+                // sessions that were ended while the list was read must remain
                 for (digest, end) in state.ended where end > moment { ended[digest] = end }
                 state.ended = ended
             }

@@ -8,39 +8,41 @@ import Synchronization
 ///
 /// An operator's change takes effect immediately in the gateway that made it, and within five seconds in all others.
 ///
-/// Correctness never depends on the cache: an id space is fixed once a type is in use, a push marks a type as in use in
-/// its own transaction, and a purged organization takes no new lanes.
+/// Correctness never depends on the cache:
+///
+/// - An id space is fixed once a type is in use, and a push marks a type as in use in its own transaction.
+/// - A purged organization accepts no new lanes.
 package final class Catalog: Sendable {
-    /// How long a cached entry is valid, in microseconds.
+    /// The time for which a cached entry is valid, in microseconds.
     package static let lifetime: Int64 = 5_000_000
     /// The value of ``lifetime`` in seconds.
     package static let lifetimeSeconds = Double(lifetime) / 1_000_000
-    /// How often the caller of a waiting request is checked, in seconds.
+    /// The interval at which the caller of a waiting request is checked, in seconds.
     package static let waitSeconds: Double = 2
     /// The time in seconds after which no gateway still uses the state before a change of an organization or a user.
     ///
-    /// Requests that wait for changes are included.
+    /// The time also covers requests that wait for changes.
     package static let settlingSeconds = lifetimeSeconds + waitSeconds + 1
-    /// The maximum number of cached organizations. If it is exceeded, the cache starts empty again.
+    /// The maximum number of cached organizations. If it is exceeded, the cache is cleared.
     static let capacity = 20_000
 
     package struct Entry: Sendable {
         /// The organization; nil if it does not exist.
         ///
-        /// The absence is cached too, so that not each request with an unknown organization costs a query.
+        /// Unknown organizations are cached too, so that repeated requests for an unknown organization need no query.
         package var organization: Organization?
         package var types: [ByteExactString: EntityType]
         /// The enforced relations of the organization's types.
         var relations = EntityRelations()
         /// The rules of types with channels.
         var channelRules: [ByteExactString: ChannelRules] { ChannelRules.byType(types) }
-        /// The place of the organization's rows.
+        /// The partition and shard of the organization's rows.
         var place: Placement
         /// Seals and opens the organization's stored values.
         var seal: Seal
         /// Users who were joined into others.
         package var joins = UserJoins()
-        /// Whether events are accepted, because a valid service token exists.
+        /// Whether events are accepted, because the organization has a valid service token.
         var hasSources = false
         /// Users whose erasure is recent or in progress.
         var erased = ErasedUsers()
@@ -48,7 +50,7 @@ package final class Catalog: Sendable {
 
         /// Whether the entry was read at most five seconds ago.
         ///
-        /// An entry that was read later than `now` is not fresh: it was read before the clock was set back.
+        /// If the time of reading is after `now`, the clock was set back after the read, and the entry is not fresh.
         fileprivate func isFresh(at now: Timestamp) -> Bool {
             Catalog.isFresh(readAt, at: now) && !joins.isOutdated(at: now)
         }
@@ -57,20 +59,20 @@ package final class Catalog: Sendable {
     private struct State {
         var entries: [UUID: Entry] = [:]
         var users: [LaneKey: Timestamp] = [:]
-        /// Users who were not erased, with the time of the check.
+        /// Users who are known not to be erased, with the time of the check.
         var present = GenerationCache<LaneKey, Timestamp>(capacity: capacity)
         /// The times at which the cached organizations were created.
         ///
-        /// An organization that was purged and created again under its id has another time.
+        /// If an organization was purged and created again under its id, the new organization has another time.
         var createdAtByID: [UUID: Timestamp] = [:]
-        /// Returns the issuers whose subjects are users' ids if they are UUIDs.
+        /// Returns the issuers whose subjects, if they are UUIDs, are the ids of users.
         var uuidIssuers: (@Sendable () -> Set<ByteExactString>?)?
-        /// Called when an organization no longer exists, because other caches may have entries of it.
+        /// Called when an organization no longer exists, because other caches may have entries about it.
         var recreationHandler: (@Sendable () -> Void)?
-        /// The number of invalidations. The result of a read that began before an invalidation is not cached.
+        /// The number of invalidations. A result is not cached if its read began before the last invalidation.
         var generation = 0
 
-        /// Records when an organization was created; nil if it does not exist.
+        /// Records the time at which an organization was created; nil if the organization does not exist.
         ///
         /// - Returns: whether another organization may have had this id before.
         mutating func record(_ id: UUID, createdAt: Timestamp?) -> Bool {
@@ -84,7 +86,7 @@ package final class Catalog: Sendable {
 
     private let pool: Pool
     private let reader: CatalogReader
-    /// Nil if values are not encrypted at rest.
+    /// The master keys; nil if values are not encrypted at rest.
     private let masterKeys: MasterKeys?
     /// Users' own keys.
     package let userKeys: UserKeys
@@ -119,7 +121,7 @@ package final class Catalog: Sendable {
 
     /// Returns an organization and the owner of a user's requests from the cache, at most five seconds old.
     ///
-    /// The result is nil unless both are in the cache and can be used.
+    /// The result is nil if the cache lacks the organization or the user, or if either must not be served.
     package func cached(_ id: UUID, _ user: UUID) -> (organization: Organization, user: UUID)? {
         guard let entry = cachedEntry(id), entry.seal.lock == nil, let organization = entry.organization else {
             return nil
@@ -136,7 +138,7 @@ package final class Catalog: Sendable {
 
     /// Returns the owner of a user's requests: the user, or the user into whom this user was joined.
     ///
-    /// - Throws: `overloaded` while the user is being joined with another; `user_erased`.
+    /// - Throws: `overloaded` while the user is being joined with another user; `user_erased`.
     package func owner(of user: UUID, in organization: UUID) async throws(Problem) -> UUID {
         let entry = try await entry(organization)
         let owner: UUID
@@ -151,17 +153,17 @@ package final class Catalog: Sendable {
         return owner
     }
 
-    /// Whether a user is neither joined into another user nor being joined.
+    /// Returns whether a user is neither joined into another user nor being joined.
     ///
-    /// The state is at most five seconds old.
+    /// The result is at most five seconds old.
     package func isItself(_ user: UUID, in organization: UUID) async throws(Problem) -> Bool {
         try await entry(organization).joins.standing(of: user, at: now()) == .itself
     }
 
-    /// How long the cache remembers that a user is not erased, in microseconds.
+    /// The time for which the cache remembers that a user is not erased, in microseconds.
     ///
-    /// An erasure counts as recent for twice as long, so the organization's entry contains each erasure that began in
-    /// this time.
+    /// An organization's entry contains the erasures of twice this time. Therefore it contains each erasure that began
+    /// after a cached check.
     private static let presence = Int64(ErasedUsers.memory / 2) * 1_000_000
 
     /// Whether a user is cached as not erased; false means unknown.
@@ -188,7 +190,7 @@ package final class Catalog: Sendable {
         return true
     }
 
-    /// Whether a user's data were erased or are being erased. Reads the database.
+    /// Returns whether a user's data were erased or are being erased. Reads the database.
     package func isErased(_ user: LaneKey) async throws(Problem) -> Bool {
         do {
             return try await pool.run([ErasedUsers.lookUp(user)])[0].count > 0
@@ -197,11 +199,11 @@ package final class Catalog: Sendable {
         }
     }
 
-    /// Returns the reason why a user has no lane in an organization that was active a moment ago.
+    /// Returns the reason why a user has no lane, although the organization was active a moment ago.
     func reasonForNoLane(of lane: LaneKey, taking what: String) async -> Problem {
         invalidate(lane.organization)
         do throws(Problem) {
-            // under the user's new identity, the same request is accepted
+            // the user was joined into another user, for whom the same request is accepted
             if try await owner(of: lane.user, in: lane.organization) != lane.user { return .userIsJoining }
             return Problem(.organizationUnknown, "the organization does not accept \(what)")
         } catch {
@@ -209,7 +211,7 @@ package final class Catalog: Sendable {
         }
     }
 
-    /// Whether a user has pushed before or an operator has added the user.
+    /// Returns whether a user has pushed before, or was added by an operator.
     package func isUserKnown(_ user: UUID, in organization: UUID) async throws(Problem) -> Bool {
         let key = LaneKey(organization: organization, user: user)
         if isUserCached(key) { return true }
@@ -238,7 +240,7 @@ package final class Catalog: Sendable {
         return state.withLock { $0.users[user].map { Self.isFresh($0, at: moment) } ?? false }
     }
 
-    /// Returns the entry of an organization, at most five seconds old, if it is in memory.
+    /// Returns the entry of an organization from memory, at most five seconds old; nil if it is not in memory.
     package func cachedEntry(_ id: UUID) -> Entry? {
         let moment = now()
         guard let cached = state.withLock({ $0.entries[id] }), cached.isFresh(at: moment) else {
@@ -300,7 +302,7 @@ package final class Catalog: Sendable {
 
     /// Unwraps an organization's keys.
     ///
-    /// Makes the first key if there is no key and a master key can wrap it.
+    /// If there is no key and a master key can wrap one, creates the first key.
     private func seal(
         of id: UUID,
         _ keys: [RowReader],
@@ -325,7 +327,7 @@ package final class Catalog: Sendable {
 
     /// Unseals the upstream settings.
     ///
-    /// If these settings cannot be unsealed, the organization is locked. Other organizations are not affected.
+    /// If the settings cannot be unsealed, only this organization is locked. Other organizations are not affected.
     private func organization(_ found: Found, upstream: RowReader?, _ seal: Seal) throws -> (Organization, Seal) {
         func organization(_ upstream: UpstreamSettings?) -> Organization {
             Organization(
@@ -347,23 +349,25 @@ package final class Catalog: Sendable {
 
     /// Whether a value that was read at `readAt` is fresh.
     ///
-    /// A value that was read later than `now` is not fresh: it was read before the clock was set back.
+    /// If `readAt` is after `now`, the clock was set back after the read, and the value is not fresh.
     private static func isFresh(_ readAt: Timestamp, at now: Timestamp) -> Bool {
         readAt <= now && now.microseconds - readAt.microseconds < lifetime
     }
 
     /// Sets the callback for an id whose cached organization no longer exists.
     ///
-    /// It was purged, by this or another gateway, and a new organization may have its id.
+    /// This or another gateway has purged the organization, and a new organization may have its id.
     func onRecreated(_ action: @escaping @Sendable () -> Void) { state.withLock { $0.recreationHandler = action } }
 
-    /// Sets the source of the issuers whose subjects are users' ids if they are UUIDs, because documents name users by
-    /// subjects as tokens do. It returns nil without token settings.
+    /// Sets the source of the issuers whose subjects, if they are UUIDs, are the ids of users.
+    ///
+    /// The catalog needs these issuers because documents can name users by their subjects, as tokens do. The source
+    /// returns nil if the gateway has no token settings.
     package func setUUIDIssuers(_ issuers: @escaping @Sendable () -> Set<ByteExactString>?) {
         state.withLock { $0.uuidIssuers = issuers }
     }
 
-    /// Drops an organization from the cache, so that the next request reads it.
+    /// Drops an organization from the cache. The next request reads it again.
     package func invalidate(_ id: UUID) {
         state.withLock { state in
             state.generation += 1
@@ -407,7 +411,7 @@ package final class Catalog: Sendable {
         }
     }
 
-    /// Spreads organizations by their ids if tables are not partitioned.
+    /// Returns a number from an organization's id that replaces the partition if tables are not partitioned.
     private static func spread(_ id: UUID) -> Int { Int(id.uuid.15 ^ id.uuid.13 ^ id.uuid.7 ^ id.uuid.3) }
 
     private static func types(

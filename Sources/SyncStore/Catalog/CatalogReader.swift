@@ -4,15 +4,15 @@ import Postgres
 import SyncModel
 import Synchronization
 
-/// Reads organizations for the catalog, in one round trip for concurrent requests.
+/// Reads organizations for the catalog. Concurrent requests share one round trip.
 ///
 /// With thousands of organizations, most small pushes need this read, because their organization's entry has expired.
 final class CatalogReader: Sendable {
-    /// The rows of one organization. The caller reads them, so that an unreadable row is an error of its organization
-    /// only.
+    /// The rows of one organization. The caller decodes them, so that a row that cannot be decoded is an error of its
+    /// organization only.
     struct Found: Sendable {
         var organization: RowReader?
-        /// The place of the organization's rows; nil if tables are neither partitioned nor distributed.
+        /// The partition and shard of the organization's rows; nil if tables are neither partitioned nor distributed.
         var place: Placement?
         /// Whether the organization accepts events.
         var hasSources = false
@@ -30,17 +30,17 @@ final class CatalogReader: Sendable {
     private struct State {
         var waiters: [UUID: [Waiter]] = [:]
         var isReading = false
-        /// The waiters for the next read of an organization that is being read separately.
+        /// The callers that wait for the next read of an organization that is read separately.
         var aside: [UUID: [Waiter]] = [:]
         /// The partition and shard of each organization.
         ///
-        /// The partition is searched for once, because an organization's partition never changes, and the search costs
-        /// more than the rest of the read. The shard changes if an operator isolates it, and is cheap to find.
+        /// The partition is searched for once, because it never changes, and the search costs more than the rest of the
+        /// read. The shard is cheap to find, and changes if an operator isolates the organization.
         var places: [UUID: Placement] = [:]
-        /// Organizations with many types, which are read separately so that other organizations do not wait for them.
+        /// Organizations with many types. They are read separately, so that other organizations do not wait for them.
         var large: Set<UUID> = []
 
-        /// Limits the memory, regardless of the number of requested organizations.
+        /// Limits the memory, however many organizations are requested.
         mutating func evict() {
             if places.count >= Catalog.capacity { (places, large) = ([:], []) }
         }
@@ -64,7 +64,7 @@ final class CatalogReader: Sendable {
 
     /// Reads an organization. The rows are at least as new as the call.
     ///
-    /// - Throws: `unavailable` immediately if the organization's server does not respond, because waiting requests
+    /// - Throws: `unavailable` immediately if the organization's server does not respond. If such requests waited, they
     ///   would occupy the shared connections.
     func read(_ id: UUID) async throws -> Found {
         if !cluster.servers.silent.isEmpty, let shard = try await shard(of: id), cluster.servers.isSilent(shard) {
@@ -72,7 +72,7 @@ final class CatalogReader: Sendable {
         }
         return try await withCheckedContinuation { waiter in
             let (mustBegin, isLarge) = state.withLock { state in
-                // in a cluster, each organization can be on another server
+                // in a cluster, the rows of each organization can be on another server
                 if cluster.isThere || state.large.contains(id) {
                     defer { state.aside[id, default: []].append(waiter) }
                     return (state.aside[id] == nil, true)
@@ -85,7 +85,8 @@ final class CatalogReader: Sendable {
         }.get()
     }
 
-    /// Returns the shard that an organization has, or would have if it existed. Any server can compute it.
+    /// Returns the shard that contains an organization, or would contain it if it existed. Any server can compute the
+    /// shard.
     private func shard(of id: UUID) async throws -> Int? {
         if let place = state.withLock({ $0.places[id] }) { return place.shard }
         let rows = try await pool.run([Query(Self.shard, Parameters([id]))])[0]
@@ -129,7 +130,7 @@ final class CatalogReader: Sendable {
         }
     }
 
-    /// Reads each organization of a batch separately, to find the one whose read takes too long.
+    /// Reads each organization of a batch separately, to find the organization whose read takes too long.
     private func readSingly(_ batch: [UUID: [Waiter]]) async {
         for (id, waiters) in batch { await read(id, for: waiters) }
     }
@@ -254,17 +255,18 @@ final class CatalogReader: Sendable {
 
 /// Looks up rows by key for many concurrent callers.
 ///
-/// Keys that are requested during a look-up are collected, and the next look-up finds them together. So any number of
-/// requests with invented keys cost one statement for each round trip. They delay neither the database nor a caller
-/// with a valid key.
+/// Keys that are requested during a look-up are collected, and the next look-up finds all of them. Therefore any number
+/// of requests with invented keys costs one statement for each round trip. These requests delay neither the database
+/// nor a caller with a valid key.
 ///
-/// The number of waiting callers has no limit, because each has its own connection, and connections are limited.
+/// The number of waiting callers needs no limit, because each caller has its own connection, and connections are
+/// limited.
 package final class GatheredLookup<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     private typealias Waiter = CheckedContinuation<Result<Value?, any Error>, Never>
 
     private struct State {
         package var waiters: [Key: [Waiter]] = [:]
-        /// The keys of `waiters`, in the order in which they were first requested.
+        /// The keys of `waiters`, in the order of their first request.
         package var keys: Deque<Key> = []
         package var isLooking = false
     }
@@ -274,8 +276,8 @@ package final class GatheredLookup<Key: Hashable & Sendable, Value: Sendable>: S
     private let state = Mutex(State())
 
     /// - Parameters:
-    ///   - limit: the maximum number of keys of one look-up.
-    ///   - fetch: returns the values of distinct keys; keys without a value are missing in the result.
+    ///   - limit: the maximum number of keys in one look-up.
+    ///   - fetch: returns the values of distinct keys. The result has no entry for a key without a value.
     package init(limit: Int = 256, _ fetch: @escaping @Sendable (_ keys: [Key]) async throws -> [Key: Value]) {
         self.limit = limit
         self.fetch = fetch

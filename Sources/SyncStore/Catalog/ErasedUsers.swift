@@ -4,12 +4,12 @@ package import SyncModel
 
 /// The erased users of an organization whom gateways must refuse immediately.
 ///
-/// These are the users whose erasure is in progress or began recently. For all other users, the gateway reads the
-/// database at intervals (``Catalog/owner(of:in:)``).
+/// Their erasure is in progress or began recently. For all other users, the gateway reads the database at intervals
+/// (``Catalog/owner(of:in:)``).
 package struct ErasedUsers: Sendable {
-    /// How long an erasure counts as recent, in seconds.
+    /// The time for which an erasure is recent after it began, in seconds.
     ///
-    /// It is twice the time for which the cache stores that a user is not erased.
+    /// The value is twice the time for which the cache remembers that a user is not erased.
     static let memory: Double = 600
 
     private var hashes: Set<UserHash> = []
@@ -23,8 +23,9 @@ package struct ErasedUsers: Sendable {
 
     // MARK: - Reading
 
-    /// The erasures of organizations that began after `since` or are in progress. An organization that has ever erased
-    /// a user has at least one row.
+    /// Reads the erasures of organizations that began after `since` or are in progress.
+    ///
+    /// If an organization has ever erased a user, the result has at least one row for it.
     static let statement = Statement(
         "catalog_erasures",
         ["organizations", "since"],
@@ -43,7 +44,7 @@ package struct ErasedUsers: Sendable {
         """
     )
 
-    /// Whether one user (`user_hash`: the hash) is erased.
+    /// Reads whether one user (`user_hash`: the hash) is erased.
     static let lookUp = Statement(
         "catalog_user_erased",
         ["organization", "user_hash"],
@@ -54,7 +55,7 @@ package struct ErasedUsers: Sendable {
         lookUp(organization: user.organization, user_hash: UserHash(of: user))
     }
 
-    /// SQL: whether a user is erased.
+    /// SQL for whether a user is erased.
     package static func isErased(_ organization: String, _ user: String) -> String {
         """
         (SELECT e.user_hash FROM user_erasures e
@@ -63,21 +64,21 @@ package struct ErasedUsers: Sendable {
         """
     }
 
-    /// SQL: the salted hash of a user's subject at an issuer.
+    /// SQL for the salted hash of a user's subject at an issuer.
     package static func subjectHash(salt: String, issuer: String, subject: String) -> String {
         """
         sha256(\(salt) || convert_to(\(issuer)::text, 'UTF8') || '\\x00'::bytea || convert_to(\(subject)::text, 'UTF8'))
         """
     }
 
-    /// Reads the columns after the organization's columns.
+    /// Reads the columns that follow the organization's columns.
     init(_ rows: [RowReader]) throws {
         for var row in rows { hashes.insert(UserHash(bytes: try row.read("user_hash"))) }
     }
 }
 
 extension Problem {
-    /// The problem that devices of an erased user receive.
+    /// The problem in responses to devices of an erased user.
     package static var userErased: Problem {
         Problem(
             .userErased,
@@ -86,10 +87,11 @@ extension Problem {
     }
 }
 
-/// The joined users of an organization at a moment, usually none.
+/// The joined users of an organization at a moment. Usually the list is empty.
 ///
-/// Effects that must not happen twice do not depend on this cached state. A user whose rows have moved has no lane, and
-/// no lane is created for the user (``GroupStatements/makeLanes``). A lane that a worker holds is not moved.
+/// Effects that must not happen twice are protected by the database, not by this cached state: a user whose rows have
+/// moved has no lane, and no lane is created for the user (``GroupStatements/makeLanes``). A lane that a worker holds
+/// is not moved.
 package struct UserJoins: Sendable {
     /// The owner of a user's requests.
     package enum Standing: Sendable, Hashable {
@@ -100,9 +102,9 @@ package struct UserJoins: Sendable {
         case closed
     }
 
-    /// The target users, by joined user.
+    /// The users into whom others were joined, by joined user.
     private var targets: [UUID: UUID] = [:]
-    /// The users who are being joined, with the times at which the joins end.
+    /// The users who are being joined, with the times at which their joins end.
     private var closed: [UUID: Timestamp] = [:]
 
     package init() {}
@@ -122,7 +124,7 @@ package struct UserJoins: Sendable {
         return owner == user ? .itself : .part(of: owner)
     }
 
-    /// Whether the user is being joined with another.
+    /// Whether the user is being joined with another user.
     package func isClosed(_ user: UUID, at now: Timestamp) -> Bool { closed[user].map { now < $0 } ?? false }
 
     /// Whether a join that was in progress when it was read may have been completed or given up since then.
@@ -132,7 +134,7 @@ package struct UserJoins: Sendable {
 
     // MARK: - Reading
 
-    /// The joins of organizations.
+    /// Reads the joins of organizations.
     static let statement = Statement(
         "catalog_joins",
         ["organizations"],
@@ -143,7 +145,7 @@ package struct UserJoins: Sendable {
         """
     )
 
-    /// Reads the columns after the organization's columns.
+    /// Reads the columns that follow the organization's columns.
     init(_ rows: [RowReader]) throws {
         for var row in rows {
             let user: UUID = try row.read("user_id")
@@ -154,7 +156,7 @@ package struct UserJoins: Sendable {
 }
 
 extension Problem {
-    /// The problem for both users of a join: their requests are refused for the seconds that the join takes.
+    /// The problem for both users of a join. Their requests are refused for the seconds that the join takes.
     package static var userIsJoining: Problem {
         var problem = Problem.overloaded("the user is being merged with another user")
         problem.retryAfter = 2

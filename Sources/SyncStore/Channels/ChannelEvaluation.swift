@@ -4,8 +4,8 @@ package import SyncModel
 
 /// Evaluates the templates and grants of a type for entities that were written under other settings.
 ///
-/// A step is one transaction over the next entities in the order of ids. An interrupted run can start over, because
-/// entities whose channels and grants are up to date are not written again.
+/// A step is one transaction over the next entities in the order of their ids. An interrupted run can start again from
+/// the beginning, because entities whose channels and grants are up to date are not written again.
 package struct ChannelEvaluation: Sendable {
     /// The result of one step.
     package struct Step: Sendable {
@@ -13,7 +13,7 @@ package struct ChannelEvaluation: Sendable {
         package var written = 0
         /// The number of entities that are not evaluated, because their documents cannot be decrypted.
         package var unreadable = 0
-        /// The last id of the step; nil at the end.
+        /// The last id of the step; nil if there are no further entities.
         package var next: String?
     }
 
@@ -30,12 +30,13 @@ package struct ChannelEvaluation: Sendable {
         package var withoutChannels = 0
     }
 
-    /// The maximum number of entities of a step. A step also ends once it changes ``WorkBounds/groupGrants`` grants or
-    /// ``WorkBounds/groupStays`` stays.
+    /// The maximum number of entities in a step.
+    ///
+    /// A step also ends once it changes ``WorkBounds/groupGrants`` grants or ``WorkBounds/groupStays`` stays.
     package static let limit = 200
     /// The maximum number of entities that a preview examines.
     private static let previewed = 1_000
-    /// The maximum number of entities between two checks of the time.
+    /// The number of entities that a preview examines before it checks the time again.
     static let previewPart = 50
 
     let pool: Pool
@@ -44,10 +45,10 @@ package struct ChannelEvaluation: Sendable {
     let metrics: ChannelMetrics
     let now: TimeSource
     let failure: StoreFailure
-    /// The time after which a preview examines no further part: many channels of large documents take long.
+    /// The time after which a preview examines no further part. Large documents with many channels take long.
     var previewTime = Duration.seconds(5)
 
-    /// Evaluates the entities after an id.
+    /// Evaluates the entities that follow an id.
     ///
     /// - Returns: the result; nil if the organization has no type of this name.
     package func step(
@@ -147,7 +148,7 @@ package struct ChannelEvaluation: Sendable {
         }
     }
 
-    /// Returns the first keys of a page, up to the first entity whose document exceeded the limit in bytes.
+    /// Returns the first keys of a page, up to the first entity whose document is beyond the limit of bytes.
     private static func read(
         _ keys: ArraySlice<EntityRows.Key>,
         _ tables: [UUID: EntityTable]
@@ -157,7 +158,7 @@ package struct ChannelEvaluation: Sendable {
 
     private static func source(of key: EntityKey) -> ByteExactString { ByteExactString(GrantSource.entity(key).text) }
 
-    /// Reads the users who hold grants to the users and subjects of the given grants.
+    /// Reads which users hold the given grants, which name users or subjects.
     private static func holders(
         of grants: [Set<GrantedChannel>],
         in organization: UUID,
@@ -196,8 +197,9 @@ package struct ChannelEvaluation: Sendable {
         }
     }
 
-    /// Returns the effects that an evaluation under the settings of `type` would have. It reads the first entities and
-    /// writes nothing.
+    /// Returns the effects that an evaluation under the settings of `type` would have.
+    ///
+    /// The preview examines only the first entities, and writes nothing.
     package func preview(_ type: EntityType, in organization: UUID) async throws(Problem) -> Preview {
         let entities = try await count(of: type.name, in: organization)
         do {
@@ -212,7 +214,7 @@ package struct ChannelEvaluation: Sendable {
                 let keys: [EntityRows.Key] = try await pool.readByIndex([page])[0].read { row in
                     (organization, EntityKey(type: type.name, id: try row.read("id")))
                 }
-                // in parts that are small enough to hold their documents in memory
+                // the parts are small enough to hold their documents in memory
                 var left = keys[...]
                 let end = ContinuousClock.now + previewTime
                 while !left.isEmpty, left.count == keys.count || .now < end {
@@ -259,7 +261,7 @@ package struct ChannelEvaluation: Sendable {
         """
     )
 
-    /// The grants that entities make at present.
+    /// Reads the grants that entities make at present.
     private static let granted = Statement(
         "channels_granted",
         ["organization", "sources"],

@@ -6,9 +6,9 @@ import Synchronization
 
 /// Reads the feed for users of organizations with channels (product rule 28).
 ///
-/// A page costs one round trip while the user's grants are cached, as of a position of the feed. The page's statement
-/// checks in its own snapshot that the grants have not changed since this position. If they have, it returns no rows,
-/// and the grants are read again.
+/// A page costs one round trip while the user's grants are cached. Cached grants are valid for one position of the
+/// feed. The page's statement checks in its own snapshot that the grants have not changed since this position. If they
+/// have changed, the statement returns no rows, and the grants are read again.
 package final class ChannelFeedReader: Sendable {
     /// A user's grants, as of a position of a feed.
     struct Grants: Sendable {
@@ -30,11 +30,11 @@ package final class ChannelFeedReader: Sendable {
         var organizations: Set<UUID> = []
     }
 
-    /// Counts pages for channels that their users gained or lost.
+    /// The number of pages about channels that their users gained or lost.
     package static let grantPages = "sluice_channel_grant_pages_total"
 
     private static let attempts = 5
-    /// The maximum number of steps without a change in one request. After that, the page is empty.
+    /// The maximum number of steps without a change in one request. After these steps, the response is an empty page.
     private static let emptySteps = 16
 
     private let pool: Pool
@@ -43,7 +43,7 @@ package final class ChannelFeedReader: Sendable {
 
     init(pool: Pool) { self.pool = pool }
 
-    /// Whether an organization is known to have types with channels, or to have had them.
+    /// Whether an organization is known to have types with channels, or to have had such types.
     func hasChannels(_ organization: UUID) -> Bool { state.withLock { $0.organizations.contains(organization) } }
 
     func noteChannels(_ organization: UUID) {
@@ -74,7 +74,7 @@ package final class ChannelFeedReader: Sendable {
                 requested: request.channels.map { Set($0.map(ChannelID.init(named:))) },
                 others: request.includesOthers
             )
-            // each list of rows is read in the order of its index
+            // with this setting, each list of rows is read in the order of its index
             let query = [Query(Pool.orderShape), Self.query(request, pull, asOf: grants.position)]
             let results = try await pool.readByIndex(query + others).dropFirst()
             switch try Self.page(results[results.startIndex], pull, request) {
@@ -123,7 +123,7 @@ package final class ChannelFeedReader: Sendable {
 
     private static func query(_ request: FeedRequest, _ pull: ChannelPull, asOf position: Int64) -> Query {
         let channels = pull.channels
-        // `room` limits the rows of each channel to the average of a page and half as many again; a scan has its own
+        // `room` limits the rows of each channel to one and a half times the average of a page; a scan has its own
         // limit
         let scans = scansFeed(pull, channels.count, asOf: position)
         let average = max(1, request.limit * 3 / 2 / max(1, channels.count) + 1)
@@ -186,7 +186,7 @@ package final class ChannelFeedReader: Sendable {
         )
     }
 
-    /// The columns about the feed and the read. They have the same values in all rows.
+    /// The columns about the feed and the read. These columns have the same values in all rows.
     private struct Head {
         let epoch: Int64
         let horizon: Int64
@@ -212,10 +212,10 @@ package final class ChannelFeedReader: Sendable {
     private struct ChannelPage {
         var changes: [FeedChange] = []
         var positions: [Int64] = []
-        /// The position after whose rows the page was cut; nil if it was not cut.
+        /// The position after which the page was cut; nil if it was not cut.
         var cut: Int64?
 
-        /// Adds a row. All rows of a position are about one entity.
+        /// Adds a row. All rows with the same position are about one entity.
         mutating func add(_ row: inout RowReader, at position: Int64, _ pull: ChannelPull) throws {
             if try row.read("is_cut") { cut = position }
             guard try row.read("is_asked") else { return }

@@ -4,9 +4,9 @@ import Postgres
 enum ChannelFeedStatements {
     /// Reads the rows of each channel, and the entities that are visible without channels, in the order of positions.
     ///
-    /// A few rows of each channel are read. For each channel that may have more rows, its last row that was read is
-    /// noted. The page ends at the lowest of these positions, because all rows up to there are known. Of several rows
-    /// about an entity, only the first has the document.
+    /// The statement reads a few rows of each channel. If a channel may have more rows, the position of its last read
+    /// row is a bound. The page ends at the lowest bound, because all rows up to there are known. If several rows are
+    /// about one entity, only the first of them has the document.
     static let merge = statement(
         "changes_page_of_channels",
         bounds: """
@@ -44,10 +44,11 @@ enum ChannelFeedStatements {
             """
     )
 
-    /// Reads the rows of ``merge`` from all changes after a position, for a user of many channels with few changes
-    /// after the cursor.
+    /// Reads the same rows as ``merge`` from all changes after a position.
     ///
-    /// PostgreSQL uses a hash table for a subquery in an expression, even if plans may not use hash joins.
+    /// The statement is used for a user of many channels, if there are few changes after the cursor. The channels are
+    /// in a subquery of an expression, because PostgreSQL uses a hash table for such a subquery even if plans may not
+    /// use hash joins.
     static let scan = statement(
         "changes_scan_of_channels",
         bounds: """
@@ -101,7 +102,7 @@ enum ChannelFeedStatements {
 
     /// - Parameters:
     ///   - bounds: the position of the last row that was read, for each list that may have more rows.
-    ///   - entities: the rows of the page, with their entities.
+    ///   - entities: the rows of the page with their entities.
     private static func sql(bounds: String, entities: String) -> String {
         """
         SELECT f.epoch, f.horizon, f.last_position, g.is_stale, b.bound, q.position, q.is_cut, q.is_asked, q.channel,
@@ -151,7 +152,7 @@ enum ChannelFeedStatements {
         """
     }
 
-    /// Finds the entities of positions, as the user sees them.
+    /// SQL that finds the entities at some positions, in the state that the user sees.
     private static func entities(_ positions: String) -> String {
         """
         SELECT d.position, d.place, d.channel, d.joined_at, d.is_ended, e.id IS NOT NULL AS is_stored,
@@ -188,7 +189,7 @@ enum ChannelFeedStatements {
     }
 
     /// - Parameters:
-    ///   - stays: the columns position, channel and start of open stays.
+    ///   - stays: the columns position, channel and start of stays that have not ended.
     ///   - ends: the columns position, channel, start and entity of ended stays.
     private static func positions(stays: String, ends: String) -> String {
         """

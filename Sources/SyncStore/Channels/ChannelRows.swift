@@ -3,7 +3,7 @@ import Metrics
 import Postgres
 import SyncModel
 
-/// The rows of stays and grants that the writes of a transaction change.
+/// The rows that the writes of a transaction change: stays of entities in channels, and grants.
 struct ChannelWrites {
     private var moved: [StayRow] = []
     private var joined: [StayRow] = []
@@ -24,7 +24,7 @@ struct ChannelWrites {
         grants += granted.map { GrantRow(organization: row.organization, source: source, grant: $0) }
     }
 
-    /// The queries to run after the feeds were raised and before the entities are written.
+    /// The queries to run after the feeds are raised and before the entities are written.
     var queries: [Query] {
         var queries: [Query] = []
         if !left.isEmpty {
@@ -100,7 +100,7 @@ struct HolderRow {
         .value("subject", \.holder.subject?.text.string)
     )
 
-    /// Reads ``ChannelStatements/holders``: the users who hold the grants.
+    /// Reads the result of ``ChannelStatements/holders``: the users who hold the grants.
     static func holders(_ rows: Rows) throws -> [GrantHolder: UUID] {
         var holders: [GrantHolder: UUID] = [:]
         for var row in rows {
@@ -122,7 +122,7 @@ extension GrantHolder {
     fileprivate var subject: Subject? { if case .subject(let subject) = self { subject } else { nil } }
 }
 
-/// A channel that a decision about a user depends on.
+/// A channel on which a decision about a user depends.
 struct UserChannelRow {
     let user: LaneKey
     let channel: ChannelID
@@ -136,30 +136,31 @@ extension ChannelRules {
         types.compactMapValues(\.channelRules)
     }
 
-    /// Whether entities of any type grant channels to subjects.
+    /// Whether any type's entities grant channels to subjects.
     static func grantToSubjects(_ rules: [ByteExactString: ChannelRules]) -> Bool {
         rules.values.contains(where: \.grantsToSubjects)
     }
 }
 
 extension ChannelAccess {
-    /// Reads ``ChannelStatements/access`` of one user.
+    /// Reads the result of ``ChannelStatements/access`` for one user.
     init(of user: LaneKey, _ rows: Rows) throws {
         var tables: [UUID: EntityTable] = [:]
         try Self.read(rows, into: &tables)
         self = tables[user.organization]?.access ?? ChannelAccess()
     }
 
-    /// Adds ``ChannelStatements/access`` to a snapshot, by organization.
+    /// Adds the result of ``ChannelStatements/access`` to a snapshot, by organization.
     static func read(_ rows: Rows, _ snapshot: inout GroupSnapshot) throws { try read(rows, into: &snapshot.entities) }
 
-    /// The grants that a transaction reads of a user at first. Of users with more it reads the channels on which its
-    /// plans depend.
+    /// The maximum number of a user's grants that a transaction reads at first.
+    ///
+    /// If a user has more grants, the transaction later reads the channels on which its plans depend.
     static let mostTogether = 200
-    /// The number of times that further channels are read, after which all of a user are.
+    /// The maximum number of reads of further channels. The next read returns all channels of a user.
     private static let mostReads = 4
 
-    /// Reads ``ChannelStatements/subjects``.
+    /// Reads the result of ``ChannelStatements/subjects``.
     static func readSubjects(_ rows: Rows, _ snapshot: inout GroupSnapshot) throws {
         try readSubjects(rows, into: &snapshot.entities)
     }
@@ -175,7 +176,7 @@ extension ChannelAccess {
         }
     }
 
-    /// Reads ``ChannelStatements/accessOfFew``.
+    /// Reads the result of ``ChannelStatements/accessOfFew``.
     static func readFew(_ rows: Rows, _ snapshot: inout GroupSnapshot) throws {
         try readFew(rows, into: &snapshot.entities)
     }
@@ -189,10 +190,10 @@ extension ChannelAccess {
         }
     }
 
-    /// Reads the channels that a plan depended on and that were not read.
+    /// Reads the channels on which a plan depended although they had not been read.
     ///
-    /// - Parameter reads: how often it was called for the group.
-    /// - Returns: false if there is no such channel.
+    /// - Parameter reads: the number of earlier calls for the group.
+    /// - Returns: false if there are no such channels.
     static func readAsked(
         _ tables: inout [UUID: EntityTable],
         _ reads: inout Int,
@@ -214,7 +215,7 @@ extension ChannelAccess {
         return true
     }
 
-    /// Reads the grants of some channels of users with many.
+    /// Reads the grants of some channels, for users with many channels.
     static func read(
         _ asked: [(user: LaneKey, channels: Set<ChannelID>)],
         into tables: inout [UUID: EntityTable],
@@ -233,7 +234,7 @@ extension ChannelAccess {
         }
     }
 
-    /// The query for a user's grants of some channels.
+    /// The query for a user's grants to some channels.
     static func query(of user: LaneKey, to channels: [ChannelID]) -> Query {
         let rows = channels.map { UserChannelRow(user: user, channel: $0) }
         return UserChannelRow.columns.query(ChannelStatements.accessTo, rows)

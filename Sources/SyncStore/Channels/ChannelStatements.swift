@@ -1,11 +1,11 @@
 package import Postgres
 import SyncModel
 
-/// The statements on stays and grants. Those that write run behind the raise of the feed, whose counter gives their
-/// positions.
+/// The statements on stays and grants. A stay is the time that an entity spends in a channel.
 ///
-/// Grants begin and end, and stays begin, at the last position of their transaction. So a grant and a stay have a
-/// position in common only if a user could see the entity after a commit.
+/// The writing statements run after the feed is raised, because the feed's counter determines their positions. Grants
+/// begin and end at the last position of their transaction, and stays begin there. Therefore a grant and a stay overlap
+/// only if a user could see the entity after a commit.
 package enum ChannelStatements {
     private static let (stays, sources, grants) = (StayRow.columns, GrantSourceRow.columns, GrantRow.columns)
 
@@ -17,17 +17,17 @@ package enum ChannelStatements {
         "(SELECT f.last_position FROM feeds f WHERE f.organization_id = \(row).organization_id)"
     }
 
-    /// SQL: the end of the feed of `:organization`, after ``raiseFeed``.
+    /// SQL for the end of the feed of `:organization`, after ``raiseFeed``.
     package static let feedEnd = "(SELECT f.last_position FROM feeds f WHERE f.organization_id = :organization)"
 
-    /// Raises a feed by one position, for a change of grants. It also locks the feed until the commit.
+    /// Raises a feed by one position, for a change of grants. The statement also locks the feed until the commit.
     package static let raiseFeed = Statement(
         "channels_raise_feed",
         ["organization"],
         "UPDATE feeds AS f SET last_position = f.last_position + 1 WHERE f.organization_id = :organization"
     )
 
-    /// SQL: whether the user `:user` of `:organization` holds one of the channels in an array.
+    /// SQL for whether the user `:user` of `:organization` holds one of the channels in an array.
     static func holdsOne(of channels: String) -> String {
         """
         (\(ownChannel(of: ":user::uuid")) = ANY (\(channels)) OR EXISTS (
@@ -37,14 +37,14 @@ package enum ChannelStatements {
         """
     }
 
-    /// SQL: the channel that a user holds without a grant.
+    /// SQL for the channel that a user holds without a grant.
     static func ownChannel(of user: String) -> String {
         "encode(substring(sha256(convert_to('user/' || \(user), 'UTF8')) FOR 16), 'hex')::uuid"
     }
 
     // MARK: - Stays
 
-    /// Updates the rows of channels in which written entities remain: their positions become those of the new versions.
+    /// Moves the channel rows of written entities that remain in their channels to the positions of the new versions.
     static let moveStays = Statement(
         "channels_move_stays",
         stays.inputs,
@@ -66,7 +66,9 @@ package enum ChannelStatements {
         """
     )
 
-    /// Records the channels that entities leave. An entity that was visible without channels has no row of this kind.
+    /// Records the channels that entities leave.
+    ///
+    /// If an entity was visible without channels, it has no stay to read, and 0 is recorded as the stay's beginning.
     static let recordEnds = Statement(
         "channels_record_ends",
         stays.inputs,
@@ -92,7 +94,7 @@ package enum ChannelStatements {
 
     /// Updates the channel rows of locked entities that move to the feed's end without being written.
     ///
-    /// It must run before the positions of the entities change.
+    /// The statement must run before the positions of these entities change.
     package static let follow = Statement(
         "channels_follow",
         ["organization", "types", "ids", "feed_end"],
@@ -115,8 +117,10 @@ package enum ChannelStatements {
 
     // MARK: - Grants
 
-    /// SQL: the holder of a grant. For a joined user, it is the target. For a subject without an id, it is the id that
-    /// the subject will get.
+    /// SQL for the holder of a grant.
+    ///
+    /// For a joined user, the holder is the other user. For a subject without an id, the holder is the id that the
+    /// subject will get.
     private static func holder(_ row: String) -> String {
         let id = Identities.id(salt: "z.salt", issuer: "\(row).issuer", subject: "\(row).subject")
         return """
@@ -137,7 +141,7 @@ package enum ChannelStatements {
             """
     }
 
-    /// SQL: whether the holder of a grant is an erased user.
+    /// SQL for whether the holder of a grant is an erased user.
     private static func isErased(_ row: String, holder: String) -> String {
         let hash = ErasedUsers.subjectHash(salt: "z.salt", issuer: "\(row).issuer", subject: "\(row).subject")
         return """
@@ -149,7 +153,7 @@ package enum ChannelStatements {
             """
     }
 
-    /// The users who hold grants to some users and subjects. An erased user holds none.
+    /// Reads the users who hold grants to some users and subjects. Erased users hold no grants.
     static let holders = Statement(
         "channels_holders",
         HolderRow.columns.inputs,
@@ -163,7 +167,7 @@ package enum ChannelStatements {
 
     /// Ends the grants that entities no longer make.
     ///
-    /// A subquery as a value is hashed, so each grant is compared once.
+    /// PostgreSQL hashes a subquery that is a value. Therefore each grant is compared once.
     static let endGrants = Statement(
         "channels_end_grants",
         sources.inputs + grants.inputs,
@@ -190,12 +194,13 @@ package enum ChannelStatements {
         """
     )
 
-    /// Begins the grants that entities make, except those that already last, and those of erased users.
+    /// Begins the grants that entities make, except grants that already exist, and grants to erased users.
     ///
-    /// A user who holds as many channels as a user may gets no others. The channels of each user are counted once.
+    /// If a user already holds the maximum number of channels, the user gets no further channels. The channels of each
+    /// user are counted once.
     ///
-    /// Each grant is looked up by a subquery as a value. `NOT EXISTS` would be planned as a join, which on small tables
-    /// reads all present grants for each row.
+    /// Each grant is looked up by a subquery that is a value. `NOT EXISTS` would be planned as a join, which on small
+    /// tables reads all present grants for each row.
     static let beginGrants = Statement(
         "channels_begin_grants",
         grants.inputs,
@@ -230,7 +235,7 @@ package enum ChannelStatements {
         """
     )
 
-    /// Ends all grants of entities that were deleted outside a push or an event.
+    /// Ends all grants of entities that were deleted neither by a push nor by an event.
     package static let endGrantsOfDeleted = Statement(
         "channels_end_grants_of_deleted",
         ["organization", "sources", "feed_end"],
@@ -243,28 +248,29 @@ package enum ChannelStatements {
 
     // MARK: - Reading
 
-    /// The channels that users hold now, in addition to their own.
+    /// Reads the channels that users hold now, without each user's own channel.
     static let access = Statement("channels_access", Columns.lanes.inputs, accessText(of: Columns.lanes))
 
-    /// The same grants, but of each user at most one more than a transaction reads of a user at first.
+    /// Reads the same grants as ``access``, but for each user at most one more than ``ChannelAccess/mostTogether``.
     static let accessOfFew = Statement(
         "channels_access_of_few",
         Columns.lanes.inputs,
         accessText(of: Columns.lanes, "LIMIT \(ChannelAccess.mostTogether + 1)")
     )
 
-    /// The given channels that users hold.
+    /// Reads which of the given channels the users hold.
     static let accessTo = Statement(
         "channels_access_to",
         UserChannelRow.columns.inputs,
         accessText(of: UserChannelRow.columns, where: "x.channel = k.channel AND x.until IS NULL")
     )
 
-    /// SQL: the present grants of users.
+    /// SQL for the present grants of users.
     ///
-    /// - Parameter condition: by default written so that no partial index fits: a plan that was made on small tables
-    ///   would read all present grants of an organization by an index in another order. With a channel, the partial
-    ///   index of the present grants fits best.
+    /// - Parameter condition: the condition on a grant `x`. The default is written in a way that matches no partial
+    ///   index. With a partial index, a plan that was made on small tables would read all present grants of an
+    ///   organization in another order. For a condition with a channel, the partial index of the present grants is the
+    ///   best.
     private static func accessText<Row>(
         of columns: Columns<Row>,
         where condition: String = lasts("x"),
@@ -281,10 +287,11 @@ package enum ChannelStatements {
         """
     }
 
-    /// SQL: whether a grant of a user lasts, for a read by user.
+    /// SQL for whether a grant has not ended, for reads by user.
     private static func lasts(_ row: String) -> String { "coalesce(\(row).until, 0) = 0" }
 
-    /// The subjects by which documents may name users, or users who were joined into them.
+    /// Reads the subjects by which documents may name users. Includes the subjects of users who were joined into these
+    /// users.
     static let subjects = Statement(
         "channels_subjects",
         Columns.lanes.inputs,
@@ -306,7 +313,7 @@ package enum ChannelStatements {
         """
     )
 
-    /// The grants of a user at one position of the feed, including ended ones.
+    /// Reads the grants of a user at one position of the feed, including grants that have ended.
     static let history = Statement(
         "channels_history",
         ["organization", "user"],
@@ -324,9 +331,10 @@ package enum ChannelStatements {
 
     // MARK: - Evaluations
 
-    /// Starts a bulk operation that evaluates the entities of a type. It replaces a running one of the same type.
+    /// Starts a bulk operation that evaluates the entities of a type.
     ///
-    /// The operation begins once all gateways use the type's new settings.
+    /// The new operation replaces a running operation for the same type. It begins once all gateways use the type's new
+    /// settings.
     package static let startEvaluation = Statement(
         "channels_start_evaluation",
         ["organization", "type", "actor", "now", "due_at"],
@@ -367,7 +375,7 @@ package enum ChannelStatements {
         """
     )
 
-    /// Deletes grants that ended at or below the horizon, in channels that their users no longer hold.
+    /// Deletes grants that ended at or below the horizon, if their users no longer hold the channel.
     ///
     /// If a channel was granted again, the earlier grant remains, because devices did not receive its end.
     package static let pruneGrants = Statement(

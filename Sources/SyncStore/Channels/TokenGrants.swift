@@ -5,8 +5,8 @@ import Synchronization
 
 /// Grants users the channels that their tokens name (product rule 26).
 ///
-/// Only the newest token of a user and an issuer decides, so that two devices with tokens of different ages do not
-/// grant and revoke the same channels in turn. A token whose channels were already applied needs no query.
+/// Only the newest token from an issuer determines a user's channels. Otherwise two devices with tokens of different
+/// ages would grant and revoke the same channels in turn. A token whose channels were already applied needs no query.
 package final class TokenGrants: Sendable {
     private struct Key: Hashable {
         let user: LaneKey
@@ -21,7 +21,7 @@ package final class TokenGrants: Sendable {
 
     private struct State {
         var newest = GenerationCache<Key, Newest>(capacity: 50_000)
-        /// The number of invalidations. Data read before an invalidation are not cached.
+        /// The number of invalidations. Data that were read before an invalidation are not cached.
         var generation = 0
     }
 
@@ -53,7 +53,7 @@ package final class TokenGrants: Sendable {
         return [.applied, .outdated].contains(channels.order(after: newest.issuedAt, newest.digest))
     }
 
-    /// Grants the channels of a token, and ends those of earlier tokens of the same source.
+    /// Grants the channels of a token, and ends the grants of earlier tokens of the same source.
     ///
     /// - Parameter source: the issuer, and the name by which the token identifies the user.
     package func apply(
@@ -82,11 +82,11 @@ package final class TokenGrants: Sendable {
         switch known.map({ channels.order(after: $0.issuedAt, $0.digest) }) ?? .changed {
         case .outdated, .applied: return known ?? seen
         case .renewed where try await pool.run([renewing(channels, user, source)])[0].affected > 0: return seen
-        // the token was renewed, but another token was applied after the cache was read
+        // the token was renewed, but another token was recorded after the first query
         case .renewed, .changed: break
         }
         let changed = try await pool.transaction { connection -> Int? in
-            // the feed's lock orders concurrent tokens of the organization
+            // the feed's lock determines the order of the organization's concurrent tokens
             let locked = try await connection.run([
                 ChannelStatements.raiseFeed(organization: user.organization),
                 Self.lock(organization: user.organization, user: user.user, source: source),
@@ -119,7 +119,7 @@ package final class TokenGrants: Sendable {
             ])
             return results[1].affected + results[2].affected
         }
-        // a concurrent request applied its token first; the next request reads the result
+        // a concurrent request recorded its token first; the next request reads that token
         guard let changed else { return known ?? Newest(issuedAt: .min, digest: channels.digest) }
         metrics.countChange(byToken: changed)
         if changed > 0 { notifier.changed([user]) }
@@ -163,7 +163,7 @@ package final class TokenGrants: Sendable {
         newestText
     )
 
-    /// Reads the newest token and locks it against a renewal, which does not take the feed's lock.
+    /// Reads the newest token and locks it. The lock excludes a renewal, which does not lock the feed.
     private static let lock = Statement(
         "token_channels_lock",
         ["organization", "user", "source"],
@@ -184,7 +184,8 @@ package final class TokenGrants: Sendable {
         """
     )
 
-    /// Records a newer token with the same channels as the newest recorded one, unless another was recorded in between.
+    /// Records a newer token with the channels of the newest recorded token, unless another token was recorded in
+    /// between.
     private static let renew = Statement(
         "token_channels_renew",
         ["organization", "user", "source", "issued_at", "digest"],

@@ -5,20 +5,20 @@ import Synchronization
 /// Rewrites the text of a statement for a cluster that shards by organization (Citus).
 ///
 /// On a cluster, a statement must restrict each table to organizations by parameters alone, so that Citus sends it to
-/// the one server that has them. Plain PostgreSQL does not need these conditions, and would sort the list of
-/// organizations again for each look-up. Therefore only the text for plain PostgreSQL is written by hand. These rules
-/// derive the cluster's text from it:
+/// the one server that has these organizations. Plain PostgreSQL does not need these conditions. With them, it would
+/// sort the list of organizations again for each look-up. Therefore only the text for plain PostgreSQL is written by
+/// hand. These rules derive the cluster's text from it:
 ///
-/// 1. If input rows come from `unnest` and a table is joined by `x.organization_id = k.organization_id`, the rule adds
-///    `AND x.organization_id = ANY (distinct_organizations($1::uuid[]))`. Each organization is listed once, because an
-///    index look-up goes through the whole list for each row. If the organization is one parameter, the rule adds `AND
-///    x.organization_id = $1` for joined tables, too.
-/// 2. Inserted rows come from a join of `organizations` with the input, by which Citus finds their server. The join
-///    loses no row: the organizations exist, because a group has locked their rows or their lanes
+/// 1. If input rows come from `unnest` and a table is joined by `x.organization_id = k.organization_id`, the condition
+///    `AND x.organization_id = ANY (distinct_organizations($1::uuid[]))` is added. The function lists each organization
+///    once, because an index look-up goes through the whole list for each row. If the organization is one parameter,
+///    the condition `AND x.organization_id = $1` is added for joined tables, too.
+/// 2. Inserted rows come from a join of the input with `organizations`, so that Citus finds their server. The join
+///    loses no row, because the organizations exist: a group has locked their rows or their lanes
 ///    (``GroupStatements/makeLanes``).
-/// 3. Generic plans are not forced, because a plan for all organizations cannot name the server.
-/// 4. A single row is inserted by `VALUES` (``ofOneRow``). Such a statement needs no other table, so the server that
-///    receives it keeps its plan. That saves half of the cost of the rules above.
+/// 3. Generic plans are not forced, because a generic plan for all organizations cannot name the server.
+/// 4. A single row is inserted by `VALUES` (``ofOneRow``). Because this statement needs no other table, the server that
+///    receives it keeps its plan. That saves half of the cost that the other rules add.
 ///
 /// If no rule applies, the cluster's text is written by hand next to the statement (`Statement.variant`). A test
 /// compares the result of every statement with the cluster's requirements, without a cluster.
@@ -26,7 +26,7 @@ struct CitusSQLRewriter {
     private let sql: String
     /// The condition on the column of an organization: `= $1` or `= ANY (…)`.
     ///
-    /// It is nil if the statement names no organization.
+    /// Nil if the statement names no organization.
     private let anchor: String?
 
     init(_ statement: Statement) { self.init(statement.variant ?? statement.sql) }
@@ -70,13 +70,13 @@ struct CitusSQLRewriter {
 
     /// The text of an `INSERT … SELECT … FROM unnest(…)` for one row; nil for other statements.
     ///
-    /// The statement must have no other inputs. The new text has the same arrays as parameters, and reads their first
-    /// elements.
+    /// The statement must have no other inputs. The new text has the same arrays as parameters, and reads the first
+    /// element of each array.
     var ofOneRow: String? {
         let rows = #/(?s)^(INSERT\ INTO\ .*?\n)SELECT\ (.*?)\sFROM\ unnest\(([^()]*)\)\ AS\ (\w+)\ \(([^()]*)\)(.*)$/#
         guard let match = sql.wholeMatch(of: rows) else { return nil }
         let (_, target, list, arrays, alias, names, rest) = match.output
-        // one row needs no order
+        // ORDER BY has no effect on one row
         let ending = String(rest.replacing(/^\nORDER BY [^\n]*/, with: ""))
         let hasConditions = "\(list)\(ending)".contains(/\b(SELECT|WHERE|JOIN)\b/)
         guard !hasConditions, ending.isEmpty || ending.hasPrefix("\nON CONFLICT ") || ending.hasPrefix("\nRETURNING ")
@@ -101,7 +101,7 @@ struct CitusSQLRewriter {
             let (all, table, column, _, other) = match.output
             // the organization's column in the table `organizations` is `id`
             let isTheirs = column == "id" && other == "organization_id" && sql.contains("organizations \(table)")
-            // `insertion` adds this condition for inserted rows, after their join with `organizations`
+            // for inserted rows, `insertion` adds this condition after the join with `organizations`
             guard column == "organization_id" || isTheirs, table != newcomers else { return String(all) }
             return "\(all) AND \(table).\(column) \(anchor)"
         }
@@ -128,7 +128,7 @@ struct CitusSQLRewriter {
                 \(restricted(String(rest), "\(newcomers).id \(anchor)"))
                 """
         }
-        // one row, or rows of one organization
+        // a statement for one row, or for rows of one organization
         let row =
             #/
             (?s)^(INSERT\ INTO\ .*?\n)SELECT\ \$1::uuid(,(?:(?!\sFROM\s|\sWHERE\s).)*?)
@@ -141,7 +141,7 @@ struct CitusSQLRewriter {
         return source + restricted(behind, "\(newcomers).id \(anchor)")
     }
 
-    /// Adds a condition after the FROM clause. Each clause of the statement must begin its own line.
+    /// Adds a condition after the FROM clause. Each clause of the statement must begin on its own line.
     private static func restricted(_ rest: String, _ condition: String) -> String {
         if let place = rest.firstRange(of: "\nWHERE ") {
             return String(rest[..<place.lowerBound]) + "\nWHERE \(condition) AND " + rest[place.upperBound...]
@@ -153,10 +153,10 @@ struct CitusSQLRewriter {
 }
 
 extension CitusSQLRewriter {
-    /// The statements that query all servers, or a server that is not known in advance: their purposes, by statement
-    /// name.
+    /// The statements for all servers, or for a server that is not known in advance: their purposes, by statement name.
     ///
-    /// While a server hangs, these statements are not sent, because each would hold a connection until its time-out.
+    /// While a server hangs, these statements are not sent, because each of them would hold a connection until its
+    /// timeout.
     static let ofAllServers: [String: String] = [
         "lanes_due": "finds lanes of any organization, once a second; searches by shard while a server is unavailable",
         "lanes_census": "counts lanes of all organizations, four times a minute",
@@ -206,11 +206,10 @@ extension CitusSQLRewriter {
 }
 
 extension Query {
-    /// A query for rows of any number of organizations. A cluster uses its alternative if there is only one
-    /// organization.
+    /// Adds an alternative for rows of a single organization, which only a cluster uses.
     ///
-    /// If all rows are of one organization, a cluster gets the alternative: a statement on one table, with the
-    /// organization as a parameter. The server that receives it keeps its plan. Plain PostgreSQL never gets the
+    /// If all rows are of one organization, a cluster receives the alternative: a statement on one table, with the
+    /// organization as a parameter. The server that receives it keeps its plan. Plain PostgreSQL never receives the
     /// alternative, because it could choose to read the whole table.
     ///
     /// - Parameters:
@@ -229,11 +228,11 @@ extension Query {
     }
 }
 
-/// A cache of the texts of queries for a cluster. Each text is made once.
+/// A cache of the cluster's texts of queries. Each text is made once.
 final class RewriteCache: Sendable {
     private struct Made {
         var ofRows: Statement
-        /// The form for one row; equal to the other form if the statement has no separate text for one row.
+        /// The form for one row. If the statement has no separate text for one row, it is equal to the other form.
         var ofOneRow: Statement
     }
 

@@ -6,8 +6,8 @@ import Synchronization
 
 /// A cluster of PostgreSQL servers that shards by organization (Citus).
 ///
-/// It holds the known facts about the cluster. Each connection detects them when it opens, because a database can be
-/// moved to a cluster, or become reachable after the gateway has started.
+/// This type stores the known facts about the cluster. Each connection detects them when it opens, because a database
+/// can be moved to a cluster, or become reachable, after the gateway has started.
 package final class Cluster: Sendable {
     private let seen = Atomic(false)
     private let translations = RewriteCache()
@@ -35,9 +35,9 @@ package final class Cluster: Sendable {
         )
     }
 
-    /// Detects whether the tables are distributed: each distributed table has a trigger of the extension.
+    /// Detects whether the tables are distributed, by the extension's trigger on each distributed table.
     ///
-    /// The presence of the extension alone is not sufficient.
+    /// An installed extension alone does not mean that the tables are distributed.
     static let detection = Statement(
         "cluster_is_there",
         """
@@ -47,17 +47,19 @@ package final class Cluster: Sendable {
         """
     )
 
-    /// The settings of a session. A plan for any organization cannot name the server, so a plan is made for each
-    /// execution. By default, other servers try for 30 seconds to connect to a server that hangs, and none of their
-    /// statements can be cancelled in that time.
+    /// The settings of a session.
+    ///
+    /// A plan is made for each execution, because a plan for any organization cannot name the server. The connection
+    /// timeout is shorter than the default, because other servers would try for 30 seconds to connect to a server that
+    /// hangs, and their statements cannot be cancelled in that time.
     static let settings = [("plan_cache_mode", "auto"), ("citus.node_connection_timeout", "2s")]
 
     /// Detects that a shard moved while a transaction ran.
     ///
-    /// If the first change of a transaction waits until a shard was copied, it continues in the copy. That first
-    /// statement cannot read the copy's rows yet: it changes no row and reports no error (Citus 13.2, if the copy is on
-    /// the server that the session is connected to). Therefore a transaction is repeated if any shard is in another
-    /// place than when the transaction began.
+    /// If the first change of a transaction waits until a shard was copied, it continues in the copy. This statement
+    /// cannot read the copy's rows yet: it changes no row and reports no error (Citus 13.2, if the copy is on the
+    /// server that the session is connected to). Therefore a transaction is repeated if any shard has moved since the
+    /// transaction began.
     static let transactionGuard = Dialect.TransactionGuard(
         before: Statement("cluster_note_places", "SELECT set_config('sluice.places', \(places), true)"),
         verify: Statement(
@@ -66,8 +68,10 @@ package final class Cluster: Sendable {
         )
     )
 
-    /// The shards and their servers. A split makes new shards; a move changes a shard's server. Each table's shards are
-    /// on the same servers as the shards of `organizations`.
+    /// SQL for the shards and their servers.
+    ///
+    /// A split creates shards, and a move changes a shard's server. The shards of all tables are on the same servers as
+    /// the corresponding shards of `organizations`.
     private static let places = """
         (SELECT string_agg(p.placementid || ' ' || p.groupid, ',' ORDER BY p.placementid)
             FROM pg_dist_shard s JOIN pg_dist_placement p ON p.shardid = s.shardid
@@ -97,14 +101,14 @@ package final class Cluster: Sendable {
     }
 }
 
-/// Polls every few seconds which servers of a cluster answer, and which shards they have.
+/// Polls every few seconds which servers of a cluster answer, and which shards these servers have.
 ///
-/// Does nothing if the database is not a cluster.
+/// The service does nothing if the database is not a cluster.
 package final class ClusterStatsCollector: Service {
     private static let interval: Duration = .seconds(5)
 
-    /// The configuration of a separate connection, because all connections of the pool can be waiting for a server that
-    /// hangs.
+    /// The configuration of a separate connection. The pool is not used, because all its connections can be waiting for
+    /// a server that hangs.
     private let configuration: ConnectionConfiguration
     private let cluster: Cluster
     private let logger: Logger

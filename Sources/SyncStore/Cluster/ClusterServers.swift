@@ -5,51 +5,52 @@ import Synchronization
 
 /// The known state of a cluster's servers, some seconds old (``ClusterStatsCollector``).
 ///
-/// The state is only a hint that saves work and waiting. A group is planned and executed in one place if it is
-/// committed over a connection to the server that has its shard. Through another server, the group's values are
-/// converted to text and back. If a shard has moved since the poll, the only cost is that conversion.
+/// The state is only a hint that saves work and waiting. If a group is committed over a connection to the server that
+/// has its shard, it is planned and executed on this server. Through another server, the group's values are converted
+/// to text and back. If a shard has moved after the poll, the only cost is this conversion.
 package final class ClusterServers: Sendable {
-    /// A server, as the connected server sees it.
+    /// A server, from the view of the connected server.
     package struct Server: Sendable {
         package let host: String
         package let port: Int32
-        /// The server's result for `ClusterServers.identity`; nil if it does not answer.
+        /// The server's result of `ClusterServers.identity`; nil if the server does not answer.
         package let identity: String?
-        /// Its `max_prepared_transactions`; nil if it does not answer.
+        /// The server's `max_prepared_transactions`; nil if the server does not answer.
         package let preparedTransactions: Int?
-        /// Its `max_worker_processes`; nil if it does not answer.
+        /// The server's `max_worker_processes`; nil if the server does not answer.
         package let workerProcesses: Int?
-        /// Its `wal_retrieve_retry_interval`; nil if it does not answer.
+        /// The server's `wal_retrieve_retry_interval`; nil if the server does not answer.
         package let retryMilliseconds: Int?
-        /// Whether this server counts the connected server as a member of its cluster; true if it does not answer.
+        /// Whether this server's catalog lists the connected server as a member of the cluster; true if it does not
+        /// answer.
         package let isConnectedServer: Bool
 
         package var isThere: Bool { identity != nil }
-        /// Its host and port.
+        /// The server's host and port.
         package var name: String { "\(host):\(port)" }
         var address: ServerAddress? { identity.map { ServerAddress(host: host, port: port, identity: $0) } }
     }
 
     private struct State {
         var servers: [Server] = []
-        /// The number of consecutive polls without an answer, by server's name.
+        /// The number of consecutive polls without an answer, by the server's name.
         var misses: [String: Int] = [:]
         var addresses: [String: ServerAddress] = [:]
-        /// The name of the server that has a shard, by shard of `organizations`.
+        /// The name of the server that has a shard, by the shard of `organizations`.
         var homes: [Int: String] = [:]
         var checkedAt: ContinuousClock.Instant?
-        /// Consecutive polls in which a server did not count the connected server as a member.
+        /// The number of consecutive polls in which a server's catalog did not list the connected server as a member.
         var disownings = 0
     }
 
-    /// The number of consecutive polls without an answer after which a server counts as unavailable.
+    /// The number of consecutive polls without an answer after which a server is considered unavailable.
     ///
-    /// After one such poll, the server may only be busy.
+    /// After a single poll without an answer, the server may only be busy.
     private static let maxAttempts = 2
 
     private let state = Mutex(State())
 
-    /// Whether each server answered, by host and port; empty until that is known.
+    /// Whether each server answered, by host and port; empty until the first poll.
     package var findings: [String: Bool] {
         state.withLock { state in
             Dictionary(state.servers.map { ($0.name, $0.isThere) }) { first, _ in first }
@@ -63,14 +64,15 @@ package final class ClusterServers: Sendable {
 
     /// Whether the connected server was removed from its cluster.
     ///
-    /// A removed server still uses the catalog that it had then, so its writes may go to the former place of a shard.
+    /// A removed server still uses the catalog from the time of its removal. Therefore its writes may go to a shard's
+    /// former server.
     package var isDisowned: Bool { state.withLock { $0.disownings >= Self.maxAttempts } }
 
     static let disowned = "the server to which the gateway connects was removed from its cluster"
 
     /// Refuses statements on a server that was removed from its cluster.
     ///
-    /// The statements that check the membership are allowed.
+    /// Only the statements that check the membership are allowed.
     func requireMembership(for statement: Statement) throws(PostgresError) {
         guard isDisowned, !Self.looks.contains(statement.name), statement.name != Query.rollback.statement.name else {
             return
@@ -85,9 +87,9 @@ package final class ClusterServers: Sendable {
         throw PostgresError(.unavailable, message, statement: statement.name)
     }
 
-    /// Whether any server has not answered the last poll.
+    /// Whether any server did not answer the last poll.
     ///
-    /// That server is polled again before it counts as unavailable.
+    /// That server is polled again before it is considered unavailable.
     var isInDoubt: Bool {
         state.withLock { state in
             state.misses.values.contains { $0 < Self.maxAttempts } || 1..<Self.maxAttempts ~= state.disownings
@@ -96,7 +98,8 @@ package final class ClusterServers: Sendable {
 
     /// Whether the server of a shard is unavailable.
     ///
-    /// Requests of the shard's organizations are then refused immediately, so that other requests do not wait for them.
+    /// If so, requests of the shard's organizations are refused immediately, so that other requests do not wait for
+    /// them.
     func isSilent(_ shard: Int) -> Bool {
         state.withLock { state in state.homes[shard].map { state.misses[$0, default: 0] >= Self.maxAttempts } ?? false }
     }
@@ -106,9 +109,7 @@ package final class ClusterServers: Sendable {
         state.withLock { state in state.homes[shard].flatMap { state.addresses[$0] } }
     }
 
-    /// Whether the connected server answered a poll recently.
-    ///
-    /// The state of the other servers does not matter.
+    /// Whether the connected server answered a poll recently, whether or not the other servers answered.
     func wasSeen(within time: Duration) -> Bool {
         state.withLock { $0.checkedAt }.map { .now - $0 <= time } ?? false
     }
@@ -130,14 +131,14 @@ package final class ClusterServers: Sendable {
         }
     }
 
-    /// Forgets the servers' states, if not even the connected server answers.
+    /// Deletes the servers' states if even the connected server does not answer.
     ///
-    /// Other metrics report that failure, and nothing is known about the other servers.
+    /// In that case the states of the other servers are unknown. Other metrics report the failure.
     func forget() {
         state.withLock { state in (state.servers, state.misses) = ([], [:]) }
     }
 
-    /// The routing of groups to servers, with a log line for each server that gets no groups.
+    /// Returns the routing of groups to servers. It logs each server to which no group can be sent directly.
     func routes(_ logger: Logger) -> ShardRouting {
         ShardRouting(to: address(of:)) { server, error in
             logger.warning(
@@ -149,8 +150,10 @@ package final class ClusterServers: Sendable {
 }
 
 extension ClusterServers {
-    /// The identity of a server and its cluster. It contains the start time in microseconds, which differs in a copy of
-    /// the server, such as a recovered backup.
+    /// SQL for the identity of a server and its cluster.
+    ///
+    /// The identity contains the start time in microseconds, which differs in a copy of the server, such as a recovered
+    /// backup.
     private static let identityText =
         "SELECT l.groupid || ' ' || extract(epoch FROM pg_postmaster_start_time()) AS identity FROM pg_dist_local_group l"
 
@@ -175,10 +178,10 @@ extension ClusterServers {
         """
     )
 
-    /// Queries one server at a time, because a server that hangs uses all the statement's time.
+    /// Queries one server. Each server has its own query, because a server that hangs uses up the statement's time.
     ///
-    /// It also returns whether the queried server counts the connected server as a member of the cluster. A removed
-    /// server keeps its catalog, which is no longer updated.
+    /// The result also shows whether the catalog of the queried server lists the connected server as a member of the
+    /// cluster. The catalog of a removed server is no longer updated.
     private static let answer = Statement(
         "cluster_answer",
         ["host", "port"],
@@ -198,7 +201,7 @@ extension ClusterServers {
         """
     )
 
-    /// The statements of the census.
+    /// The names of the statements that read the state of the servers.
     static let looks: Set = [nodes.name, homes.name, answer.name]
 
     /// Queries each server through the connected server.
@@ -234,9 +237,9 @@ extension ClusterServers {
         )
     }
 
-    /// Returns, by shard of `organizations`, the name of the shard's server.
+    /// Returns the name of each shard's server, by the shard of `organizations`.
     ///
-    /// It is read from the catalog, which each server has.
+    /// The statement reads the catalog, which each server has.
     package static func homes(on connection: Connection) async throws -> [Int: String] {
         let homes = try await connection.run(Query(homes)).read { row in
             (Int(try row.read("shardid", as: Int64.self)), try row.read("server", as: String.self))

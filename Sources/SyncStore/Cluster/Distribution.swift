@@ -1,8 +1,6 @@
 package import Postgres
 
-/// Distributes the tables of a database over the servers of a Citus cluster.
-///
-/// It uses `sql/citus.sql`.
+/// Distributes the tables of a database over the servers of a Citus cluster, by `sql/citus.sql`.
 package enum Distribution {
     /// The reason why a database is not distributed.
     package enum Refusal: Error, Sendable, Equatable {
@@ -10,39 +8,39 @@ package enum Distribution {
         case noCluster
         /// The server belongs to a cluster, but is not the coordinator.
         case worker
-        /// No server of the cluster takes shards.
+        /// No server of the cluster accepts shards.
         case noServer
-        /// The database has rows already, in this table.
+        /// The database already has rows in this table.
         case inUse(String)
-        /// Another server has its own table of the same name; the value is the database's message.
+        /// Another server has its own table with the same name. The value is the database's message.
         case tableElsewhere(String)
     }
 
-    /// The kind of a database, as seen from the connected server.
+    /// The kind of a database, from the view of the connected server.
     package struct Facts: Sendable, Equatable {
-        /// The version of the extension; nil without it.
+        /// The version of the extension; nil if it is not installed.
         package var version: String?
         /// Whether the tables are distributed.
         package var isSpread = false
-        /// Whether all tables are distributed, including those that were added later.
+        /// Whether all tables are distributed, including tables that migrations added later.
         package var isWhole = false
         /// Whether this server is the coordinator, or does not belong to a cluster.
         package var isCoordinator = true
-        /// The number of servers besides the coordinator.
+        /// The number of servers in addition to the coordinator.
         package var workers = 0
-        /// The number of servers that take shards.
+        /// The number of servers that accept shards.
         package var servers = 0
         /// The number of shards of each table.
         package var shards = 0
     }
 
-    /// The default number of shards of each table for a number of servers.
+    /// Returns the default number of shards of each table for a number of servers.
     ///
-    /// Each statement is planned once for each shard, so fewer shards cost less. An organization that grows can get its
-    /// own shard.
+    /// Each statement is planned once for each shard. Therefore fewer shards cost less. If an organization grows, it
+    /// can be moved to its own shard.
     package static func defaultShards(servers: Int) -> Int { max(2, 2 * servers) }
 
-    /// The maximum number of shards that can be requested.
+    /// The highest number of shards that a caller can request.
     package static let mostShards = 256
 
     static let isInstalledStatement = Statement(
@@ -84,9 +82,9 @@ package enum Distribution {
 
     /// Distributes the tables that are not distributed yet.
     ///
-    /// The first call distributes all tables; later calls distribute tables that a migration added.
+    /// The first call distributes all tables. Later calls distribute tables that a migration has added.
     ///
-    /// - Parameter shards: the number of shards of each table; used only when the first table is distributed.
+    /// - Parameter shards: the number of shards of each table. It is used only when the first table is distributed.
     /// - Throws: ``Refusal``, and the errors of the database. Nothing has changed in either case.
     package static func spread(shards: Int, on connection: Connection) async throws {
         do {
@@ -114,7 +112,7 @@ package enum Distribution {
 }
 
 extension Distribution {
-    /// The health of a cluster for operators, as seen from any of its servers.
+    /// The health of a cluster for operators, from the view of any of its servers.
     package struct Health: Sendable {
         /// The number of servers that are registered as active.
         package var servers = 0
@@ -124,22 +122,20 @@ extension Distribution {
         package var isDisowned = false
         /// The roles that own distributed tables.
         ///
-        /// If there is more than one, moving shards loses rows.
+        /// If there are several owners, a move of shards loses rows.
         package var owners: [String] = []
         /// The lowest and the highest number of shards of `organizations` on one server.
         package var fewestShards = 0
         package var mostShards = 0
-        /// The least `max_prepared_transactions` of the servers that answer.
+        /// The lowest `max_prepared_transactions` among the servers that answer.
         package var preparedTransactions = 0
-        /// The least `max_worker_processes` of the servers that answer.
+        /// The lowest `max_worker_processes` among the servers that answer.
         package var workerProcesses = 0
-        /// The longest `wal_retrieve_retry_interval` of the servers, in milliseconds.
-        ///
-        /// Includes only servers that answer.
+        /// The longest `wal_retrieve_retry_interval` among the servers that answer, in milliseconds.
         package var retryMilliseconds = 0
-        /// Whether the role's settings limit how long to wait for locks.
+        /// Whether the role's settings limit the time to wait for locks.
         ///
-        /// The settings of a session do not apply on other servers.
+        /// The role's settings are required because a session's settings do not apply on other servers.
         package var hasLockTimeout = false
         /// Whether the connected server is the coordinator.
         package var isCoordinator = false
@@ -184,7 +180,7 @@ extension Distribution {
         health.preparedTransactions = servers.compactMap(\.preparedTransactions).min() ?? 0
         health.workerProcesses = servers.compactMap(\.workerProcesses).min() ?? 0
         health.retryMilliseconds = servers.compactMap(\.retryMilliseconds).max() ?? 0
-        // reads the sessions of all servers, so it would fail while any server is unavailable
+        // this statement reads the sessions of all servers, so it would fail while any server is unavailable
         guard health.silent.isEmpty, var row = try await connection.run(Query(Self.health)).first else { return health }
         health.servers = try row.read("servers")
         health.owners = try row.read("owners")

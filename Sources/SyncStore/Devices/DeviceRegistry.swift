@@ -2,7 +2,7 @@ package import FoundationEssentials
 import Postgres
 package import SyncModel
 
-/// Registers one user's devices. Registration is optional: a push creates its device.
+/// Registers devices of users. Registration is optional, because a push creates its device.
 package struct DeviceRegistry: Sendable {
     let pool: Pool
     let catalog: Catalog
@@ -45,8 +45,8 @@ package struct DeviceRegistry: Sendable {
             let owner = LaneKey(organization: organization.id, user: user)
             let isUserMade = organization.settings.provisioning == .onFirstPush
             return try await pool.transaction { [newcomer, key, make] connection in
-                // pushes and this registration add devices under the lane's lock; a count in a statement after the lock
-                // includes the devices that the previous holder committed
+                // pushes and this registration add devices under the lane's lock; the count is a statement after the
+                // lock, so it includes the devices that the previous holder of the lock committed
                 var queries = [LaneRows.make(owner), LaneRows.lock([owner])]
                 if isUserMade { queries.append(Query(Self.makeUserStatement, newcomer)) }
                 queries.append(Query(Self.makeDeviceStatement, make))
@@ -59,7 +59,8 @@ package struct DeviceRegistry: Sendable {
                 return (false, try row(device, next, found))
             }
         } catch let missing as NoLane {
-            // read after the transaction has ended, because the read would otherwise require a second connection
+            // the reason is read after the transaction has ended, because otherwise the read would require a second
+            // connection
             throw await catalog.reasonForNoLane(of: missing.owner, taking: "devices")
         } catch {
             throw failure.problem(error, doing: "register a device")
@@ -88,14 +89,14 @@ package struct DeviceRegistry: Sendable {
 
     /// Returns the device's next local id of each type.
     ///
-    /// This is the highest of the type's ids plus one, whether the device or the gateway assigned the highest id.
+    /// The next local id is one more than the type's highest id, which may come from the device or the gateway.
     private static func nextLocalIDs(_ rows: Rows) throws -> [(type: String, next: Int64?)] {
         try rows.read { (try $0.read("entity_type", as: String.self), FreeNumbers.next(after: try $0.read("highest"))) }
     }
 
     // MARK: - Statements
 
-    /// The highest local id of a device, by type.
+    /// Reads the highest local id of a device for each type.
     static let highestStatement = Statement(
         "devices_highest_ids",
         ["organization", "user", "device", "entity_types"],
@@ -121,8 +122,8 @@ package struct DeviceRegistry: Sendable {
 
     /// Creates the user if it is missing, as a first push does.
     ///
-    /// Locks the organization's row, as the creation of a lane does, because a purged organization accepts no new rows.
-    /// If the creation of the user's lane was refused, no user is created either.
+    /// The statement locks the organization's row, as the creation of a lane does, because a purged organization
+    /// accepts no new rows. If the creation of the user's lane was refused, the user is not created either.
     static let makeUserStatement = Statement(
         "devices_make_user",
         ["organization", "user", "now"],
@@ -175,7 +176,7 @@ package struct DeviceRegistry: Sendable {
     ]
 }
 
-/// A device, as it is shown to its user.
+/// A device, with the values that its user sees.
 package struct DeviceRow: Sendable {
     package let id: UUID
     package let acceptedSequence: Int64

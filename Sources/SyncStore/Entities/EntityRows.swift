@@ -5,12 +5,12 @@ package import SyncModel
 
 /// Reads and writes rows of `entities`.
 package enum EntityRows {
-    /// The writes of a transaction to one organization, one for each entity, in the order of execution.
+    /// The writes of a transaction to one organization, at most one for each entity, in the order of execution.
     typealias Writes = (organization: UUID, writes: [(key: EntityKey, state: EntityState)])
 
     /// The columns of an entity, for a table called `table`.
     ///
-    /// - Parameter document: the expression for the document, if it is not the column itself.
+    /// - Parameter document: the expression that replaces the column of the document; nil for the column itself.
     package static func list(of table: String, document: String? = nil) -> String {
         let names = [
             "organization_id", "entity_type", "id", "id_is_integer", "version", "is_deleted", "document", "owner_id",
@@ -55,10 +55,10 @@ package enum EntityRows {
         try lacking.check()
     }
 
-    /// Loads the rows of ``EntityStatements/lockBounded`` and its siblings, which omit documents beyond a number of
-    /// bytes.
+    /// Loads the rows of ``EntityStatements/lockBounded`` and of similar statements, which omit documents beyond a
+    /// number of bytes.
     ///
-    /// - Parameter hasTargets: whether the rows mark the entities that are read for no other reason than a reference to
+    /// - Parameter hasTargets: whether the rows mark the entities that are read only because other entities refer to
     ///   them.
     static func loadBounded(
         _ rows: Rows,
@@ -93,7 +93,7 @@ package enum EntityRows {
         return (key, document, try row.read("owner_id", as: UUID.self))
     }
 
-    /// An entity by its server id.
+    /// An entity, identified by its organization and server id.
     package typealias Key = (organization: UUID, key: EntityKey)
 
     /// The columns of an entity's key.
@@ -106,9 +106,9 @@ package enum EntityRows {
     /// The query that locks entities by their server ids.
     package static func lock(_ entities: [Key]) -> Query { query(EntityStatements.lockEntities, entities) }
 
-    /// The query that locks entities, and those to which they refer.
+    /// The query that locks entities, and the entities to which they refer.
     ///
-    /// Load its rows by ``loadBounded(_:hasTargets:into:_:)``.
+    /// Load the result with ``loadBounded(_:hasTargets:into:_:)``.
     static func lock(_ entities: [Key], referringTo targets: [Key]) -> Query {
         var parameters = Parameters()
         for keys in [entities, targets] {
@@ -125,7 +125,7 @@ package enum EntityRows {
 
     /// The query that locks or reads entities, with documents up to a number of bytes.
     ///
-    /// Load its rows by ``loadBounded(_:hasTargets:into:_:)``.
+    /// Load the result with ``loadBounded(_:hasTargets:into:_:)``.
     static func query(_ access: GroupReader.Access, _ entities: [Key], documentBytes: Int) -> Query {
         var parameters = named(entities)
         parameters.add(documentBytes)
@@ -142,15 +142,15 @@ package enum EntityRows {
         return parameters
     }
 
-    /// The columns by which each organization's feed is raised.
+    /// The columns for the statement that raises each organization's feed.
     static let raises = Columns<Writes>(
         .value("organization_id") { $0.organization },
         .value("writes") { Int64($0.writes.count) }
     )
 
-    /// The query that raises the feeds of the organizations of the changes.
+    /// The query that raises the feeds of the changed organizations.
     ///
-    /// Its locks are the last ones of a transaction.
+    /// A transaction takes the locks of feeds after all other locks.
     static func raiseFeeds(_ changes: [Writes]) -> Query { raises.query(EntityStatements.raiseFeeds, changes) }
 
     private static func seal(_ rows: inout [EntityRow], _ seals: SealTable) throws(SealError) {
@@ -200,10 +200,11 @@ package enum EntityRows {
         return queries + ReferenceRows.write(rows)
     }
 
-    /// The maximum bytes of documents that one statement writes. The last document can exceed it.
+    /// The maximum bytes of documents that one statement writes. The last document of a statement can exceed this
+    /// limit.
     private static let statementBytes = 8_388_608
 
-    /// Splits rows into the parts of separate statements.
+    /// Divides rows into parts that are written by separate statements.
     private static func chunks(_ rows: [EntityRow]) -> [[EntityRow]] {
         var chunks: [[EntityRow]] = []
         var (start, bytes) = (0, 0)
@@ -219,7 +220,7 @@ package enum EntityRows {
     }
 }
 
-/// An entity to be written, with the number of its organization's later writes in this transaction.
+/// An entity to be written, with the number of writes to its organization that follow in this transaction.
 struct EntityRow {
     let organization: UUID
     let key: EntityKey
@@ -246,7 +247,7 @@ struct EntityRow {
     /// The columns of an entity of a type with channels.
     static let inChannels = Columns<EntityRow>(columns, .value("channels", \.channelList))
 
-    /// Whether the entity is or was in channels. In most transactions no entity is.
+    /// Whether the entity is or was in channels. In most transactions, no entity is in channels.
     var concernsChannels: Bool { state.channels != nil || state.stored?.channels != nil }
 
     /// The channels as the text of a PostgreSQL array, because ``Columns`` has no form for an array of arrays.
@@ -263,30 +264,31 @@ struct EntityRow {
     }
 }
 
-/// The condition under which no idempotency record needs a mapping.
+/// SQL for whether a mapping is no longer needed for idempotency records.
 ///
-/// A repeat can name an entity by its server id if the first request contained the client id, or vice versa.
+/// A mapping is needed because a repeat can name an entity by its server id although the first request contained the
+/// client id, or vice versa.
 package enum MappingNeed {
-    /// The maximum number of a user's mutations that are examined. If all of them are open, each later mutation counts
-    /// as a record.
+    /// The maximum number of a user's mutations that are examined. If all of them are open, each later mutation is
+    /// treated as an idempotency record.
     private static let examined = 16
 
-    /// The number of seconds by which a recorded use can be earlier than the last use.
+    /// The time in seconds by which a recorded use can be earlier than the real last use.
     ///
     /// Uses are recorded once a day, and the clocks of gateways may differ.
     private static let tolerance = Int(MappingUse.precision) + 3_600
 
-    /// SQL about a mapping `i`: whether every record of its user was accepted after the mapping's last use.
+    /// SQL for whether all idempotency records of a mapping's user were accepted after the last use of the mapping `i`.
     ///
-    /// While the entity or its tombstone exists, a mutation that names the server id counts as a use, because a repeat
-    /// can name the client id instead. Therefore the deletion of a tombstone records a use.
+    /// While the entity or its tombstone exists, each mutation that names the server id is a use, because a repeat can
+    /// name the client id instead. Therefore the deletion of a tombstone records a use.
     ///
-    /// A user's mutations have positions in the order of acceptance, so the first mutations show the age of the oldest
-    /// record. A join moves mutations to later positions, and records a use of their mappings
-    /// (``UserMoves/mergeMappings``). ``NeededIDs`` covers open mutations. Every position is positive; the condition on
-    /// it is required for the use of the index.
+    /// A user's mutations have positions in the order of acceptance. Therefore the first mutations show the age of the
+    /// oldest record. A join moves mutations to later positions, and records a use of their mappings
+    /// (``UserMoves/mergeMappings``). ``NeededIDs`` covers open mutations. Every position is positive, but without the
+    /// condition `position >= 0` PostgreSQL would not use the index.
     ///
-    /// - Parameter lastUse: SQL of the time of the last use. A mapping that an older gateway made has no such time.
+    /// - Parameter lastUse: SQL for the time of the last use. Mappings from older gateways have no recorded use.
     package static func isOver(since lastUse: String = "coalesce(i.last_used_at, i.resolved_at, i.created_at)")
         -> String
     {

@@ -2,7 +2,7 @@ import Postgres
 
 /// The statements that lock, read and write entities.
 ///
-/// Pushes, outcomes and settling use them.
+/// Pushes, outcomes and settling use these statements.
 enum EntityStatements {
     /// Locks the entities that the group names, by server id or by a mapped client id.
     static let lockEntities = Statement("group_lock_entities", names, reading(fence: "FOR UPDATE"))
@@ -24,8 +24,10 @@ enum EntityStatements {
         bounded(reading(fence: "OFFSET 0"))
     )
 
-    /// Locks the entities of ``lockBounded``, and those named by a device's local id. Only groups that name local ids
-    /// use it, because starting a plan has a cost for every partition of every table.
+    /// Locks the entities of ``lockBounded``, and entities that are named by a device's local id.
+    ///
+    /// Only groups that name local ids use this statement, because starting a plan has a cost for every partition of
+    /// every table.
     static let lockOwnEntities = Statement(
         "push_lock_own_entities",
         names + own.inputs + ["bytes"],
@@ -41,8 +43,8 @@ enum EntityStatements {
 
     /// Locks entities that are written, and the entities to which they refer.
     ///
-    /// Documents of the latter are not read. All entities are locked in one order, so that no two groups wait for each
-    /// other.
+    /// The documents of the entities that are only referred to are not read. All entities are locked in one order, so
+    /// that no two groups wait for each other.
     static let lockRelated = Statement(
         "group_lock_related_entities",
         relatedNames + ["bytes"],
@@ -58,8 +60,8 @@ enum EntityStatements {
 
     /// Adds a maximum number of bytes of documents to a statement, as its last parameter.
     ///
-    /// The documents are in key order, in which `sql` reads them, because sorting them again would slow down pushes.
-    /// The size of an omitted document may be its stored size (``RowBytes``).
+    /// The documents are in key order, because `sql` reads them in this order, and sorting them again would slow down
+    /// pushes. The size of an omitted document may be its stored size (``RowBytes``).
     private static func bounded(_ sql: String, more: String = "") -> String {
         let document = "CASE WHEN q.bytes_to - q.bytes < :bytes::int8 THEN q.document END"
         let rows = RowBytes.Rows(table: "found", columns: ["document"], limit: ":bytes::int8")
@@ -155,7 +157,7 @@ enum EntityStatements {
         """
     }
 
-    /// The keys of entities that are named by server ids, client ids and local ids.
+    /// SQL for the keys of entities that are named by server ids, client ids and local ids.
     private static func keys(
         _ direct: Columns<EntityRows.Key>,
         _ mapped: Columns<PushEntityRow>,
@@ -190,8 +192,8 @@ enum EntityStatements {
 
     /// Raises the feeds' counters.
     ///
-    /// The rows stay locked until the commit, so positions are in commit order. The epoch is for a missing row, which
-    /// does not occur.
+    /// The rows remain locked until the commit. Therefore positions are in commit order. The epoch is only for a
+    /// missing row, which does not occur.
     static let raiseFeeds = Statement(
         "group_raise_feeds",
         EntityRows.raises.inputs,
@@ -206,8 +208,8 @@ enum EntityStatements {
 
     /// Inserts new entities.
     ///
-    /// They get the last feed positions of the raised counter, in order of execution. If another replica has inserted
-    /// an id since the read, the primary key is violated, and the group is planned again.
+    /// The entities get the last positions of the raised feed, in the order of execution. If another replica has
+    /// inserted an id since the read, the primary key is violated, and the group is planned again.
     static let makeEntities = Statement(
         "group_make_entities",
         EntityRow.columns.inputs + ["now"],
@@ -219,7 +221,7 @@ enum EntityStatements {
 
     /// Writes existing, locked entities.
     ///
-    /// An upsert finds them by key, independent of the tables' size.
+    /// The statement is an upsert, because an upsert finds rows by key, independent of the tables' size.
     static let changeEntities = Statement(
         "group_change_entities",
         EntityRow.columns.inputs + ["now"],
@@ -234,7 +236,7 @@ enum EntityStatements {
         """
     )
 
-    /// Inserts new entities as ``makeEntities`` does, with their channels.
+    /// Inserts new entities with their channels. Apart from the channels, the statement is equal to ``makeEntities``.
     static let makeEntitiesInChannels = Statement(
         "group_make_entities_in_channels",
         EntityRow.inChannels.inputs + ["now"],
@@ -289,14 +291,15 @@ enum EntityStatements {
 package enum FeedOrder {
     /// Returns a query for the first entities in the order of the feed, in parentheses.
     ///
-    /// Entities in channels have one index by position, and all others another, because a reader of either kind must not
-    /// scan the other. Each part has its own limit, so that every plan merges two short scans.
+    /// One index by position contains the entities in channels, and another index contains all other entities, because
+    /// a reader of one kind must not scan entities of the other kind. Each of the two parts has its own limit, so that
+    /// every plan merges two short scans.
     ///
     /// - Parameters:
-    ///   - columns: columns of an entity `e`, among them `e.feed_position`.
+    ///   - columns: columns of an entity `e`. They must include `e.feed_position`.
     ///   - condition: a condition on `e` that bounds `e.organization_id` and `e.feed_position`.
     ///   - limit: an SQL expression.
-    ///   - isDescending: whether the latest change is first.
+    ///   - isDescending: whether the latest change comes first.
     package static func entities(
         _ columns: String,
         where condition: String,

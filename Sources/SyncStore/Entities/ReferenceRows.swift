@@ -22,7 +22,8 @@ package enum ReferenceRows {
 
     /// The queries that replace the references of written entities.
     ///
-    /// Unchanged references are stored too, because the entity may have been written before the relation was declared.
+    /// The queries also store unchanged references, because the entity may have been written before the relation was
+    /// declared.
     static func write(_ rows: [EntityRow]) -> [Query] {
         let changed = rows.filter { $0.state.references != nil }
         guard !changed.isEmpty else { return [] }
@@ -42,7 +43,7 @@ package enum ReferenceRows {
 
     /// The query that finds the referrers of entities of one organization that may be deleted.
     ///
-    /// It also finds the referrers of entities that a cascade may delete.
+    /// The query also finds the referrers of entities that a cascade may delete.
     static func find(_ deleted: [EntityKey], of organization: UUID, _ relations: EntityRelations) -> Query {
         let cascading = relations.cascading
         return Query(
@@ -58,7 +59,7 @@ package enum ReferenceRows {
         )
     }
 
-    /// Reads the rows of ``find(_:of:_:)`` by the entity that is referred to.
+    /// Reads the rows of ``find(_:of:_:)``, grouped by the entity to which they refer.
     static func read(_ rows: Rows, of deleted: [EntityKey]) throws -> [EntityKey: FoundReferrers] {
         var found = Dictionary(deleted.map { ($0, FoundReferrers()) }) { first, _ in first }
         for var row in rows {
@@ -89,9 +90,8 @@ package enum ReferenceRows {
         """
     )
 
-    /// Follows each reference once, so that the search ends even if references form a cycle. The limits bound the rows
-    /// that are read, for each entity and in total.
-    /// for each entity and in total.
+    /// The search follows each reference once, so that it ends even if references form a cycle. The limits bound the
+    /// number of rows that are read, for each entity and in total.
     static let findStatement = Statement(
         "entity_references_find",
         ["organization", "types", "ids", "cascading_types", "cascading_members", "limit"],

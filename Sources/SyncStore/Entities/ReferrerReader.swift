@@ -5,13 +5,13 @@ import SyncModel
 
 /// Reads the referrers of entities that a group may delete: the entities with a reference to one of them.
 ///
-/// It takes two more round trips, but only for deletions of entities to which relations may lead. The group has already
-/// locked the entities that it may delete. A write of a reference locks the entity to which it leads. So no references
-/// to these entities are added until the commit.
+/// The reader needs two more round trips, but only if relations can lead to the deleted entities. The group has already
+/// locked the entities that it may delete, and a write of a reference locks the entity to which the reference leads.
+/// Therefore no other transaction adds a reference to these entities until the commit.
 ///
-/// The reader itself locks the entities that a cascade deletes, and then reads their references again.
+/// The reader itself locks the entities that a cascade deletes, and then reads the references to these entities again.
 struct ReferrerReader {
-    /// The deletions of one push, or of one turn of a lane.
+    /// The deletions of one push, or of one step of a lane.
     struct Deletions {
         let organization: UUID
         let relations: EntityRelations
@@ -24,7 +24,7 @@ struct ReferrerReader {
     /// The maximum number of bytes of documents that are read.
     private let documentBytes: Int
 
-    /// - Parameter deletions: the deletions of the group. Those to whose entities no relation leads are ignored.
+    /// - Parameter deletions: the deletions of the group. Entities to which no relation leads are ignored.
     init(_ deletions: [Deletions], _ access: GroupReader.Access, _ seals: SealTable, documentBytes: Int) {
         self.deletions = deletions.compactMap { found in
             let entities = found.entities.filter { found.relations.lead(to: $0.type) }
@@ -39,8 +39,8 @@ struct ReferrerReader {
     /// Adds the referrers to the tables of their organizations.
     ///
     /// - Returns: whether further entities were read.
-    /// - Throws: ``CommitFailure``, after which the group is tried again: with fewer jobs, if the documents of all
-    ///   referrers are too large for one group; or later, if an entity got a reference in the meantime.
+    /// - Throws: ``CommitFailure``, after which the group is tried again. The retry has fewer jobs if the documents of
+    ///   all referrers are too large for one group. The retry is delayed if an entity got a reference in the meantime.
     @discardableResult
     func read(into tables: inout [UUID: EntityTable], on connection: Connection) async throws -> Bool {
         guard !deletions.isEmpty else { return false }

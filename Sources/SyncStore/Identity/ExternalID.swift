@@ -1,6 +1,6 @@
 package import SyncModel
 
-/// An organization's name at an issuer.
+/// The name that an issuer uses for an organization.
 package struct ExternalID: Sendable, Hashable {
     /// The issuer, as in ``Subject/issuer``.
     package let issuer: ByteExactString
@@ -13,21 +13,21 @@ package struct ExternalID: Sendable, Hashable {
     }
 }
 
-/// The facts about a user that a join or an erasure requires, as SQL.
+/// SQL for the facts about a user on which a join or an erasure depends.
 package enum UserFacts {
-    /// The seconds after its last heartbeat for which a gateway counts as running.
+    /// The time after its last heartbeat for which a gateway is assumed to run, in seconds.
     package static let gatewayMemory: Int64 = 60
 
-    /// Whether a user of an organization (`:organization`) is known.
+    /// SQL for whether a user of an organization (`:organization`) is known.
     ///
-    /// A known user has pushed, registered a device or used a subject, or was added by an operator, or has a key.
+    /// A known user has pushed, registered a device or used a subject, was added by an operator, or has a key.
     package static func isKnown(_ user: String) -> String {
         KnownUsers.stand(user, in: KnownUsers.tables + ["user_subjects", "user_keys"])
     }
 
-    /// Whether a running gateway lacks a migration.
+    /// SQL for whether a running gateway lacks a migration.
     ///
-    /// A gateway counts as running if its last heartbeat is at most some seconds old.
+    /// A gateway is assumed to run if its last heartbeat is at most `seconds` old.
     package static func hasOldGateway(_ migration: String, within seconds: String) -> String {
         """
         EXISTS (
@@ -40,12 +40,13 @@ package enum UserFacts {
 
 /// SQL for the known users of an organization.
 package enum KnownUsers {
-    /// The tables with the users who have pushed or registered a device, or were provisioned.
+    /// The tables with the users who have pushed, have registered a device, or were provisioned.
     ///
-    /// A user whose provisioning was withdrawn is not in `users`, but is still in `lanes` and `devices` after a push.
+    /// A user whose provisioning was withdrawn is not in `users`. If the user has pushed, the user is still in `lanes`
+    /// and `devices`.
     package static let tables = ["users", "lanes", "devices"]
 
-    /// Whether a user of an organization (`:organization`) is in one of the given tables.
+    /// SQL for whether a user of an organization (`:organization`) is in one of the given tables.
     package static func stand(_ user: String, in tables: [String] = tables) -> String {
         let found = tables.map { table in
             "EXISTS (SELECT 1 FROM \(table) x WHERE x.organization_id = :organization AND x.user_id = \(user))"

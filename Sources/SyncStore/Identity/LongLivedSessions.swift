@@ -17,8 +17,8 @@ package struct LongLivedSession: Sendable, Hashable {
 
 /// Finds the callers that must no longer be served.
 ///
-/// Separate checks would need a few look-ups for each caller every few seconds; this type checks a thousand callers in
-/// one statement. It reads the database without the cache, so that the cache does not delay the result.
+/// Separate checks would need several look-ups for each caller every few seconds. This type checks a thousand callers
+/// in one statement. The type reads the database without the cache, so that the cache does not delay the result.
 package struct LongLivedSessions: Sendable {
     /// The maximum number of callers that one statement checks.
     static let page = 1_000
@@ -27,10 +27,10 @@ package struct LongLivedSessions: Sendable {
     let cluster: Cluster
     let failure: StoreFailure
 
-    /// Returns the callers that are no longer served, or no longer served as this user.
+    /// Returns the callers that may no longer be served, or no longer as this user.
     ///
-    /// In these cases, the organization is not active or has lost the name in the token, or the user was excluded,
-    /// erased or joined into another user.
+    /// The reason is one of these: the organization is not active, or has lost the name in the token; or the user was
+    /// excluded, erased or joined into another user.
     package func lost(among callers: [LongLivedSession]) async throws(Problem) -> [LongLivedSession] {
         var lost: [LongLivedSession] = []
         for start in stride(from: 0, to: callers.count, by: Self.page) {
@@ -58,8 +58,8 @@ package struct LongLivedSessions: Sendable {
         )
     }
 
-    /// Names are never empty, so an empty text means no name. Each condition is a subquery that returns a value,
-    /// because for EXISTS the planner would read a whole table.
+    /// An empty text means no name, because names are never empty. Each condition is a subquery that returns a value,
+    /// because with EXISTS the planner would read a whole table.
     private static let statement = Statement(
         "lasting_callers_lost",
         ["organizations", "users", "issuers", "names"],

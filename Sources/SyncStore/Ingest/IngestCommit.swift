@@ -9,13 +9,13 @@ package import SyncModel
 
 /// Writes changes that were made outside of Sluice to the feed, in groups.
 ///
-/// It also evaluates parked events again.
+/// This service also evaluates parked events again.
 package final class IngestCommit: Service {
     /// The maximum number of due events that one poll finds.
     static let scanLimit: Int64 = 500
     /// The maximum number of an organization's parked events that are evaluated together.
     ///
-    /// These events can concern as many entities, or only a single entity.
+    /// The events can concern a single entity, or as many entities as there are events.
     static let releaseLimit = 100
     /// The maximum number of organizations whose events are evaluated at the same time.
     static let releaseWidth = 8
@@ -29,7 +29,7 @@ package final class IngestCommit: Service {
     private let now: TimeSource
     private let failure: StoreFailure
 
-    /// The reason why the committers cannot write; nil while they can.
+    /// The error that prevents the committers from writing; nil while they can write.
     var writeFailure: PostgresError? { committers.writeFailure }
 
     init(
@@ -54,12 +54,12 @@ package final class IngestCommit: Service {
 
     /// Ingests a batch, together with other batches. Returns once the whole batch is durable.
     ///
-    /// A batch with much work (``IngestBounds``) is taken in several transactions, in its order, and other batches are
-    /// served between them. If a later transaction fails, the events of the earlier transactions are already taken.
-    /// They are duplicates when the batch is sent again.
+    /// A batch with much work (``IngestBounds``) is ingested in several transactions, in its order, and other batches
+    /// are served between these transactions. If a later transaction fails, the events of the earlier transactions are
+    /// already stored. When the sender repeats the batch, these events are duplicates.
     ///
     /// - Throws: the problem that refuses the whole batch; `overloaded` and `store_unavailable` with `retryAfter`;
-    ///   `payload_too_large` if the batch alone is too large. A part of the batch can still fit
+    ///   `payload_too_large` if the batch alone is too large. A part of the batch may still be small enough
     ///   (``submitHalving(_:from:)``).
     package func submit(_ request: IngestRequest, from bearer: IngestBearer) async throws(Problem)
         -> IngestAnswer
@@ -72,14 +72,14 @@ package final class IngestCommit: Service {
             let part = try await take(request.part(next..<end), from: bearer)
             answer.verdicts += part.verdicts
             answer.feed = part.feed
-            // another batch may have used up the transaction's limit of reads
+            // other batches may have used up the transaction's limit of reads
             idleTurns = part.verdicts.isEmpty ? idleTurns + 1 : 0
             guard idleTurns < Self.maximumIdleTurns else { throw .overloaded("too many writes are waiting") }
         }
         return answer
     }
 
-    /// Ingests a batch as ``submit(_:from:)`` does. If the batch is too large, it is ingested in halves.
+    /// Ingests a batch like ``submit(_:from:)``. If the batch is too large, it is ingested in halves.
     ///
     /// - Throws: the errors of ``submit(_:from:)``; `payload_too_large` if a single event is too large.
     package func submitHalving(_ request: IngestRequest, from bearer: IngestBearer) async throws(Problem)
@@ -98,7 +98,7 @@ package final class IngestCommit: Service {
         }
     }
 
-    /// Takes the first events of a batch, as many as one transaction is allowed to take.
+    /// Ingests the first events of a batch, as many as one transaction may ingest.
     private func take(_ request: IngestRequest, from bearer: IngestBearer) async throws(Problem)
         -> IngestAnswer
     {
@@ -115,12 +115,12 @@ package final class IngestCommit: Service {
         }
     }
 
-    /// The maximum number of consecutive turns in which no event of a batch is taken.
+    /// The maximum number of consecutive transactions that ingest no event of a batch.
     private static let maximumIdleTurns = 32
 
     /// Returns the outcomes of a source's earlier events, by their ids.
     ///
-    /// Unknown events are not in the result.
+    /// The result contains no unknown events.
     package func known(
         _ events: [String],
         from source: String,
@@ -142,7 +142,7 @@ package final class IngestCommit: Service {
         }
     }
 
-    /// Returns the given entities that exist in the feed and are not deleted.
+    /// Returns those of the given entities that exist in the feed and are not deleted.
     ///
     /// - Throws: `store_unavailable`.
     package func living(_ entities: [EntityKey], of organization: UUID) async throws(Problem) -> Set<EntityKey> {
@@ -163,9 +163,9 @@ package final class IngestCommit: Service {
     /// The maximum number of entities in one statement of ``living(_:of:)``.
     private static let livingLimit = 500
 
-    /// Returns the outcome of a batch in an organization without entities. Writes nothing.
+    /// Returns the outcome that a batch would have in an organization without entities. Writes nothing.
     ///
-    /// Patches are only checked for validity.
+    /// For patches, only their validity is checked.
     package func examine(_ request: IngestRequest, of organization: UUID) async throws(Problem) -> [IngestVerdict] {
         let entry = try await catalog.entry(organization)
         guard let known = entry.organization else {
@@ -187,7 +187,7 @@ package final class IngestCommit: Service {
         return planner.plan(request.withoutPatches, seen: [:], &state).verdicts
     }
 
-    /// Takes batches until the task is cancelled, without the other work of ``run()``.
+    /// Ingests batches until the task is cancelled, without the other work of ``run()``.
     ///
     /// Use it in a process that only ingests events.
     package func runCommitters() async throws { try await committers.run() }
@@ -195,7 +195,7 @@ package final class IngestCommit: Service {
     /// The number of batches that wait for a committer, for metrics.
     package var waiting: Int { committers.waiting }
 
-    /// Runs until graceful shutdown; batches queued before are ingested.
+    /// Runs until graceful shutdown, and ingests batches that are already queued.
     package func run() async throws {
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask { try await self.committers.run() }
@@ -209,7 +209,7 @@ package final class IngestCommit: Service {
                 }
             }
             group.addTask { await cancelWhenGracefulShutdown { await self.pruning.runPruneLoop() } }
-            // the committers end last
+            // the committers end after all other tasks
             try await group.waitForAll()
         }
     }
@@ -225,9 +225,9 @@ package final class IngestCommit: Service {
         }
     }
 
-    /// Evaluates the parked events whose requests have outcomes, and the due ones.
+    /// Evaluates the parked events whose requests have outcomes, and the parked events that are due.
     ///
-    /// Continues as long as further events can follow.
+    /// Continues until no further events can follow.
     package func release() async {
         do {
             var woken = signal.take()
@@ -247,7 +247,7 @@ package final class IngestCommit: Service {
 
     /// - Returns: whether any event is no longer parked.
     private func release(_ found: [ParkedKey]) async -> Bool {
-        // a slow organization does not delay the others
+        // organizations are processed concurrently, so that a slow organization does not delay the others
         await withTaskGroup(of: Bool.self) { group in
             var isAny = false
             let organizations = Dictionary(grouping: found, by: \.organization)
@@ -273,15 +273,17 @@ package final class IngestCommit: Service {
         return isAny
     }
 
-    /// Logs the database error. The next poll finds the events again.
+    /// Logs a database error. The next poll finds the events again.
     private func record(_ error: any Error) { _ = failure.problem(error, doing: "look for parked events") }
 
     private func release(part entities: [EntityKey], of organization: UUID) async throws -> Bool {
         try await release(part: entities, limit: Self.releaseLimit / entities.count, of: organization)
     }
 
-    /// Evaluates parked events of some entities, at most `limit` of each. If that is too much for one transaction,
-    /// evaluates fewer at a time. Events that cannot be evaluated alone are postponed and logged, and delay no others.
+    /// Evaluates parked events of some entities, at most `limit` of each.
+    ///
+    /// If the work is too much for one transaction, fewer events are evaluated together. Events that cannot be
+    /// evaluated even alone are postponed and logged, and delay no other events.
     private func release(part entities: [EntityKey], limit: Int, of organization: UUID) async throws -> Bool {
         let problem: Problem
         do throws(Problem) {
@@ -303,7 +305,7 @@ package final class IngestCommit: Service {
         }
         if isTooMuch, limit > 1 { return try await release(part: entities, limit: 1, of: organization) }
         // the organization is suspended or purged, its keys are not configured here, or the database refused the
-        // events; events of other organizations continue
+        // events; the evaluation continues with other organizations
         failure.logger.warning(
             "Parked events cannot be evaluated; the gateway retries in 30 seconds",
             metadata: [
@@ -329,7 +331,7 @@ package final class IngestCommit: Service {
         """
     )
 
-    /// Finds the entities of organizations that have parked events.
+    /// Finds which entities of some organizations have parked events.
     static let waitingStatement = Statement(
         "ingest_waiting",
         ["organizations"],
@@ -348,9 +350,9 @@ package final class IngestCommit: Service {
 }
 
 extension Catalog.Entry {
-    /// Returns the data for evaluating events of the organization.
+    /// Returns the organization's data on which the evaluation of events depends.
     ///
-    /// - Parameter erased: the users named by the events whose data were erased.
+    /// - Parameter erased: users whose data were erased, among the users that the events name.
     func context(of organization: Organization, at now: Timestamp, erased: Set<LaneKey>) -> IngestPlanner.Context {
         let (joins, id, recent) = (joins, organization.id, self.erased)
         return IngestPlanner.Context(organization: organization, types: types, now: now) { user in

@@ -4,16 +4,16 @@ import SyncModel
 
 /// One group of batches within its transaction.
 ///
-/// It locks the entities that the batches name, reads the data that their plans need, and writes the changes that the
+/// The group locks the entities that the batches name, reads the data for the plans, and writes the changes that the
 /// plans decide.
 struct IngestGroup {
     private let group: [IngestJob]
     private let entries: [UUID: Catalog.Entry]
     private let seals: SealTable
     private let now: Timestamp
-    /// Whether the jobs may use a whole transaction's work budget (``IngestBounds/part``).
+    /// Whether a job may use the work budget of a whole transaction (``IngestBounds/part``).
     ///
-    /// The rest of such a job is left to a later transaction.
+    /// The part of the job beyond this budget is left to a later transaction.
     private let takesHeavy: Bool
     private let organizations: [UUID]
     /// The handlers of the results, in the order of the queries after BEGIN.
@@ -21,23 +21,23 @@ struct IngestGroup {
     private(set) var readQueries: [Query] = [.begin]
 
     private var held: Set<UUID> = []
-    /// Outcomes of events that were taken before, by source.
+    /// Outcomes of events that were ingested before, by source.
     private var seen: [Origin: [ByteExactString: IngestResult]] = [:]
     private var states: [UUID: IngestState] = [:]
     /// Erased users among the owners that events name.
     private var erased: Set<LaneKey> = []
     /// The first parked events about each entity that a job evaluates again, in order of arrival.
     private var parked: [EntityOfOrganization: [ParkedEvent]] = [:]
-    /// The maximum number of parked events requested for each entity.
+    /// The maximum number of parked events that are read for each entity.
     private var parkedLimit = 0
 
-    /// The plans, by the job's place in the group; nil for organizations that take no events.
+    /// The plans, by the job's index in the group; nil for organizations that accept no events.
     private(set) var plans: [IngestPlan?] = []
-    /// The problems of refused jobs, by the job's place in the group.
+    /// The problems of refused jobs, by the job's index in the group.
     private(set) var problems: [Int: Problem] = [:]
     /// The lanes of jobs with too much work to share a group.
     private(set) var heavy: Set<LaneKey> = []
-    /// The lanes of jobs at the heavy worker with so little work that other jobs could share the group.
+    /// The lanes of jobs at the heavy worker whose work is small enough to share a group.
     private(set) var light: Set<LaneKey> = []
     private var writer: IngestGroupWriter
 
@@ -46,7 +46,7 @@ struct IngestGroup {
         @Exact private(set) var source: String
     }
 
-    /// The maximum bytes of documents that a group reads. The last document can exceed it.
+    /// The maximum bytes of documents that a group reads. The last document can exceed this limit.
     static let readBytes = 4_194_304
 
     init(
@@ -114,10 +114,10 @@ struct IngestGroup {
         }
     }
 
-    /// Adds the queries for parked events of the jobs that evaluate them.
+    /// Adds the queries for the parked events of jobs that evaluate parked events.
     ///
-    /// If another worker has locked the first event about an entity, all events about the entity are left to that
-    /// worker, so that no event overtakes an earlier one.
+    /// If another worker has locked the first event about an entity, all events about this entity are left to that
+    /// worker. Thus no event overtakes an earlier one.
     private mutating func addParked() {
         var entities: Set<EntityOfOrganization> = []
         var limit = 0
@@ -156,7 +156,7 @@ struct IngestGroup {
         entities.sorted().map { ($0.organization, $0.key) }
     }
 
-    /// Parked events are deleted with their owner, so only the owners of new events are checked.
+    /// Checks only the owners of new events, because parked events are deleted together with their owner.
     private mutating func addOwners() {
         var owners: Set<LaneKey> = []
         for job in group {
@@ -220,9 +220,9 @@ struct IngestGroup {
         }
     }
 
-    /// Locks entities in the order of their keys.
+    /// Returns the query that locks entities in the order of their keys.
     ///
-    /// Documents are read in the order of events.
+    /// The query reads documents in the order of the events.
     private func lockQuery(_ entities: [EntityRows.Key]) -> Query {
         var places: [EntityOfOrganization: Int64] = [:]
         for job in group {
@@ -237,7 +237,7 @@ struct IngestGroup {
         }
         var parameters = EntityPlaceRow.columns.parameters(rows)
         parameters.add(Self.readBytes)
-        // the heavy worker refuses batches by the sizes of all documents
+        // the heavy worker needs the sizes of all documents, because it refuses batches by these sizes
         parameters.add(takesHeavy ? IngestBounds.most : Self.readBytes)
         return Query(IngestStatements.lockEntities, parameters)
     }
@@ -305,16 +305,16 @@ struct IngestGroup {
         }
     }
 
-    /// The grants and stays that the plans so far change.
+    /// The grants and stays that the plans have changed so far.
     private var channelChanges: ChannelChanges {
         states.values.reduce(into: ChannelChanges()) { $0 += $1.entities.channelChanges }
     }
 
     private var budget: Int { takesHeavy ? IngestBounds.part : IngestBounds.light }
 
-    /// Returns the bytes of the stored documents of the entities that a batch's events concern.
+    /// Returns the total bytes of the stored documents of the entities that a batch's events concern.
     ///
-    /// Events that were already taken are ignored.
+    /// Events that were ingested before are ignored.
     private func size(of job: IngestJob) -> Int {
         guard case .take(_, let bearer) = job.task, let state = states[job.organization] else { return 0 }
         let known = seen[Origin(organization: job.organization, source: bearer.source)] ?? [:]
@@ -349,7 +349,7 @@ struct IngestGroup {
                     break
                 }
                 let entity = EntityOfOrganization(organization: organization, key: key)
-                // two jobs can name the same entity; the second job then finds no events
+                // two jobs can name the same entity; then the second job finds no events
                 guard let queue = parked.removeValue(forKey: entity) else { continue }
                 let (part, isAll) = release(queue, of: entity, planner, budget: left)
                 plan.append(part)
@@ -360,7 +360,7 @@ struct IngestGroup {
         }
     }
 
-    /// Evaluates an entity's events in order of arrival, until an event has to stay parked.
+    /// Evaluates an entity's events in order of arrival, until an event has to remain parked.
     private mutating func release(
         _ queue: [ParkedEvent],
         of entity: EntityOfOrganization,
@@ -368,10 +368,10 @@ struct IngestGroup {
         budget: Int
     ) -> (IngestPlan, isAll: Bool) {
         let all = queue
-        // the first event whose document was not read is left to a later poll, and so are all later events
+        // the first event whose document was not read, and all later events, are left to a later poll
         let queue = all.firstIndex(where: \.isLeftOut).map { Array(all[..<$0]) } ?? all
-        // an event that cannot be decrypted waits for a gateway that can decrypt it; later events wait for it for a
-        // limited time
+        // an event that cannot be decrypted waits for a gateway that can decrypt it; later events wait for this event,
+        // but only for a limited time
         let isPatient = { [now] (parked: ParkedEvent) in
             parked.event.receivedAt.adding(seconds: IngestPlanner.timeoutSeconds) > now
         }
@@ -379,7 +379,7 @@ struct IngestGroup {
         let open = queue[..<(closed ?? queue.endIndex)].filter(\.isReadable)
         for parked in queue where !parked.isReadable { writer.postpone(parked.name, seconds: 30) }
         var state = states[entity.organization] ?? IngestState()
-        // the limit of parked events does not apply, because these events were already taken
+        // the limit of parked events does not apply, because these events were already accepted
         let count = state.parkedCount
         state.parkedCount = 0
         let plan = planner.plan(released: open.map(\.event), budget: budget, &state)
@@ -406,19 +406,19 @@ struct IngestGroup {
 
     // MARK: - 3: write
 
-    /// All writes and COMMIT. If nothing changes, only the remaining reads and ROLLBACK.
+    /// The queries for all writes, and COMMIT. If nothing changes, only the remaining reads and ROLLBACK.
     var writeQueries: [Query] {
         mutating get throws(SealError) { try writer.queries(of: organizations, states) }
     }
 
-    /// The end of each organization's feed after this group.
+    /// Returns the end of each organization's feed after this group.
     func feeds(_ results: [Rows]) throws -> [UUID: FeedCursor] { try writer.feeds(results) }
 
-    /// The organizations whose feeds have new changes.
+    /// The organizations with new changes in their feeds.
     var changed: [UUID] { organizations.filter { states[$0]?.entities.writes.isEmpty == false } }
 }
 
-/// The name of an entity, sorted in the order in which entities are locked.
+/// The name of an entity. Its sort order is the order in which entities are locked.
 private struct EntityOfOrganization: Hashable, Comparable {
     let organization: UUID
     let key: EntityKey

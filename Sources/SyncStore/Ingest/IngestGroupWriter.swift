@@ -19,7 +19,7 @@ struct IngestGroupWriter {
     /// The indices of the feeds' rows in the results.
     private var feedResults: [Int] = []
 
-    /// The seconds until a parked event is evaluated again without a signal.
+    /// The time after which a parked event is evaluated again without a signal, in seconds.
     static let pollSeconds: Double = 1
 
     init(seals: SealTable, now: Timestamp) {
@@ -44,7 +44,7 @@ struct IngestGroupWriter {
         settled.append(TakenEventRow(name: name, result: verdict.result, receivedAt: event.receivedAt))
     }
 
-    /// Makes later events about the same entity wait for a parked event.
+    /// Makes the later events about the same entity wait for a parked event.
     mutating func deferFollowers(of waiting: ParkedEvent) {
         let (organization, event) = (waiting.name.organization, waiting.event)
         stopped.append(QueuePlaceRow(organization: organization, key: event.event.key, place: event.place ?? 0))
@@ -85,7 +85,8 @@ struct IngestGroupWriter {
     private var isChange = false
 
     private mutating func addEvents(_ queries: inout [Query]) {
-        // in the order of their names, so that concurrent transactions with the same names wait and do not deadlock
+        // sorted by name, so that concurrent transactions with the same names wait for each other instead of
+        // deadlocking
         let order: (TakenEventRow, TakenEventRow) -> Bool = { left, right in
             (left.name.organization, left.name.source, left.name.eventID)
                 < (right.name.organization, right.name.source, right.name.eventID)
@@ -174,7 +175,7 @@ struct IngestGroupWriter {
         }
     }
 
-    /// The end of each organization's feed after this group.
+    /// Returns the end of each organization's feed after this group.
     func feeds(_ results: [Rows]) throws -> [UUID: FeedCursor] {
         var feeds: [UUID: FeedCursor] = [:]
         for index in feedResults {

@@ -4,12 +4,12 @@ import Spans
 package import SyncModel
 import Synchronization
 
-/// Events on their way through a committer, with the reply to their sender.
+/// Events in a committer's queue, with the reply to their sender.
 struct IngestJob: GroupJob {
     enum Task {
         /// Ingests a batch.
         case take(IngestRequest, IngestBearer)
-        /// Evaluates the parked events of entities again, at most `limit` of each.
+        /// Evaluates the parked events of some entities again, at most `limit` of each.
         case release([EntityKey], limit: Int)
     }
 
@@ -21,7 +21,7 @@ struct IngestJob: GroupJob {
     let enqueuedAt = ContinuousClock.now
     let reply: JobCompletion<IngestAnswer>
 
-    /// The lane of the source, whose batches are processed in sequence.
+    /// The lane of the source. A source's batches are processed one after another.
     var lane: LaneKey {
         switch task {
         case .take(_, let bearer):
@@ -68,7 +68,7 @@ struct IngestJob: GroupJob {
         }
     }
 
-    /// The keys of requests that the batch's events name.
+    /// The keys of the gateway's requests that the batch's events name as their causes.
     var causingKeys: [UUID] { events.compactMap(\.causingKey) }
 }
 
@@ -96,8 +96,8 @@ package struct IngestBearer: Sendable, Hashable {
 
 /// The sources whose latest batches had too much work to share a group.
 ///
-/// A further batch of such a source goes to the heavy worker immediately. This only saves work: the heavy worker takes
-/// small batches as well, and then removes their source.
+/// The next batch of such a source goes to the heavy worker immediately. This only saves work: the heavy worker also
+/// accepts small batches, and then removes their source from this list.
 final class HeavyLanes: Sendable {
     private static let capacity = 1_024
     private let lanes = Mutex<Set<LaneKey>>([])

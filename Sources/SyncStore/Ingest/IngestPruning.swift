@@ -6,7 +6,7 @@ import SyncModel
 
 /// Deletes old records of events and requests.
 ///
-/// It uses short statements, one organization at a time.
+/// The deletion runs short statements for one organization at a time.
 struct IngestPruning: Sendable {
     /// The maximum number of rows that one statement deletes.
     static let batch: Int64 = 1_000
@@ -15,7 +15,7 @@ struct IngestPruning: Sendable {
     static let interval: Duration = .seconds(600)
 
     let pool: Pool
-    /// How long records are kept. Ids of events are kept as long as idempotency records.
+    /// The storage periods of records. Ids of events are kept as long as idempotency records.
     ///
     /// Records of sent requests, by which echoes are recognized, are kept as long as payloads.
     let policy: RetentionPolicy
@@ -132,7 +132,7 @@ struct IngestMetrics: Sendable {
     )
 
     func record(_ verdicts: [IngestVerdict], isRelease: Bool) {
-        // an event that stays parked was counted when it arrived
+        // an event that remains parked was already counted when it arrived
         for verdict in verdicts where !(isRelease && verdict.result == .parked) {
             counters[verdict.result]?.increment()
         }

@@ -28,7 +28,7 @@ struct EventName: Hashable {
     }
 }
 
-/// An event that was taken, and its outcome.
+/// An event that was accepted, and its outcome.
 struct TakenEventRow {
     let name: EventName
     let result: IngestResult
@@ -130,10 +130,10 @@ struct ParkedEventRow {
         )
     }
 
-    /// The stored form of a document with further properties of its event.
+    /// The stored form of a document, including further properties of its event.
     ///
-    /// The document is wrapped in an array, unlike every other document: `[…]` for a shallow patch, `[…,1]` and `[…,2]`
-    /// for an event whose versions start again.
+    /// An array around the document marks these properties: `[…]` is a shallow patch, and `[…,1]` and `[…,2]` are
+    /// events whose versions start again. Every other document is stored without an array.
     private static func stored(_ event: IngestEvent) -> [UInt8]? {
         guard let document = event.document, event.isShallow || event.lineage != .continues else {
             return event.document
@@ -146,7 +146,7 @@ struct ParkedEventRow {
         _ document: [UInt8]
     ) -> (document: [UInt8], isShallow: Bool, lineage: IngestEvent.Lineage)? {
         guard document.first == UInt8(ascii: "["), document.count > 3 else { return nil }
-        // the document is an object, so only a number can be between its closing brace and the end of the array
+        // the document is an object, so only a number can follow its closing brace before the end of the array
         let digit = document[document.count - 2]
         guard (48...57).contains(digit) else {
             return (Array(document.dropFirst().dropLast()), true, .continues)
@@ -161,9 +161,9 @@ struct ParkedEventRow {
 struct ParkedEvent {
     let name: EventName
     let event: ReceivedEvent
-    /// Whether its document can be opened.
+    /// Whether the event's document can be decrypted.
     let isReadable: Bool
-    /// Whether its document was not read, because the group's limit of bytes was reached.
+    /// Whether the event's document was not read, because the group's limit of bytes was reached.
     let isLeftOut: Bool
 }
 
@@ -195,7 +195,7 @@ struct QueuePlaceRow {
     )
 }
 
-/// The mark of the known state of an entity, by which states are compared in age.
+/// The mark of an entity's known state. Marks determine which of two states is older.
 struct EntityMarkRow {
     let organization: UUID
     let key: EntityKey
@@ -212,11 +212,11 @@ struct EntityMarkRow {
 }
 
 extension SourceMark {
-    /// The part of the time below a microsecond. It is nil if it is zero, which is usual.
+    /// The part of the time below a microsecond; nil for zero, which is the usual value.
     fileprivate var storedFraction: Int64? { fraction == 0 ? nil : fraction }
 }
 
-/// A key of an organization's own requests.
+/// An idempotency key of a request that the gateway sent for an organization.
 struct RequestKeyRow: Hashable {
     let organization: UUID
     let key: UUID
@@ -227,7 +227,7 @@ struct RequestKeyRow: Hashable {
     )
 }
 
-/// An entity type of an organization, by name.
+/// The name of an entity type in an organization.
 struct TypeNameRow: Hashable {
     let organization: UUID
     @Exact private(set) var name: String
@@ -242,7 +242,7 @@ struct TypeNameRow: Hashable {
 enum OwnerRow {
     static let columns = Columns<LaneKey>(.value("organization_id", \.organization), .value("user_id", \.user))
 
-    /// The query that finds which of these users were erased or are being erased.
+    /// The query that finds the users who were erased or are being erased.
     static func query(_ users: Set<LaneKey>) -> Query {
         columns.query(
             IngestStatements.erased,

@@ -8,9 +8,9 @@ enum IngestStatements {
 
     // MARK: - Reading
 
-    /// Locks the organizations that take events.
+    /// Locks the organizations that accept events.
     ///
-    /// A purged organization takes no events, and a purge waits for events in progress.
+    /// A purged organization accepts no events, and a purge waits for transactions with events.
     static let hold = Statement(
         "ingest_hold",
         ["organizations"],
@@ -48,9 +48,9 @@ enum IngestStatements {
         """
     )
 
-    /// Locks the first parked events about entities.
+    /// Locks the first parked events about entities, and reads them.
     ///
-    /// Events that another worker has locked are skipped. Documents after the first `bytes` bytes are left out.
+    /// Events that another worker has locked are skipped. Documents are left out after the first `bytes` bytes.
     static let parked = Statement(
         "ingest_parked",
         keys.inputs + ["limit", "bytes"],
@@ -98,10 +98,10 @@ enum IngestStatements {
     /// The order in which an entity's events arrived.
     private static let queue = "x.place, x.received_at, x.source, x.event_id"
 
-    /// Reads the first parked event about each entity, whether locked or not.
+    /// Reads the first parked event about each entity, whether the event is locked or not.
     ///
-    /// It runs after ``parked``. If the two statements return different first events, another worker is evaluating the
-    /// earlier ones.
+    /// The statement runs after ``parked``. If the two statements return different first events, another worker is
+    /// evaluating the earlier events.
     static let firstParked = Statement(
         "ingest_first_parked",
         keys.inputs,
@@ -119,8 +119,8 @@ enum IngestStatements {
 
     /// Reads the place of the last parked event about each entity.
     ///
-    /// It runs before the entities are locked. So each earlier event is either still parked, at or before this place,
-    /// or has already changed the entity.
+    /// The statement runs before the entities are locked. Therefore each earlier event has either already changed the
+    /// entity, or is still parked at or before this place.
     static let lastPlaces = Statement(
         "ingest_last_places",
         keys.inputs,
@@ -136,14 +136,14 @@ enum IngestStatements {
         """
     )
 
-    /// Locks and reads entities, including the version and time from their source (the mark), and the sizes of their
-    /// documents.
+    /// Locks and reads entities.
     ///
-    /// A document is left out if the documents before it reach the limit of bytes, in the order in which they are
-    /// needed.
+    /// The result includes the version and time from the entity's source (the mark), and the sizes of documents.
+    /// Documents are read in the order in which they are needed. A document is left out if the documents before it
+    /// reach the limit of bytes.
     ///
-    /// Documents are measured until their sizes reach a second limit, which is not below the first. For the other
-    /// documents the stored size is used.
+    /// Documents are measured until their sizes reach a second limit, which is not below the first. For the remaining
+    /// documents, the stored size is used.
     static let lockEntities = Statement(
         "ingest_lock_entities",
         places.inputs + ["bytes", "measured_bytes"],
@@ -173,7 +173,7 @@ enum IngestStatements {
         """
     )
 
-    /// Finds the given entities that exist and are not deleted.
+    /// Finds those of the given entities that exist and are not deleted.
     static let living = Statement(
         "ingest_living",
         keys.inputs,
@@ -206,7 +206,7 @@ enum IngestStatements {
                 x.is_used
         """
 
-    /// Reads the latest of the gateway's own requests about entities.
+    /// Reads the latest requests about entities that the gateway sent.
     static let requests = Statement(
         "ingest_requests",
         keys.inputs,
@@ -223,7 +223,7 @@ enum IngestStatements {
         """
     )
 
-    /// The maximum number of requests read for each entity.
+    /// The maximum number of requests that are read for each entity.
     static let requestsAnEntity = 64
 
     static let causes = Statement(
@@ -241,7 +241,7 @@ enum IngestStatements {
         """
     )
 
-    /// Reads the requests whose keys the first parked events name.
+    /// Reads the requests that the first parked events name as their causes.
     static let parkedCauses = Statement(
         "ingest_parked_causes",
         keys.inputs + ["limit"],
@@ -306,8 +306,8 @@ enum IngestStatements {
 
     /// Records the ids and outcomes of events.
     ///
-    /// Two replicas that take the same event at the same moment violate the primary key. The failing replica then reads
-    /// again.
+    /// If two replicas ingest the same event at the same moment, the primary key is violated in one of them. This
+    /// replica then reads again.
     static let remember = Statement(
         "ingest_remember",
         TakenEventRow.columns.inputs,
@@ -382,15 +382,15 @@ enum IngestStatements {
         """
     )
 
-    /// Postpones later events about the same entity as an event that stays parked.
+    /// Postpones the later events about the entity of an event that remains parked.
     ///
-    /// Each event is postponed once, to its own time limit. Until then, it is evaluated only when the earlier event has
-    /// been decided.
+    /// Each later event is postponed once, to its own time limit. Until then, it is evaluated only after the earlier
+    /// event has been decided.
     static let deferFollowers = Statement(
         "ingest_defer_followers",
         QueuePlaceRow.columns.inputs,
         deferring("p.received_at + \(timeout)"),
-        // on a cluster, a column can be set only to expressions that do not depend on settings
+        // on a cluster, a column can only be set to an expression that does not depend on settings
         variant: deferring("(p.received_at AT TIME ZONE 'UTC' + \(timeout)) AT TIME ZONE 'UTC'")
     )
 

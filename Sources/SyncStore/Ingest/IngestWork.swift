@@ -8,13 +8,13 @@ import Synchronization
 
 /// Commits groups of events.
 ///
-/// A group takes two round trips. The first locks the entities and reads their known state, from which the plan is
-/// made. The second writes everything and commits.
+/// A group takes two round trips. The first locks the entities and reads their known state for the plans. The second
+/// writes all changes and commits.
 struct IngestWork: GroupTransaction {
     let catalog: Catalog
     let notifier: ChangeNotifier
     let metrics: IngestMetrics
-    /// The sources whose batches were heavy recently.
+    /// The sources whose latest batches had much work.
     let heavyLanes: HeavyLanes
     private let grantMetrics = ChannelMetrics()
     let now: TimeSource
@@ -29,7 +29,7 @@ struct IngestWork: GroupTransaction {
             entries[id] = try await catalog.entry(id)
             seals[id] = context.hasNewestKeys ? seal.withoutKeyRefresh : seal
         }
-        // missing keys are made only for values that are written, not for each user that an event names
+        // missing keys are created only for values that are written, not for each user that an event names
         try await catalog.userKeys.fetch(owners(group, entries)) { seals[$0] }
         var steps = IngestGroup(
             group,
@@ -52,7 +52,7 @@ struct IngestWork: GroupTransaction {
         finish(group, steps, feeds)
     }
 
-    /// The owners of the events' documents, if the events name them.
+    /// The owners of the events' documents, as far as the events name them.
     private func owners(_ group: [IngestJob], _ entries: [UUID: Catalog.Entry]) -> [LaneKey] {
         group.flatMap { job -> [LaneKey] in
             guard let entry = entries[job.organization] else { return [] }
@@ -100,7 +100,7 @@ struct IngestWork: GroupTransaction {
 
     /// Logs the rejection of events that had been parked.
     ///
-    /// Otherwise a source receives this result only if it sends the event again.
+    /// Without the log, a source could only see this result by sending the event again.
     private func log(_ plan: IngestPlan, _ job: IngestJob) {
         for verdict in plan.verdicts where verdict.result == .refused {
             failure.logger.notice(
@@ -116,11 +116,11 @@ struct IngestWork: GroupTransaction {
 
 /// Signals that parked events of some entities can be evaluated again.
 ///
-/// An event is parked while a request about its entity is in flight. Signals coalesce: any number of signals before the
-/// worker's next poll count as one.
+/// An event is parked while a request about its entity is in flight. Signals coalesce: the worker receives one wake-up
+/// for any number of signals since its last poll.
 final class ParkedEntitySignal: Sendable {
     private let entities = Mutex<Set<ParkedKey>>([])
-    /// Yields a value when entities can be taken. Supports one reader.
+    /// Yields a value when there are entities to take. Supports one reader.
     let signals: AsyncStream<Void>
     private let ring: AsyncStream<Void>.Continuation
 

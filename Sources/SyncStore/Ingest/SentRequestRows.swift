@@ -2,7 +2,7 @@ import FoundationEssentials
 import Postgres
 import SyncModel
 
-/// A request to be sent, of an organization that takes events.
+/// A request to be sent for an organization that accepts events.
 struct SentRequestRow {
     let organization: UUID
     let key: UUID
@@ -23,7 +23,7 @@ struct SentRequestRow {
         .value("server_id", \.entityID)
     )
 
-    /// Records requests. A request that is sent again is in flight again.
+    /// Records requests. If a request is sent again, its record is in flight again.
     static let write = Statement(
         "lane_note_requests",
         columns.inputs + ["now"],
@@ -78,12 +78,12 @@ struct AnsweredRequestRow {
     static let statements = [SentRequestRow.write, write, forget]
 }
 
-/// The outcomes of requests, for organizations that take events.
+/// The outcomes of requests, for organizations that accept events.
 struct RequestOutcomes {
     private var answered: [AnsweredRequestRow] = []
     private var void: [RequestKeyRow] = []
 
-    /// - Parameter entity: the entity as the feed contains it after the outcome.
+    /// - Parameter entity: the entity's state in the feed after the outcome.
     mutating func add(_ lane: LaneKey, _ result: LaneOutcome, entity: EntityState?) {
         guard result.from == .inFlight else { return }
         let key = DispatchPlanner.idempotencyKey(of: result.mutation, in: lane)

@@ -3,9 +3,9 @@ import GroupCommit
 import Postgres
 import SyncModel
 
-/// One group of lane steps within its transaction. It sends no notifications.
+/// One group of lane steps within its transaction. The group sends no notifications.
 ///
-/// It reads the data that the ``LanePlan``s need, and writes the changes that they decide.
+/// The group reads the data for its ``LanePlan``s, and writes the changes that the plans decide.
 struct LaneGroup {
     private let group: [LaneJob]
     private let entries: [UUID: Catalog.Entry]
@@ -16,22 +16,22 @@ struct LaneGroup {
     private let documentSeals: SealTable
     private let planner: DispatchPlanner
     private let now: Timestamp
-    /// The plans, by the step's place in the group; nil for steps that lost their lane.
+    /// The plans, by the step's index in the group; nil for steps that lost their lane.
     private var plans: [LanePlan?]
     private var entities: [UUID: EntityTable] = [:]
-    /// Users whose channels are read: those of organizations that have types with channels.
+    /// Users whose channels are read, because their organizations have types with channels.
     private let usersOfChannels: [LaneKey]
-    /// Those of ``usersOfChannels`` in organizations whose entities grant channels to subjects.
+    /// The users among ``usersOfChannels`` in organizations whose entities grant channels to subjects.
     private let namedUsers: [LaneKey]
-    /// The group's organizations that take events.
+    /// The group's organizations that accept events.
     private let sources: [UUID]
     /// Entities with parked events, by organization.
     private var waiting: [UUID: Set<EntityKey>] = [:]
     /// Entities whose parked events can be evaluated again.
     private(set) var woken: Set<ParkedKey> = []
-    /// Whether an organization's cached entry is too old.
+    /// Whether an organization's cached entry is outdated.
     ///
-    /// In that case another replica has registered the type of a head, or made the key with which a head is sealed.
+    /// In that case another replica has registered the type of a head, or created the key that seals a head.
     private(set) var isStale = false
 
     init(
@@ -45,7 +45,7 @@ struct LaneGroup {
     ) {
         self.group = group
         self.entries = entries
-        // values that a gateway with other keys can open are left to that gateway
+        // values that a gateway with other keys can decrypt are left to that gateway
         let seals = SealTable(entries.mapValues { $0.seal.closing(.damaged) })
         reader = QueuedReader(seals: seals, now: now)
         usersOfChannels = Set(
@@ -63,9 +63,7 @@ struct LaneGroup {
         plans = group.map { _ in nil }
     }
 
-    /// Returns the plan of a row, and the organization as it was read.
-    ///
-    /// Nil for a step that lost its lane.
+    /// Returns the plan for a row, and the organization's catalog entry; nil for a step that lost its lane.
     private func step(_ row: inout RowReader) throws -> (plan: LanePlan, entry: Catalog.Entry)? {
         guard let plan = plans[Int(try row.read("job", as: Int32.self))],
             let entry = entries[plan.request.lane.organization]
@@ -124,13 +122,13 @@ struct LaneGroup {
         entries[job.lane.organization]?.relations ?? EntityRelations()
     }
 
-    /// Reads the entities that refer to those that the steps may delete.
+    /// Reads the entities that refer to entities that the steps may delete.
     mutating func readReferrers(on connection: Connection) async throws {
         let deleting = Set(group.filter(\.request.step.isDeletion).map(\.lane.organization))
         guard !deleting.isEmpty else { return }
         let deletions = group.map { job in
             let (step, relations) = (job.request.step, relations(of: job))
-            // a deletion also affects entities that refer to the deleted one only because of this group
+            // a deletion also affects entities whose references to the deleted entity were written by this group
             return ReferrerReader.Deletions(
                 organization: job.lane.organization,
                 relations: relations,
@@ -143,7 +141,7 @@ struct LaneGroup {
         try await reader.read(into: &entities, on: connection)
     }
 
-    /// Reads the channels on which outcomes depend, of users with many channels.
+    /// Reads the channels on which outcomes depend, for users with many channels.
     mutating func readAccess(on connection: Connection) async throws {
         guard usersOfChannels.contains(where: leavesOut) else { return }
         var reads = 0
@@ -155,7 +153,8 @@ struct LaneGroup {
 
     /// Reads the channels on which the next actions depend.
     ///
-    /// The heads were read after the users' channels, so a grant may have ended before a head's entity was written.
+    /// The heads were read after the users' channels. Therefore a grant that was read may have ended before a head's
+    /// entity was written.
     mutating func readAccessToHeads(on connection: Connection) async throws {
         let asked = plans.compactMap { plan -> (user: LaneKey, channels: Set<ChannelID>)? in
             guard let plan else { return nil }
@@ -185,7 +184,7 @@ struct LaneGroup {
         }
         guard !lanes.isEmpty else { return [] }
         let blockers = JobRow.columns.query(LaneStatements.doneBlockers, lanes)
-        // a lost worker need not have had a mutation in flight, and a cluster cannot choose a server for a statement
+        // a lost worker may have had no mutation in flight, and a cluster cannot choose a server for a statement
         // without rows
         return [blockers] + (flights.isEmpty ? [] : [HeadRow.columns.query(LaneStatements.inFlight, flights)])
     }
@@ -217,7 +216,7 @@ struct LaneGroup {
     /// The grants and stays that the outcomes change.
     var channelChanges: ChannelChanges { entities.values.reduce(into: ChannelChanges()) { $0 += $1.channelChanges } }
 
-    /// Writes outcomes, then reads the next heads.
+    /// The queries that write outcomes, and then read the next heads.
     var settleQueries: LaneReads {
         get throws(SealError) {
             let reads = try writer.settleQueries(plans, entities)
@@ -255,7 +254,7 @@ struct LaneGroup {
         }
     }
 
-    /// A lane without pending mutations has no row, and keeps the empty window.
+    /// A lane without pending mutations has no row, and its window remains empty.
     private func readWindows(_ rows: Rows) throws {
         for case let plan? in plans where plan.isConcurrent { plan.window = LaneWindow() }
         for var row in rows {
@@ -276,7 +275,7 @@ struct LaneGroup {
             guard let waiting = waiting[organization] else { continue }
             for outcome in plan.outcomes {
                 let entity = outcome.mutation.entity
-                // a create can concern any entity of its type until its outcome names the entity
+                // until its outcome contains the entity's id, a create can concern any entity of its type
                 for key in waiting where key.type == entity.type && entity.serverID.map({ $0.text == key.id }) ?? true {
                     woken.insert(ParkedKey(organization: organization, entity: key))
                 }
@@ -284,7 +283,7 @@ struct LaneGroup {
         }
     }
 
-    /// A mutation's id is unique only in its lane, so each lane releases its own waiting mutations.
+    /// Each lane releases its own waiting mutations, because a mutation's id is unique only in its lane.
     private func readReleased(_ rows: Rows) throws {
         for var row in rows {
             guard let (plan, _) = try step(&row) else { continue }
@@ -306,7 +305,7 @@ struct LaneGroup {
         }
     }
 
-    /// All remaining writes, and COMMIT.
+    /// The queries for all remaining writes, and COMMIT.
     var finalQueries: [Query] {
         get throws(SealError) { try writer.finalQueries(plans, entities) }
     }
@@ -316,7 +315,7 @@ struct LaneGroup {
 
     var changedLanes: [LaneKey] { plans.compactMap { $0?.request.lane } }
 
-    /// The defects of lanes that were found and repaired.
+    /// Notes about defects of lanes that were found and repaired.
     var notes: [(lane: LaneKey, text: String)] {
         plans.compactMap { plan in plan.flatMap { plan in plan.note.map { (plan.request.lane, $0) } } }
     }

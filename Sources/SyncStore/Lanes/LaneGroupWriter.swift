@@ -4,17 +4,17 @@ import SyncModel
 
 /// The queries that write the results of a group's steps.
 ///
-/// Plans are ordered as the steps in the group. The plan is nil for a step that lost its lane.
+/// Plans are in the order of the group's steps. The plan is nil for a step that lost its lane.
 struct LaneGroupWriter {
     let seals: SealTable
-    /// The organizations that take events. Requests are recorded only for them.
+    /// The organizations that accept events. Requests are recorded only for these organizations.
     let sources: Set<UUID>
     let now: Timestamp
     let participants: [any CommitParticipant]
 
-    /// Writes outcomes, then reads the next heads.
+    /// Returns the queries that write outcomes, and then read the next heads.
     ///
-    /// The order is outcomes, mappings, local ids, known ids, released mutations, and last the reads.
+    /// The order is: outcomes, mappings, local ids, known ids, released mutations, and last the reads.
     func settleQueries(_ plans: [LanePlan?], _ entities: [UUID: EntityTable]) throws(SealError) -> LaneReads {
         var released: [BlockerRow] = []
         var heads: [HeadRow] = []
@@ -48,8 +48,9 @@ struct LaneGroupWriter {
         return reads
     }
 
-    /// Returns the last queries: writes of heads that were settled without running, of mutations in flight, lanes,
-    /// feeds and entities, and COMMIT.
+    /// Returns the last queries, with COMMIT.
+    ///
+    /// The queries write heads that were settled without running, mutations in flight, lanes, feeds and entities.
     func finalQueries(_ plans: [LanePlan?], _ entities: [UUID: EntityTable]) throws(SealError) -> [Query] {
         var lanes: [LaneRow] = []
         var flights: [FlightRow] = []
@@ -109,7 +110,7 @@ struct LaneGroupWriter {
             }
         }
         var queries: [Query] = []
-        // usually there are no attempts: a success at the first attempt has no history
+        // usually there are no attempts, because a success at the first attempt has no history
         if !attempts.isEmpty { queries.append(AttemptRow.columns.query(AttemptRow.write, attempts)) }
         if OutcomeRow.areCommon(outcomes) {
             add(LaneStatements.writeCommonOutcomes, OutcomeRow.common, outcomes, to: &queries)
@@ -133,14 +134,14 @@ struct LaneGroupWriter {
     }
 }
 
-/// The queries that write outcomes and read the next mutations, with the indices of the reads.
+/// The queries that write outcomes and read the next mutations, with the positions of the reads in the list.
 struct LaneReads {
     private(set) var queries: [Query] = []
-    /// The index of the read of mutations that are no longer blocked.
+    /// The index of the query that reads mutations that are no longer blocked.
     var released: Int?
-    /// The index of the read of the next mutations, for lanes with one mutation in flight.
+    /// The index of the query that reads the next mutations of lanes with one mutation in flight.
     var heads: Int?
-    /// The index of the read of the windows, for lanes with several mutations in flight.
+    /// The index of the query that reads the windows of lanes with several mutations in flight.
     var windows: Int?
     var due: Int?
 
@@ -148,13 +149,13 @@ struct LaneReads {
         self.queries = queries
     }
 
-    /// - Returns: the index of the query.
+    /// - Returns: the index of the query in the list.
     mutating func add(_ query: Query) -> Int {
         queries.append(query)
         return queries.count - 1
     }
 
-    /// Returns the same reads after another query.
+    /// Returns the same queries with another query before them.
     func behind(_ query: Query) -> LaneReads {
         func later(_ place: Int?) -> Int? { place.map { $0 + 1 } }
         var reads = LaneReads(queries: [query] + queries)

@@ -91,7 +91,7 @@ package enum LaneRows {
 
     /// Writes existing, locked lanes.
     ///
-    /// An upsert finds them by key, independent of the tables' size.
+    /// The statement is an upsert, because an upsert finds rows by key, independent of the tables' size.
     static let write = Statement(
         "lanes_write",
         columns.inputs,
@@ -160,7 +160,7 @@ struct JobRow {
     static let columns = Columns<JobRow>(.value("job", \.job), .lane(\.lane))
 }
 
-/// A lane whose next head is searched for.
+/// The input for the search of a lane's next head.
 struct HeadRow {
     let job: Int32
     let lane: LaneKey
@@ -173,7 +173,7 @@ struct HeadRow {
     )
 }
 
-/// A lane that may have several mutations in flight, and whose next mutations are searched for.
+/// The input for the search of the next mutations, for a lane that may have several mutations in flight.
 struct WindowRow {
     let job: Int32
     let lane: LaneKey
@@ -206,7 +206,7 @@ struct FlightRow {
     }
 }
 
-/// A done mutation for which other mutations wait. These are released.
+/// A done mutation for which other mutations wait. The statement releases these waiters.
 struct BlockerRow {
     let job: Int32
     let lane: LaneKey
@@ -223,9 +223,10 @@ struct BlockerRow {
         .value("budget", \.budget)
     )
 
-    /// The maximum number of look-ups of one statement over all lanes. They take about a tenth of a second.
+    /// The maximum number of look-ups of one statement over all lanes. This number of look-ups takes about a tenth of a
+    /// second.
     ///
-    /// Without this limit, other jobs in the same commit would wait for a lane with many blocked mutations.
+    /// Without this limit, a lane with many blocked mutations would delay the other jobs of the same commit.
     static let wholeBudget = 16_384
 
     static func query(_ rows: [BlockerRow], _ now: Timestamp) -> Query {
@@ -235,17 +236,17 @@ struct BlockerRow {
     }
 }
 
-/// The dependencies of a mutation, as they are shown.
+/// The dependencies of a mutation, as responses show them.
 package enum Dependencies {
     /// SQL for the dependencies of a mutation `m` that are not known to be done.
     ///
-    /// In a long list, the entries before `blocked_on` are done, but still stored.
+    /// In a long list, the entries before `blocked_on` are done, but still stored. The result omits these entries.
     package static let open = """
         CASE WHEN cardinality(m.depends_on) > \(LaneStatements.shortList)
                 THEN m.depends_on[coalesce(array_position(m.depends_on, m.blocked_on), 1):]
                 ELSE m.depends_on END
         """
 
-    /// SQL for the first of these dependencies.
+    /// SQL for the first `count` entries of ``open``.
     package static func first(_ count: Int) -> String { "(\(open))[1:\(count)]" }
 }

@@ -1,23 +1,24 @@
 import Postgres
 import SyncModel
 
-/// The statements of a group of lane steps. Each processes many rows, as those of ``GroupStatements`` do.
+/// The statements of a group of lane steps. Each statement processes many rows, like the statements in
+/// ``GroupStatements``.
 ///
-/// Each look-up is a lateral subquery that PostgreSQL must not merge into its query (`OFFSET 0`). It uses an index, in
-/// one partition.
+/// Each look-up is a lateral subquery that PostgreSQL must not merge into its query (`OFFSET 0`). The subquery uses an
+/// index, in one partition.
 enum LaneStatements {
     /// The maximum number of a lane's waiters that one statement reads.
     static let unblockLimit = 1_000
-    /// The cost of releasing one mutation, without its dependencies, in look-ups.
+    /// The cost of releasing one mutation, in look-ups, without the look-ups of its dependencies.
     static let releaseCost = 8
-    /// The maximum length of a list of dependencies that is reduced to its unmet entries.
+    /// The maximum length of a list of dependencies that is always reduced to its unmet entries.
     static let shortList = 32
 
     /// SQL for `MutationRecord.satisfiesDependants`, for a mutation called `y`.
     private static let satisfiesDependants =
         "(y.status = 'succeeded' OR (y.status = 'discarded' AND y.resolution = 'server_wins'))"
 
-    /// Reads the mutations in flight of lanes whose worker was lost. None is before the lane's head.
+    /// Reads the mutations in flight of lanes whose worker was lost. No mutation in flight precedes its lane's head.
     static let inFlight = Statement(
         "lane_in_flight",
         HeadRow.columns.inputs,
@@ -36,7 +37,7 @@ enum LaneStatements {
 
     /// Finds done mutations for which other mutations still wait.
     ///
-    /// They remain if the lane's worker was lost before it had released all waiting mutations.
+    /// There are such mutations if the lane's worker was lost before it had released all waiting mutations.
     static let doneBlockers = Statement(
         "lane_done_blockers",
         JobRow.columns.inputs,
@@ -69,8 +70,9 @@ enum LaneStatements {
         )
     )
 
-    /// Writes outcomes that ``OutcomeRow/common`` describes completely, which is true of most. It needs half as many
-    /// arrays as ``writeOutcomes``.
+    /// Writes outcomes that ``OutcomeRow/common`` describes completely, as it does most outcomes.
+    ///
+    /// The statement has half as many arrays as ``writeOutcomes``.
     static let writeCommonOutcomes = Statement(
         "lane_write_usual_outcomes",
         OutcomeRow.common.inputs + ["now"],
@@ -82,7 +84,7 @@ enum LaneStatements {
         )
     )
 
-    /// - Parameter uncommon: the assignments that only few outcomes need.
+    /// - Parameter uncommon: the assignments that only a few outcomes need.
     private static func outcomes(_ columns: Columns<OutcomeRow>, _ uncommon: String) -> String {
         """
         UPDATE mutations AS m
@@ -105,10 +107,10 @@ enum LaneStatements {
         """
     }
 
-    /// Resolves the mappings of creates, marks them as failed, or counts a failed try.
+    /// Resolves the mappings of creates, marks them as failed, or counts a failed attempt.
     ///
-    /// A mapping fails after more than ten tries, or when its create fails (product rule 10). A success always resolves
-    /// it.
+    /// A mapping fails after more than ten failed attempts, or when its create fails (product rule 10). A success
+    /// always resolves the mapping.
     static let writeMappings = Statement(
         "lane_write_mappings",
         MappingOutcomeRow.columns.inputs + ["now"],
@@ -134,7 +136,7 @@ enum LaneStatements {
     /// Records the server ids of the local ids of creates.
     ///
     /// If the device already has another local id of the entity, both local ids identify the entity. If a pull assigns
-    /// that other id at the same moment, the unique index is violated. The group is then planned again, and finds the
+    /// this other id at the same moment, the unique index is violated. The group is then planned again, and finds the
     /// other id.
     static let writeLocalIDs = Statement(
         "lane_write_local_ids",
@@ -164,20 +166,20 @@ enum LaneStatements {
 
     /// Releases mutations that waited for a done mutation.
     ///
-    /// If a mutation has no other unmet dependency, it becomes pending. Otherwise it waits for the first of them. The
-    /// order in which mutations are released does not matter, because the lane starts none before all of them are
+    /// If a mutation has no other unmet dependency, it becomes pending. Otherwise it waits for its first unmet
+    /// dependency. The order of releases does not matter, because the lane starts no mutation before all of them are
     /// released.
     ///
-    /// The work is bounded by the number of dependencies, because thousands of mutations can wait with thousands of
-    /// dependencies each. One statement releases as many mutations as `budget` allows, at least one, and returns
-    /// whether there may be more.
+    /// Thousands of mutations can wait, with thousands of dependencies each. Therefore the number of dependencies
+    /// bounds the work: one statement releases as many mutations as `budget` allows, at least one, and returns whether
+    /// there may be more.
     ///
-    /// In a list, the entries before the blocker are done and not read again. A long list is read up to its first unmet
-    /// entry, which becomes the next blocker. So each entry is looked up once as a dependency, and again if it
-    /// becomes the blocker. A short list is reduced to its unmet entries. A long list is cut only when its done part
-    /// reaches half, because copying the list each time would cost more than all other work.
+    /// The entries of a list before the blocker are done, and are not read again. A short list is reduced to its unmet
+    /// entries. A long list is read up to its first unmet entry, which becomes the next blocker. Thus each entry is
+    /// looked up once as a dependency, and a second time if it becomes the blocker. A long list is cut only when at
+    /// least half of it is done, because a copy of the list for each release would cost more than all other work.
     ///
-    /// The waiting mutations are collected once in advance, because a plan could otherwise collect them again for every
+    /// The waiting mutations are collected once at the start. Otherwise a plan could collect them again for every
     /// mutation of the lane.
     static let unblock = Statement(
         "lane_unblock",
@@ -243,7 +245,8 @@ enum LaneStatements {
         document: "CASE WHEN m.base_version <> e.version THEN e.document END"
     )
 
-    /// The server ids of the ids that a mutation `m` of a lane `k` names, in parallel arrays, and its entity.
+    /// SQL for the entity of a mutation `m` of a lane `k`, and for parallel arrays of the ids that `m` names and their
+    /// server ids.
     private static let surroundings: String = """
         LEFT JOIN LATERAL (
             SELECT array_agg(y.client_id) AS client_ids, array_agg(y.entity_type) AS entity_types,
@@ -279,13 +282,14 @@ enum LaneStatements {
 
     /// Reads the first pending mutation of each lane, with its client ids and its entity.
     ///
-    /// Parallel arrays contain the client ids that the mutation names and their server ids. The row also has the last
-    /// writer and the upstream's validator of the entity in the feed. The entity's document is read only if the
-    /// mutation was made on another version, because only then there can be a conflict.
+    /// Parallel arrays contain the client ids that the mutation names, and their server ids. Each row also contains the
+    /// entity's last writer in the feed, and the upstream's validator (ETag) of the entity. The entity's document is
+    /// read only if the mutation was made on another version of the entity, because otherwise there cannot be a
+    /// conflict.
     ///
-    /// Usually the expected mutation is the head. If it is not, the head is searched for in the order of positions,
-    /// which has to merge partitions and costs more. The plan's Append node runs both searches in order, and the limit
-    /// ends it after the first row.
+    /// Usually the expected mutation is the head, and is found by its position. Otherwise the head is searched for in
+    /// the order of positions, which has to merge partitions and costs more. The plan's Append node runs the two
+    /// searches in this order, and the limit ends it after the first row.
     static let heads = Statement(
         "lane_heads",
         HeadRow.columns.inputs,
@@ -311,7 +315,7 @@ enum LaneStatements {
         """
     )
 
-    /// The due mutations of lanes that may have several in flight, in order, with the columns of ``heads``.
+    /// Reads the due mutations of lanes that may have several in flight, in order, with the columns of ``heads``.
     static let due = Statement(
         "lane_due",
         WindowRow.columns.inputs + ["now"],
@@ -332,11 +336,11 @@ enum LaneStatements {
         """
     )
 
-    /// For each lane that may have several mutations in flight: the first pending mutation, and the time of the next
-    /// retry.
+    /// Reads the first pending mutation and the time of the next retry, for lanes that may have several mutations in
+    /// flight.
     ///
-    /// The retry is searched for among the first ``LaneWindow/limit`` pending mutations. `is_full` is true if the lane
-    /// has at least so many.
+    /// The next retry is searched for among the first ``LaneWindow/limit`` pending mutations. `is_full` is true if the
+    /// lane has at least this number of pending mutations.
     static let windows = Statement(
         "lane_windows",
         HeadRow.columns.inputs + ["now"],
@@ -361,8 +365,8 @@ enum LaneStatements {
 
     /// Marks mutations as in flight.
     ///
-    /// Nothing is sent before this is committed (product rule 13). The change position is not raised, because readers
-    /// need not see this change, and a change that touches no index costs half.
+    /// No request is sent before this mark is committed (product rule 13). The change position is not raised, because
+    /// readers need not see this change, and a change that touches no index costs half as much.
     static let markInFlight = Statement(
         "lane_mark_in_flight",
         FlightRow.columns.inputs + ["now"],

@@ -6,7 +6,7 @@ package import SyncModel
 
 /// The lane workers' database operations.
 ///
-/// Any number of replicas may use it at the same time, because a lease names its worker, and its token only grows.
+/// Any number of replicas may use them at the same time, because a lease names its worker, and its token only grows.
 package final class LaneStore: Service {
     private let committers: Committers<LaneWork>
     private let catalog: Catalog
@@ -16,7 +16,7 @@ package final class LaneStore: Service {
     /// Limits the requests to upstreams.
     package let rates: UpstreamRates
 
-    /// The reason why the committers cannot write; nil while they can.
+    /// The error that prevents the committers from writing; nil while they can write.
     var writeFailure: PostgresError? { committers.writeFailure }
 
     init(
@@ -37,8 +37,8 @@ package final class LaneStore: Service {
 
     /// Runs a step, and commits it together with steps of other lanes.
     ///
-    /// A step that failed with `store_unavailable` may still have been committed. Repeating the step, or a claim by the
-    /// same worker, detects that. Another worker detects it after the lease has expired.
+    /// A step that failed with `store_unavailable` may still have been committed. If the same worker repeats the step
+    /// or claims the lane, the commit is detected. Another worker detects it after the lease has expired.
     ///
     /// - Throws: `store_unavailable`, `overloaded`.
     package func step(
@@ -70,17 +70,17 @@ package final class LaneStore: Service {
         }
     }
 
-    /// Runs the committers until graceful shutdown; steps queued before are finished.
+    /// Runs the committers until graceful shutdown, and finishes steps that are already queued.
     package func run() async throws {
         try await committers.run()
     }
 
     // MARK: - Candidates
 
-    /// Returns lanes that can be claimed, the longest due first. It reads without locks.
+    /// Returns lanes that can be claimed, the longest due first. The query reads without locks.
     ///
     /// - Parameters:
-    ///   - excluding: the organizations whose lanes are not searched for.
+    ///   - excluding: the organizations whose lanes are left out.
     ///   - limit: the maximum number of lanes.
     package func due(at now: Timestamp, excluding: [UUID], limit: Int) async throws(Problem) -> [LaneKey] {
         let silent = cluster.servers.silent
@@ -89,7 +89,7 @@ package final class LaneStore: Service {
                 return try await lanes(Self.dueStatement, Parameters(now, excluding, limit))
             } catch  where cluster.isThere && [.storeUnavailable, .overloaded].contains(error.code) {}
         }
-        // a server of the cluster is unavailable: search only the shards of the other servers
+        // a server of the cluster is unavailable, so only the shards of the other servers are searched
         return try await lanes(Self.dueByShardStatement, Parameters(now, excluding, limit, silent))
     }
 
@@ -99,7 +99,8 @@ package final class LaneStore: Service {
         return try await lanes(Self.dueOfOrganizationStatement, parameters)
     }
 
-    /// Postpones due lanes while their upstream's circuit is open. They are not polled before the given times.
+    /// Postpones due lanes while their upstream's circuit is open. Polls do not find these lanes before the given
+    /// times.
     ///
     /// - Parameter moments: the lanes, each with the time from which it can be claimed again.
     package func postpone(_ moments: [(lane: LaneKey, until: Timestamp)], now: Timestamp) async throws(Problem) {
@@ -194,8 +195,8 @@ package final class LaneStore: Service {
 
     /// Counts lanes by organization. Organizations without waiting mutations are left out.
     ///
-    /// Organizations are sorted by the age of the oldest pending mutation, longest first, and after that by the most
-    /// halted lanes.
+    /// The organization with the oldest pending mutation is first. Among equals, the organization with the most halted
+    /// lanes is first.
     ///
     /// - Parameter limit: the maximum number of organizations.
     package func stats(organizations limit: Int) async throws(Problem) -> [OrganizationStats] {
@@ -249,9 +250,9 @@ package final class LaneStore: Service {
 
     /// Finds due lanes without the shards of unavailable servers (by host and port).
     ///
-    /// Servers that do not answer this statement are left out, too. It costs more than ``dueStatement``, and is only
-    /// used if that fails. Each shard returns its lanes as lines of one text. On an unavailable server, the command
-    /// fails.
+    /// Servers that do not answer this statement are left out, too. The statement costs more than ``dueStatement``, and
+    /// is only used if ``dueStatement`` fails. Each shard returns its lanes as lines of one text. On an unavailable
+    /// server, the command fails.
     static let dueByShardStatement = Statement(
         "lanes_due_by_shard",
         ["now", "except", "limit", "servers"],
@@ -297,9 +298,9 @@ package final class LaneStore: Service {
         """
     )
 
-    /// Postpones due lanes, except those that were claimed or released after they were read.
+    /// Postpones due lanes, except lanes that were claimed or released after they were read.
     ///
-    /// A lane whose lease has expired is postponed as well. Otherwise many such lanes would come before the lanes of
+    /// A lane whose lease has expired is postponed, too. Otherwise many of these lanes would come before the lanes of
     /// other users.
     static let postponeStatement = Statement(
         "lanes_postpone",
@@ -320,20 +321,21 @@ package final class LaneStore: Service {
 
 /// Whether an upstream has accepted other mutations.
 ///
-/// It decides whether an answer is a problem of the upstream, for its operator, or of the mutation itself (product rule
-/// 11). The successes are read from the mutations, so they include those of other replicas, and successful mutations
-/// cost nothing more.
+/// The answer decides whether an error response is a problem of the upstream, for its operator, or of the mutation
+/// itself (product rule 11). The successes are read from the table of mutations. Therefore they include the successes
+/// of other replicas, and no extra write is needed for a success.
 extension LaneStore {
-    /// The maximum number of final mutations of the organization that are read, the latest first.
+    /// The maximum number of an organization's final mutations that are read, the latest first.
     ///
-    /// More mutations of the built-in store can hide forwarded mutations, which are then found by a later poll.
+    /// If the latest mutations are all of the built-in store, they can hide forwarded mutations. A later poll then
+    /// finds these.
     static let successesLookedAt = 2_000
 
-    /// Whether an organization's upstream has accepted a request that was sent after a given moment.
+    /// Returns whether an organization's upstream has accepted a request that was sent after a given moment.
     ///
-    /// - Parameter timeout: the maximum time of a request. A request may have been in flight at the moment. So the
-    ///   success of a mutation that was accepted before the moment counts only if its outcome was stored after the
-    ///   moment plus this time.
+    /// - Parameter timeout: the maximum time of a request. A request may have been in flight at the moment. Therefore a
+    ///   mutation that was accepted before the moment counts only if its success was stored after the moment plus this
+    ///   time.
     /// - Throws: `store_unavailable`.
     package func hasSucceeded(
         in organization: UUID,
@@ -358,9 +360,9 @@ extension LaneStore {
         }
     }
 
-    /// Prevents a plan that gathers and sorts all mutations of the organization.
+    /// A setting that prevents a plan that gathers and sorts all mutations of the organization.
     ///
-    /// The planner would choose that plan if it expected few mutations.
+    /// The planner would choose such a plan if it expected few mutations.
     static let successShape = Statement(
         "lane_success_shape",
         """
@@ -371,8 +373,8 @@ extension LaneStore {
 
     /// Reads whether the upstream accepted a request.
     ///
-    /// Mutations of the built-in store have no attempts. A delete that was answered with 404 has succeeded, but the
-    /// upstream has not accepted the request.
+    /// Mutations of the built-in store are excluded, because they have no attempts. A delete that was answered with 404
+    /// is excluded, too: the delete has succeeded, but the upstream has not accepted the request.
     static let successStatement = Statement(
         "lane_successes",
         ["organization", "since", "now"],

@@ -40,9 +40,9 @@ struct LaneWork: GroupTransaction {
         }
     }
 
-    /// Whether the group has a single lane, which is to be claimed and contains a value that cannot be decrypted.
+    /// Whether the group consists of one lane that is to be claimed and contains a value that cannot be decrypted.
     ///
-    /// Such a lane is postponed, so that not every poll tries it again.
+    /// The lane is then postponed, because otherwise every poll would try it again.
     private static func isDamaged(
         _ group: [LaneJob],
         _ entries: [UUID: Catalog.Entry],
@@ -51,7 +51,7 @@ struct LaneWork: GroupTransaction {
     ) -> Bool {
         guard group.count == 1, let job = group.first, job.request.step.token == nil else { return false }
         guard case .unknownKey = error, let entry = entries[job.lane.organization] else { return true }
-        // another replica may have just made the key
+        // another replica may have just created the key
         return entry.readAt >= moment
     }
 
@@ -101,10 +101,10 @@ struct LaneWork: GroupTransaction {
         finish(group, steps)
     }
 
-    /// Postpones lanes of organizations whose data cannot be decrypted, without claiming them.
+    /// Postpones lanes of organizations whose data cannot be decrypted, without claiming the lanes.
     ///
-    /// None of their mutations is sent, counted as an attempt, or given up. A mutation in flight stays in flight until
-    /// the lease has expired.
+    /// The mutations of these lanes are neither sent nor given up, and no attempt is counted. A mutation in flight
+    /// remains in flight until the lease has expired.
     private func skip(_ jobs: [LaneJob], _ moment: Timestamp, on connection: Connection) async throws {
         let until = moment.adding(seconds: LanePlan.pause)
         let claims = jobs.filter { $0.request.step.token == nil }.sorted { $0.lane < $1.lane }
@@ -138,7 +138,7 @@ struct LaneWork: GroupTransaction {
     }
 }
 
-/// A lane step on its way through a committer.
+/// A lane step in a committer's queue.
 struct LaneJob: GroupJob {
     let request: LaneRequest
     let span: GatewaySpan?
@@ -147,7 +147,7 @@ struct LaneJob: GroupJob {
 
     var lane: LaneKey { request.lane }
     var weight: Int { request.step.weight }
-    /// The bytes from the upstream that the step writes.
+    /// The bytes from the upstream that the step writes to the database.
     var bytes: Int {
         if case .settle(let results) = request.step { results.reduce(0) { $0 + $1.bytes } } else { 0 }
     }
@@ -158,9 +158,9 @@ struct LaneJob: GroupJob {
     }
 }
 
-/// The spans of a lane's step: one for each mutation whose outcome it writes, and one for each that it starts.
+/// The spans of a lane's step: one for each mutation whose outcome it writes, and one for each mutation that it starts.
 ///
-/// They are children of the mutations' pushes, which may have been recorded by another gateway, long ago.
+/// The parent of each span is the push of the mutation, which another gateway may have recorded long ago.
 struct LaneSpan {
     /// The recorded spans of the mutations whose outcomes are written.
     let settling: [GatewaySpan]
@@ -176,7 +176,7 @@ struct LaneSpan {
                 let span = Self.begin(result.dispatch, "settle")
                 span?.set(.outcome, result.outcome.kind.rawValue)
                 span?.set(.mutationStatus, result.outcome.status.rawValue)
-                // the batch may be in the trace of another mutation
+                // the batch may belong to the trace of another mutation
                 if let batch = result.outcome.batchSpan { span?.link(to: batch) }
                 return span
             }

@@ -2,12 +2,12 @@ import FoundationEssentials
 import Postgres
 import SyncModel
 
-/// The outcome of a mutation. It is a class because it is read column by column, and never copied.
+/// The outcome of a mutation. The type is a class, because a class is not copied when its columns are read one by one.
 final class OutcomeRow: Sendable {
     private let lane: LaneKey
     private let result: LaneOutcome
     private let changePosition: Int64
-    /// In stored form.
+    /// The contents, in stored form.
     private let responseBody, error, sentPayload: [UInt8]?
     private let lastError: String?
     private let stuck: FailureClass?
@@ -29,7 +29,7 @@ final class OutcomeRow: Sendable {
         )
     }
 
-    /// Columns for which a success has values.
+    /// The columns that have values for a success.
     static let common = Columns<OutcomeRow>(
         .lane(\.lane),
         .value("id", \.result.mutation.id),
@@ -68,7 +68,7 @@ final class OutcomeRow: Sendable {
         .value("hold_count") { $0.result.outcome.hold?.count ?? 0 }
     )
 
-    /// Whether ``common`` covers all columns of the given rows, because the other columns have their defaults.
+    /// Whether ``common`` suffices for the given rows, because all their other columns have the defaults.
     static func areCommon(_ rows: [OutcomeRow]) -> Bool {
         rows.allSatisfy { row in
             let outcome = row.result.outcome
@@ -79,7 +79,7 @@ final class OutcomeRow: Sendable {
 
 // MARK: - AttemptRow
 
-/// A request of a mutation's history.
+/// A request in a mutation's history.
 struct AttemptRow {
     /// The maximum number of requests that are stored for a mutation. The latest requests are kept.
     static let kept = 20
@@ -88,7 +88,7 @@ struct AttemptRow {
     private let result: LaneOutcome
     private let note: AttemptRecord
 
-    /// Returns nil if there is no attempt to record, which is usual.
+    /// Returns nil if there is no attempt to record, which is the usual case.
     init?(_ lane: LaneKey, _ result: LaneOutcome) {
         guard let note = result.outcome.attempt else { return nil }
         self.lane = lane
@@ -108,10 +108,10 @@ struct AttemptRow {
         .choice("outcome") { $0.note.result }
     )
 
-    /// Writes attempts; executed before the outcome is written.
+    /// Writes attempts. The statement must run before the outcome is written.
     ///
-    /// If the time of sending is not recorded, the time of the mark as in flight is used. The rows of a mutation form a
-    /// ring, so that no row is deleted for a new one.
+    /// If the time of sending is not recorded, the time when the mutation was marked as in flight is used. The rows of
+    /// a mutation form a ring, in which a new attempt replaces the oldest one, so that no row has to be deleted.
     static let write = Statement(
         "lane_write_attempts",
         columns.inputs,
@@ -152,7 +152,7 @@ struct MappingOutcomeRow {
 
     /// Returns nil if the mutation has no mapping.
     ///
-    /// Only creates have a mapping, but not creates under a local or global id.
+    /// Only creates have a mapping. A create under a device's local id or a global id has no mapping.
     init?(_ lane: LaneKey, _ result: LaneOutcome, _ state: LaneState, _ seals: SealTable) {
         let mutation = result.mutation
         guard let clientID = mutation.createdClientID else { return nil }
@@ -172,13 +172,13 @@ struct MappingOutcomeRow {
         .serverID { $0.outcome.status.isFinal ? $0.outcome.serverID : nil },
         .value("fails") { $0.outcome.status == .failed },
         .value("tries") { $0.outcome.isFailedTry ? 1 : 0 },
-        // an upstream's error is stored sealed in the mutation
+        // the mutation stores the upstream's error in sealed form
         .value("last_error") { $0.outcome.status.isFinal || !$0.isPlain ? nil : $0.outcome.lastError },
         .value("change_position", \.changePosition)
     )
 }
 
-/// The server id of an entity created under a device's local id.
+/// The server id of an entity that was created under a device's local id.
 struct CreatedIDRow {
     let lane: LaneKey
     /// The UUID that represents the local id.

@@ -7,9 +7,9 @@ struct QueuedReader {
     let seals: SealTable
     let now: Timestamp
 
-    /// Reads a mutation, without the values that cannot be decrypted.
+    /// Reads a mutation, and omits the values that cannot be decrypted.
     ///
-    /// Such values are damaged, or were accepted long ago under a data key that no longer exists.
+    /// These values are damaged, or were accepted long ago under a data key that no longer exists.
     func mutation(_ row: inout RowReader, of lane: LaneKey, _ entry: Catalog.Entry) throws -> QueuedMutation {
         let seal = seals.lane(lane)
         let start = row
@@ -19,7 +19,7 @@ struct QueuedReader {
             let closed = LaneSeal(seal: seal.seal.withoutKeyRefresh, user: seal.user)
             row = start
             let mutation = try QueuedColumns.mutation(&row, closed)
-            // another replica may have just made the key
+            // another replica may have just created the key
             guard mutation.acceptedAt.adding(seconds: OrganizationKeys.grace) < now else {
                 throw SealError.unknownKey(number)
             }
@@ -27,7 +27,7 @@ struct QueuedReader {
         }
     }
 
-    /// Reads the columns of ``LaneStatements/heads`` after the job's.
+    /// Reads the columns of ``LaneStatements/heads`` that follow the columns of the job.
     func head(_ row: inout RowReader, of lane: LaneKey, _ entry: Catalog.Entry) throws -> FoundHead {
         let start = row
         do {
@@ -41,7 +41,7 @@ struct QueuedReader {
         }
     }
 
-    /// Reads four parallel arrays: client ids, types, server ids, and their kinds.
+    /// Reads four parallel arrays: client ids, types, server ids, and kinds of server ids.
     private static func mappings(_ row: inout RowReader) throws -> [UUID: [DispatchPlanner.ResolvedID]] {
         let clients: [UUID] = try row.read("client_ids") ?? []
         let types: [String] = try row.read("entity_types") ?? []
@@ -57,7 +57,7 @@ struct QueuedReader {
 }
 
 extension Catalog.Entry {
-    /// Returns a mutation's type. If the type is not registered, returns the type that its first use registers.
+    /// Returns a mutation's type. If the type is not registered, returns the type that the first use would register.
     package func type(_ name: String) -> EntityType {
         types[name] ?? EntityType(firstUseOf: name, hasUpstream: organization?.upstream != nil)
     }
@@ -68,7 +68,7 @@ package enum QueuedColumns {
     /// The columns, for a table with the alias `m`.
     package static let list = MutationColumn.list(of: .queued)
 
-    /// Reads the position in the lane, from a row whose other columns are not read.
+    /// Reads only the position in the lane from a row.
     package static func position(_ row: inout RowReader) throws -> Int64 {
         row.skip("id")
         row.skip("accepted_at")
@@ -91,7 +91,7 @@ package enum QueuedColumns {
             conflictResolution: try row.choice("conflict_resolution")
         )
         var unreadable: [String] = []
-        // values that are stored with a settled conflict only for display, and never sent
+        // a settled conflict stores these values only for display; they are never sent
         var lost: [String] = []
         mutation.endpoint = try row.endpoint()
         mutation.payload = try seal.read(json: row.read("payload"), .payload, of: id, &unreadable)
@@ -133,10 +133,10 @@ package enum QueuedColumns {
 
 /// Client ids that got a server id while mutations under the client id are open.
 ///
-/// A mutation waits for the latest open mutation of its entity, by any of the entity's names (product rule 3). So a
-/// later push under the server id must find the mutations that were pushed under the client id. For this, the latest of
-/// these mutations gets both ids; the earlier ones are reached through its dependencies. If that mutation is given up,
-/// the latest remaining one gets both ids.
+/// A mutation waits for the latest open mutation of its entity, by any of the entity's names (product rule 3).
+/// Therefore a later push under the server id must find the mutations that were pushed under the client id. To make
+/// this possible, the latest of these mutations stores both ids. Its dependencies lead to the earlier mutations. If the
+/// latest mutation is given up, the latest remaining mutation gets both ids.
 struct KnownIDs {
     private var serverIDs: [MappingName: ServerID] = [:]
 
@@ -152,9 +152,9 @@ struct KnownIDs {
         serverIDs[MappingName(lane: lane, clientID: clientID, entityType: entityType)] = serverID
     }
 
-    /// The query to run after the mutations and mappings are written. Its rows are in key order.
+    /// The query to run after the mutations and mappings are written; empty if no pair was added.
     ///
-    /// The list is empty if nothing was added.
+    /// The rows of the query are in key order.
     var queries: [Query] {
         guard !serverIDs.isEmpty else { return [] }
         return [Query(Self.statement, Self.columns.parameters(serverIDs.sorted { $0.key < $1.key }))]
@@ -167,7 +167,7 @@ struct KnownIDs {
         .serverID { $0.value }
     )
 
-    /// Writes the server ids. The change position is not raised, because readers need not see the change.
+    /// Writes the server ids. The change position is not raised, because readers need not see this change.
     static let statement = Statement(
         "lane_known_ids",
         columns.inputs,

@@ -5,7 +5,7 @@ import Synchronization
 
 /// Polls everything that is watched.
 ///
-/// It finds changes whose hints were lost, and changes of feeds for their watchers.
+/// The polls find changes whose hints were lost, and changes of feeds for their watchers.
 extension ChangeNotifier {
     func runPollLoop() async {
         var last = ContinuousClock.now
@@ -30,7 +30,7 @@ extension ChangeNotifier {
         }
     }
 
-    /// Reads nothing while the database is unavailable, because the next poll finds the changes.
+    /// Reads nothing while the database is unavailable. The next poll then finds the changes.
     private func poll(_ lanes: [LaneKey]) async {
         guard let rows = try? await pool.run([Query(Self.lanesStatement, LaneRows.keys(lanes))])[0],
             let found = try? rows.read({
@@ -85,7 +85,7 @@ extension ChangeNotifier {
                     }
                 }
             } catch {
-                // the feed is polled again when the database is available
+                // so that the feed is polled again when the database is available
                 _ = state.withLock { $0.feeds.changed(organization) }
                 try? await Task.sleep(for: Self.deafInterval)
             }
@@ -108,7 +108,8 @@ extension ChangeNotifier {
             OFFSET 0
         ) l
         """,
-        // a cluster reads from all servers; rows of other pairs of these organizations and users are skipped
+        // a cluster reads from all servers, so the result has rows for other pairs of these organizations and users,
+        // which are skipped
         variant: """
             SELECT x.organization_id, x.user_id, x.change_position FROM lanes x
             WHERE x.organization_id = ANY (:organization_id::uuid[]) AND x.user_id = ANY (:user_id::uuid[])

@@ -4,20 +4,18 @@ import ServiceLifecycle
 package import SyncModel
 import Synchronization
 
-/// Wakes tasks in this process that wait for a change.
-///
-/// The change may be made by this or another replica.
+/// Wakes tasks in this process that wait for a change by this or another replica.
 ///
 /// These tasks are the dispatcher, which waits for lanes to claim; readers that wait for a settled mutation or a change
 /// of the feed; and listeners to events.
 ///
-/// Within the process, the wake-up is a call. Between replicas it is a hint by NOTIFY, at most ten times a second.
+/// Within the process, the wake-up is a call. Between replicas, it is a hint by NOTIFY, at most ten times a second.
 /// Because a hint can be lost, everything that is watched is also polled every fifteen seconds. While hints do not
 /// arrive, it is polled four times a second.
 package final class ChangeNotifier: Service {
     /// The time for which further hints are collected after a hint was sent.
     static let hintInterval: Duration = .milliseconds(100)
-    /// The maximum number of hints that are sent together. If there are more, other replicas are asked to poll
+    /// The maximum number of hints that are sent together. If there are more, other replicas receive one hint to poll
     /// everything.
     static let hintsAtATime = 4
     /// The shortest polling interval while hints do not arrive. With many watches, the interval is longer.
@@ -30,7 +28,7 @@ package final class ChangeNotifier: Service {
         var onDue: (@Sendable () -> Void)?
         var lanes = LaneWatches()
         var feeds = FeedWatches()
-        /// The names of lanes and feeds whose changes must be sent to other replicas.
+        /// The names of lanes and feeds whose changes have not been sent to other replicas.
         var unsent: Set<WakeName> = []
     }
 
@@ -41,12 +39,12 @@ package final class ChangeNotifier: Service {
     let state = Mutex(State())
     /// Notifies the operators' views of changes.
     package let operatorChanges = OperatorChanges()
-    /// Yields feeds with unread changes. Each feed is queued at most once.
+    /// Yields feeds that have changed since their last poll. Each feed is queued at most once.
     let movedFeeds = AsyncStream<UUID>.makeStream()
     /// Whether to poll everything that is watched immediately.
     let pollNow = Atomic(false)
     private let due = Throttle(.seconds(1), isDueFirst: true)
-    /// The messages to other replicas; nil means the names in `unsent`.
+    /// The messages to other replicas. Nil is a request to send the names in `unsent`.
     private let outgoing = AsyncStream<HintMessage?>.makeStream()
 
     init(pool: Pool, hints: ReplicaHints, calmInterval: Duration) {
@@ -59,7 +57,7 @@ package final class ChangeNotifier: Service {
 
     /// Sets the callback that is called for lanes that can be claimed.
     ///
-    /// It is called often and from any thread, so it must be quick.
+    /// The callback is called often and from any thread. Therefore it must be quick.
     package func whenReady(_ body: (@Sendable ([LaneKey]) -> Void)?) {
         state.withLock { $0.onReady = body }
     }
@@ -81,7 +79,7 @@ package final class ChangeNotifier: Service {
 
     // MARK: - Readers
 
-    /// Signals that mutations of lanes changed. The feeds may also have changed.
+    /// Signals that mutations of lanes were changed. The feeds may also have changed.
     package func changed(_ lanes: [LaneKey]) {
         operatorChanges.changed(lanes)
         let isHeard = hints.isHeard
@@ -92,7 +90,7 @@ package final class ChangeNotifier: Service {
             moved = organizations.filter { state.feeds.changed($0) }
             guard isHeard else { return (watches, moved, false) }
             let isFirst = state.unsent.isEmpty
-            // if there are too many names, other replicas are asked to poll everything
+            // if there are too many names, other replicas receive a hint to poll everything
             guard state.unsent.count <= HintMessage.maximumNames * Self.hintsAtATime else {
                 return (watches, moved, false)
             }
@@ -104,7 +102,7 @@ package final class ChangeNotifier: Service {
         if isFirst { outgoing.continuation.yield(nil) }
     }
 
-    /// Signals to the views of operators, in all replicas, that an operator changed an organization.
+    /// Signals that an operator changed an organization, to operators' views in all replicas.
     ///
     /// In other replicas, the hint also causes an unnecessary poll of the feed.
     package func changed(_ organization: UUID) {
@@ -120,7 +118,7 @@ package final class ChangeNotifier: Service {
 
     /// Watches a lane, a feed after a position, or both, while `body` runs.
     ///
-    /// Changes after the beginning of the call are not missed.
+    /// No change after the beginning of the call is missed.
     nonisolated(nonsending) package func watching<Value, Failure: Error>(
         lane: LaneKey? = nil,
         feed: (interest: FeedInterest, position: Int64)? = nil,
@@ -162,7 +160,7 @@ package final class ChangeNotifier: Service {
 
     // MARK: - The service
 
-    /// Receives hints of other replicas, sends hints to them, and polls what is watched, until graceful shutdown.
+    /// Receives and sends hints, and polls everything that is watched, until graceful shutdown.
     package func run() async throws {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { try? await gracefulShutdown() }
@@ -224,10 +222,10 @@ package final class ChangeNotifier: Service {
     }
 }
 
-/// Receives a signal when something that the observer watches was changed.
+/// Receives a signal after a change of data that the observer watches.
 ///
-/// The signal has no data. The observer reads the change itself, so a lost signal only delays the reading. The methods
-/// are called often and from any thread, so they must be quick.
+/// The signal contains no data, because the observer reads the change itself. A lost signal only delays the read. The
+/// methods are called often and from any thread. Therefore they must be quick.
 package protocol ChangeObserver: AnyObject, Sendable {
     /// Mutations or mappings of the lane were changed.
     func laneChanged()

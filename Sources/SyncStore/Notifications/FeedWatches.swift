@@ -33,7 +33,7 @@ struct FeedWatches {
         names[WakeName(feedOf: interest.organization)] = nil
     }
 
-    /// The watched organization with the name from another replica's hint.
+    /// Returns the watched organization whose feed has the name in a hint of another replica.
     func organization(_ name: WakeName) -> UUID? { names[name] }
 
     /// Records that a feed was changed.
@@ -72,7 +72,7 @@ struct FeedWatches {
         Set((feeds[organization]?.watches ?? [:]).values.lazy.map(\.interest.user)).sorted()
     }
 
-    /// Records the feed's end at a poll, and returns the watches to signal.
+    /// Records the feed's end after a poll, and returns the watches to signal.
     mutating func looked(
         upTo end: Int64,
         at organization: UUID
@@ -123,12 +123,12 @@ struct LaneWatches {
         lanes[WakeName(key)]?.first { $0.key == key }?.watches ?? []
     }
 
-    /// The watches of all lanes with this short name, because two lanes can have the same name.
+    /// Returns the watches of all lanes with a short name, because two lanes can have the same short name.
     func watches(of name: WakeName) -> [any ChangeObserver] {
         lanes[name]?.flatMap(\.watches) ?? []
     }
 
-    /// Records a lane's change position. If it is new, returns the watches to signal.
+    /// Records a lane's change position. If the position is new, returns the watches to signal.
     mutating func record(_ position: Int64, of key: LaneKey) -> [any ChangeObserver] {
         let name = WakeName(key)
         guard let place = lanes[name]?.firstIndex(where: { $0.key == key }), let lane = lanes[name]?[place],
@@ -141,23 +141,23 @@ struct LaneWatches {
 
 // MARK: - PendingFeedChanges
 
-/// The changes in a feed after a position, and the users who are allowed to see them.
+/// The changes in a feed after a position, and the users who may see these changes.
 struct PendingFeedChanges: Sendable {
-    /// The maximum number of changes that are read. If there are more, their owners remain unknown.
+    /// The maximum number of changes that are read. If there are more changes, the users who may see them are unknown.
     static let limit: Int64 = 1_000
 
     let epoch: Int64
     let end: Int64
     /// Whether all changes were read.
     private let isComplete: Bool
-    /// Whether the organization has types with channels, so that ``add(readers:)`` is required.
+    /// Whether the organization has types with channels. If it has, ``add(readers:)`` is required.
     private(set) var hasChannels = false
     private var visibleToAll = Newest()
     private var visibleToOwner: [UUID: Newest] = [:]
-    /// Users who may see a change in channels, or whose channels have changed.
+    /// Users who may see a change in channels, or whose own channels have changed.
     private var readers: Set<UUID> = []
 
-    /// The position of the newest change, overall and by type.
+    /// The position of the newest change, over all types and for each type.
     private struct Newest {
         var position: Int64 = 0
         var byType: [ByteExactString: Int64] = [:]
@@ -192,7 +192,8 @@ struct PendingFeedChanges: Sendable {
         }
     }
 
-    /// The position of the newest change that the listener may see and has subscribed to; nil without such a change.
+    /// Returns the position of the newest change that the listener may see and has subscribed to; nil without such a
+    /// change.
     func newest(for interest: FeedInterest) -> Int64? {
         guard isComplete else { return end }
         if readers.contains(interest.user) { return end }
@@ -201,7 +202,7 @@ struct PendingFeedChanges: Sendable {
         return newest > 0 ? newest : nil
     }
 
-    /// The query for the users among `users` who may see a change in channels.
+    /// The query that finds users, among `users`, who may see a change in channels.
     static func readers(_ organization: UUID, after position: Int64, among users: [UUID]) -> Query {
         readersStatement(
             organization: organization,
@@ -227,8 +228,8 @@ struct PendingFeedChanges: Sendable {
         limit: ":limit"
     )
 
-    /// Returns a single row without an entity if no entity has changed. Entities in channels have no position in the
-    /// result, because ``readersStatement`` finds their readers.
+    /// If no entity has changed, the result is a single row without an entity. Entities in channels have no position in
+    /// the result, because ``readersStatement`` finds their readers.
     static let statement = Statement(
         "feed_news",
         ["organization", "after", "limit"],
@@ -252,8 +253,8 @@ struct PendingFeedChanges: Sendable {
         """
     )
 
-    /// Finds the users who may see a change in channels. If there are more changes than the limit, it returns all
-    /// users, and each of them reads the feed.
+    /// Finds the users who may see a change in channels. If there are more changes than the limit, returns all users,
+    /// and each of them reads the feed.
     static let readersStatement = Statement(
         "feed_news_readers",
         ["organization", "after", "users", "own", "everyone", "limit"],
@@ -300,7 +301,7 @@ struct PendingFeedChanges: Sendable {
 /// The part of an organization's feed that a listener subscribes to.
 package struct FeedInterest: Sendable, Hashable {
     package var organization: UUID
-    /// The reader. Entities of `visibility: "user"` are visible to their owner only.
+    /// The reader. Entities with `visibility: "user"` are visible to their owner only.
     package var user: UUID
     /// The entity types; empty for all types.
     package var entityTypes: Set<ByteExactString>

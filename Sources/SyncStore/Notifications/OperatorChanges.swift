@@ -4,17 +4,18 @@ import Synchronization
 
 /// Signals for operators' views, sent immediately.
 ///
-/// They report that an organization's data changed, or that an operation made progress. They cost nothing while no view
-/// is open, and need memory only for the organizations changed since the last read.
+/// The signals report that an organization's data changed, or that an operation made progress. Signals are free while
+/// no view is open. With open views, signals need memory only for organizations that changed after the last read.
 package final class OperatorChanges: Sendable {
-    /// The maximum number of stored organizations. If more organizations change, only the fact of a change is stored.
+    /// The maximum number of stored organizations. If more organizations change, the others are not named
+    /// (``News/hasOthers``).
     static let capacity = 1_000
 
     /// The changes since the last read.
     package struct News: Sendable {
         /// The organizations that were changed.
         package fileprivate(set) var organizations: Set<UUID> = []
-        /// Whether other organizations were changed, which are not named.
+        /// Whether other organizations were changed, which are not listed.
         package fileprivate(set) var hasOthers = false
         /// The operations that made progress, by id, with their organizations.
         package fileprivate(set) var operations: [UUID: UUID] = [:]

@@ -5,13 +5,14 @@ import Synchronization
 
 /// Sends and receives hints between replicas by NOTIFY.
 ///
-/// A hint has no data. Changes whose hints are lost are found by polling, which is more frequent while hints do not
-/// arrive. Each replica also listens for its own presence messages, and checks whether it receives the messages of the
-/// other registered replicas. So a connection proxy that drops notifications only delays the detection of changes.
+/// A hint has no data. Polls find the changes whose hints are lost, and are more frequent while hints do not arrive. To
+/// detect that, each replica also listens for its own presence messages, and checks whether it receives the messages of
+/// the other registered replicas. Therefore a connection proxy that drops notifications only delays the detection of
+/// changes.
 final class ReplicaHints: Sendable {
     /// The interval at which a replica announces its presence.
     static let presenceInterval: Duration = .seconds(5)
-    /// The time after the last message of a replica for which it counts as present.
+    /// The time for which a replica is assumed to be present after its last message.
     static let memory: Duration = .seconds(16)
     private static let channel = "sluice"
 
@@ -20,7 +21,7 @@ final class ReplicaHints: Sendable {
         /// The times at which the connection first and last received this replica's own presence message.
         var heardSince: ContinuousClock.Instant?
         var lastHeard: ContinuousClock.Instant?
-        /// The time since which fewer replicas have announced their presence than are registered.
+        /// The time since which this replica has received presence messages from fewer replicas than are registered.
         var missingSince: ContinuousClock.Instant?
     }
 
@@ -31,8 +32,8 @@ final class ReplicaHints: Sendable {
     private let state = Mutex(State())
     private let health = Mutex(WriteHealth())
 
-    /// - Parameter connection: returns the configuration of the connection, given the callback for each notification's
-    ///   payload.
+    /// - Parameter connection: returns the configuration of the connection. Its argument is the callback for the
+    ///   payload of each notification.
     init(
         pool: Pool,
         connection: @escaping @Sendable (@escaping @Sendable (String) -> Void) -> ConnectionConfiguration
@@ -44,8 +45,8 @@ final class ReplicaHints: Sendable {
 
     /// Whether hints of other replicas are likely to arrive.
     ///
-    /// In the first second this is not likely, because other replicas may not have received this replica's presence. It
-    /// is not likely either after a registered replica has been silent for longer than the presence interval.
+    /// The value is false in the first second, because other replicas may not have received this replica's presence
+    /// message yet. It is also false while a registered replica has been silent for longer than the presence interval.
     var isHearing: Bool {
         let now = ContinuousClock.now
         return state.withLock { state in
@@ -60,14 +61,14 @@ final class ReplicaHints: Sendable {
         return state.withLock { $0.peers.values.count { now - $0 < Self.memory } }
     }
 
-    /// Whether hints are worth sending.
+    /// Whether hints should be sent.
     ///
-    /// This is the case if other replicas exist, or if it is unknown whether they exist.
+    /// Hints are sent if other replicas exist, or if it is unknown whether other replicas exist.
     var isHeard: Bool {
         guard isHearing else { return true }
         let now = ContinuousClock.now
         return state.withLock { state in
-            // a replica that has just begun to listen may not have received the presence of all others
+            // a replica that has just begun to listen may not have received presence messages of all others
             if let since = state.heardSince, now - since < Self.presenceInterval + .seconds(1) { return true }
             return state.peers.values.contains { now - $0 < Self.memory }
         }
@@ -75,15 +76,15 @@ final class ReplicaHints: Sendable {
 
     /// Listens until the task is cancelled, and reconnects when the connection is lost.
     ///
-    /// - Parameter onHint: receives the hints of other replicas, and a replica's presence only the first time. It is
-    ///   called on the connection's thread, so it must be quick.
+    /// - Parameter onHint: receives the hints of other replicas, and each replica's first presence message. It is
+    ///   called on the connection's thread. Therefore it must be quick.
     func listen(_ onHint: @escaping @Sendable (HintMessage) -> Void) async {
         let configuration = connection { [weak self] in self?.take($0, onHint) }
         while !Task.isCancelled {
             if let listening = try? await Connection.open(configuration) {
                 _ = try? await listening.run(Query(Self.listenStatement))
                 await send(.presence)
-                // hints that were sent before this connection are lost, so everything is polled
+                // hints that were sent before this connection are lost, so everything has to be polled
                 onHint(.everything)
                 while listening.isUsable, !Task.isCancelled { try? await Task.sleep(for: .milliseconds(500)) }
                 listening.close()
@@ -102,11 +103,12 @@ final class ReplicaHints: Sendable {
         }
     }
 
-    /// The reason why this replica cannot be registered, because connections of the pool cannot write; nil otherwise.
+    /// The error that prevents this replica's registration, because connections of the pool cannot write; nil
+    /// otherwise.
     var writeFailure: PostgresError? { health.withLock { $0.writeFailure(at: .now) } }
 
-    /// A write of one row, which tests whether a connection can write. Before ``runPresenceLoop()`` runs, it changes no
-    /// row.
+    /// A write of one row, which tests whether a connection can write. It changes no row before ``runPresenceLoop()``
+    /// runs.
     var probe: Query { Self.probeStatement(gateway: id) }
 
     /// Registers this replica, and counts the other registered replicas.
@@ -163,16 +165,15 @@ final class ReplicaHints: Sendable {
     }
 
     static let listenStatement = Statement("hints_listen", "LISTEN \(channel)")
-    /// Sends a hint, which need not survive a crash of the server.
-    ///
-    /// Therefore the transaction is committed without waiting for the disk.
+    /// Sends a hint. The transaction is committed without waiting for the disk, because a hint need not survive a crash
+    /// of the server.
     static let notifyStatement = Statement(
         "hints_notify",
         ["message"],
         "SELECT set_config('synchronous_commit', 'off', true), pg_notify('\(channel)', :message)"
     )
 
-    // The time is that of the database's clock, which all replicas share.
+    // The statement uses the time of the database's clock, which all replicas share.
     static let registerStatement = Statement(
         "gateways_register",
         ["gateway", "newest_migration"],
@@ -204,7 +205,7 @@ final class ReplicaHints: Sendable {
 
 // MARK: - HintMessage
 
-/// The messages between replicas by NOTIFY. They contain names of changed lanes and feeds, and no data.
+/// A message between replicas by NOTIFY. The message contains names of changed lanes and feeds, and no data.
 enum HintMessage: Sendable, Equatable {
     /// The sender is running.
     case presence

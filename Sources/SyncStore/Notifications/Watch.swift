@@ -2,7 +2,7 @@ import FoundationEssentials
 import SyncModel
 import Synchronization
 
-/// Lets one reader wait until something that it watches is changed.
+/// Lets one reader wait for a change of the data that the reader watches.
 package final class Watch: ChangeObserver {
     private struct State {
         var changes = PendingChanges()
@@ -15,8 +15,8 @@ package final class Watch: ChangeObserver {
 
     init() {}
 
-    /// Waits for changes, for at most `limit` or until the task is cancelled. Returns immediately if there were changes
-    /// since the last call. Supports one caller at a time.
+    /// Waits for changes until `limit` has passed or the task is cancelled. If there were changes since the last call,
+    /// returns immediately. Supports one caller at a time.
     package func changes(within limit: Duration) async -> PendingChanges {
         if limit > .zero {
             let timer = Task {
@@ -76,7 +76,7 @@ package final class Watch: ChangeObserver {
 package struct PendingChanges: Sendable, Hashable {
     /// Whether mutations or mappings of the lane were changed.
     package private(set) var lane = false
-    /// The feed's position with a change that the observer may see; nil without such a change.
+    /// The feed's position with a change that the observer may see; nil if there is no such change.
     package private(set) var feed: Int64?
 
     package init() {}
@@ -119,7 +119,7 @@ struct WakeName: Hashable, Sendable {
     }
 
     private init(bits: UInt64) {
-        // the upper bits of a product are the best mixed bits
+        // the upper bits of a product are mixed best
         self.bits = (bits &* 0x9e37_79b9_7f4a_7c15) >> 16
     }
 

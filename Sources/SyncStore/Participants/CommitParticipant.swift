@@ -6,8 +6,8 @@ package import SyncModel
 ///
 /// The rows are committed with the changes that they report, or not at all.
 ///
-/// A participant takes no locks for which another transaction waits, so its queries can be at any place in a
-/// transaction. It is called for every commit, and must not wait for anything.
+/// A participant takes no locks for which another transaction waits. Therefore its queries can run at any point of a
+/// transaction. A participant is called for every commit, and must not wait for anything.
 package protocol CommitParticipant: Sendable {
     /// Returns the queries for mutations of a group that failed or are in conflict.
     ///
@@ -18,7 +18,7 @@ package protocol CommitParticipant: Sendable {
     func queries(forErased users: [UUID], of organization: UUID, at moment: Timestamp) -> [Query]
 }
 
-/// A mutation that failed or is in conflict, as a transaction commits it.
+/// A mutation that a transaction commits as failed or in conflict.
 package struct FailedOutcome: Sendable {
     package enum Origin: Sendable {
         /// The mutation got its status when it was pushed.
@@ -34,7 +34,7 @@ package struct FailedOutcome: Sendable {
 }
 
 extension [any CommitParticipant] {
-    /// Returns the queries of all participants. Usually there are no outcomes, and so no queries.
+    /// Returns the queries of all participants. In most transactions no mutation fails, and the result is empty.
     func queries(for outcomes: [FailedOutcome], at moment: Timestamp) -> [Query] {
         outcomes.isEmpty ? [] : flatMap { $0.queries(for: outcomes, at: moment) }
     }

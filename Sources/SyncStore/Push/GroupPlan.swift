@@ -2,24 +2,26 @@ import FoundationEssentials
 import Postgres
 import SyncModel
 
-/// The plans of all pushes of a group, made in sequence.
+/// The plans of all pushes of a group.
 ///
-/// Each plan includes the effects of earlier plans on the organization's entities.
+/// The plans are made in sequence, and each includes the effects of earlier plans on the organization's entities.
 struct GroupPlan {
     /// The plan of each push, or the problem that refuses it.
     private(set) var outcomes: [Result<PushPlan, Problem>] = []
-    /// The entities by organization, as they are after the group.
+    /// The entities by organization, in their state after the group.
     private(set) var entities: [UUID: EntityTable]
     /// The snapshot of each push.
     let snapshots: [PushSnapshot]
-    /// Pushes that cannot be planned before all their keys and ids were looked up.
+    /// Pushes whose keys and ids must all be looked up before they can be planned.
     ///
-    /// If there are any, the plan is discarded, because later pushes of the group were planned without their effects.
+    /// If there are any such pushes, the plan is discarded, because the plans of later pushes lack their effects.
     private(set) var incomplete: Set<Int> = []
-    /// Pushes with too much work to share a group. If there are any, the plan is discarded.
+    /// Pushes with too much work to share a group. If there are any such pushes, the plan is discarded.
     private(set) var heavy: Set<Int> = []
-    /// Light pushes for which other pushes left no room: their documents were not read, or they change too many grants
-    /// or stays.
+    /// Light pushes for which other pushes left no room in the transaction.
+    ///
+    /// Either their documents were not read, or they change too many grants of channels or stays of entities in
+    /// channels.
     private(set) var crowded: Set<Int> = []
     /// Entities whose documents the only push of the group needs, because one of its grants made them visible.
     private(set) var neededDocuments: [EntityKey] = []
@@ -78,7 +80,7 @@ struct GroupPlan {
         plans { $0.plan.changesAnything(from: snapshots[$0.index]) }
     }
 
-    /// The plans that change nothing, of devices whose activity has to be recorded.
+    /// The plans that change nothing, but for which the activity of the device has to be recorded.
     func lastSeenUpdates(at now: Timestamp) -> [Placed] {
         plans {
             snapshots[$0.index].shouldRecordLastSeen(at: now) && !$0.plan.changesAnything(from: snapshots[$0.index])
@@ -93,27 +95,27 @@ struct GroupPlan {
     }
 }
 
-/// The data that a group's plans need, read under the group's locks.
+/// The data for the plans of a group, read under the group's locks.
 struct GroupSnapshot {
     /// The snapshots of the pushes, in their order.
     var pushes: [PushSnapshot]
-    /// Whether the push's lane exists.
+    /// Whether each push's lane exists.
     ///
-    /// It is missing if the organization is no longer active.
+    /// A lane is missing if its organization is no longer active.
     var hasLane: [Bool]
     /// The entities, by organization.
     var entities: [UUID: EntityTable] = [:]
-    /// The mappings that the group names, and the time at which the use of each was last recorded.
+    /// The mappings that the group names, each with the time of its last recorded use.
     var mappingUses: [MappingUse] = []
-    /// Local ids of each push that an unconfirmed pull may have assigned, with the UUIDs that represent them.
+    /// Local ids of each push that an unconfirmed pull may have assigned, with the UUIDs that represent these ids.
     ///
-    /// They identify no entity yet.
+    /// Such a local id does not identify an entity yet.
     var unassigned: [Int: [LocalID: UUID]] = [:]
 }
 
-/// A row of ``GroupStatements/mappings`` about one client id.
+/// A row of the result of ``GroupStatements/mappings`` about one client id.
 struct FoundMapping {
-    /// The index in the group of the push that names the id.
+    /// The index of the push that names the id, in the group.
     let push: Int
     let mapping: IDMapping
     /// The time at which the mapping's use was last recorded; nil if never.
@@ -136,7 +138,7 @@ struct FoundMapping {
 
 /// A mapping that a push names.
 package struct MappingUse {
-    /// A use is recorded once a day (``GroupStatements/touchMappings``).
+    /// The minimum time between recorded uses: one day, in seconds (``GroupStatements/touchMappings``).
     package static let precision: Double = 86_400
 
     let push: Int
@@ -144,7 +146,7 @@ package struct MappingUse {
     /// The time at which a use was last recorded; nil if never.
     let notedAt: Timestamp?
 
-    /// Whether to record the mapping's use again.
+    /// Whether the mapping's use has to be recorded again.
     func isChange(at now: Timestamp) -> Bool {
         guard let notedAt else { return true }
         return notedAt.adding(seconds: Self.precision) <= now

@@ -2,14 +2,14 @@ import FoundationEssentials
 import Postgres
 import SyncModel
 
-/// Looks up the keys and ids in a group's pushes that may already be known: of mutations, rejections and entities.
+/// Looks up the keys and ids in a group's pushes that mutations, rejections or entities may already have.
 extension GroupReader {
     mutating func addLookUps() {
         let created = group.indices.map { group[$0].localIDs.named.isEmpty ? [] : leftOut(of: $0).created }
         steps += lookups(wanted) { !created[$0].contains($1) }
     }
 
-    /// Returns the keys and ids of a push that are not looked up at first.
+    /// Returns the keys and ids of a push that the first look-ups omit.
     private func leftOut(of push: Int) -> PushLookUps {
         PushLookUps.deferred(of: group[push].push, above: watermarks?[push], excluding: wanted[push])
     }
@@ -53,8 +53,7 @@ extension GroupReader {
 
     private var laneSeals: [LaneSeal] { group.map { [seals] in seals.lane($0.lane) } }
 
-    /// For pushes that contain only repeats: looks up the entries' keys, and the mappings that the responses will
-    /// contain.
+    /// Looks up the entries' keys, and the mappings for the responses. Used for pushes that contain only repeats.
     mutating func addRepeated() {
         let (keys, clients) = (rows(wanted, \.keys), rows(wanted, \.clients))
         // a push without keys has no rows, and a cluster cannot choose a server for a statement without rows
@@ -67,7 +66,7 @@ extension GroupReader {
 
     /// Returns the queries of a further round trip, for pushes with an entry that would be refused.
     ///
-    /// They look up the keys and ids that were assumed to be new.
+    /// The queries look up the keys and ids that were assumed to be new.
     func completion(of pushes: Set<Int>) -> [Query] { deferred(of: pushes).map(\.query) }
 
     /// Adds the results of ``completion(of:)`` to the snapshot.
@@ -99,7 +98,7 @@ extension GroupReader {
         }
     }
 
-    /// The problem that replaces a recorded one that cannot be decrypted. The entry remains refused.
+    /// The problem that replaces a recorded problem that cannot be decrypted. The entry remains refused.
     private static let lostRefusal = Problem(
         .validationFailed,
         "the entry was rejected before, and its stored error cannot be decrypted"

@@ -4,13 +4,13 @@ import SyncModel
 
 /// A group's first round trip: its queries, and the handling of their results.
 struct GroupReader {
-    /// The way in which rows are read.
+    /// Whether rows are read under locks.
     enum Access {
         /// Reads under locks, in a transaction that will write. Missing lanes are created.
         case locking
-        /// Reads one snapshot, in a transaction that writes nothing.
+        /// Reads one snapshot without locks, in a transaction that writes nothing.
         ///
-        /// It takes no locks and never waits for locks.
+        /// The read never waits for locks.
         case looking
     }
 
@@ -21,25 +21,25 @@ struct GroupReader {
     private let access: Access
     private let opening: [Query]
     let seals: SealTable
-    /// The maximum bytes of documents to read.
+    /// The maximum bytes of documents that the group reads.
     private let documentBytes: Int
-    /// The same of the entities that mutations name.
+    /// The maximum bytes of documents of entities that mutations name.
     private let namedBytes: Int
     private var lanes: [LaneKey] = []
     private var pushOfLane: [LaneKey: Int] = [:]
     /// The first look-ups of each push.
     let wanted: [PushLookUps]
-    /// The watermark for each push, above which keys are new; nil to look up every key.
+    /// For each push, the watermark above which keys are assumed to be new; nil to look up every key.
     let watermarks: [Int64]?
     /// Whether the first look-ups suffice to refuse an entry.
     private let isComplete: Bool
-    /// The queries with the handlers of their results, in order.
+    /// The queries and the handlers of their results, in order.
     var steps: [Step] = []
 
     /// - Parameters:
-    ///   - hints: the cached watermarks of devices, so that fewer keys and ids are looked up; nil to look up all. A
-    ///     device without a watermark counts as new: its lane is created if missing, and its keys are not looked up.
-    ///     Omitted keys and ids are looked up before anything is refused (``completion(of:)``).
+    ///   - hints: the cached watermarks of devices, which reduce the look-ups of keys and ids; nil to look up all. A
+    ///     device without a cached watermark is assumed to be new. Its lane is created if missing, and its keys are not
+    ///     looked up. Omitted keys and ids are looked up before anything is refused (``completion(of:)``).
     ///   - deviceLimit: the maximum number of a user's devices, at which counting stops.
     ///   - documentBytes: the maximum bytes of documents to read; other documents are left out.
     ///   - namedBytes: the maximum bytes of documents of entities that mutations name; nil for `documentBytes`.
@@ -75,7 +75,7 @@ struct GroupReader {
 
     /// Reads the data of repeats, on a committer's connection.
     ///
-    /// It does not read the data that only new entries need.
+    /// The read omits the data that only new entries require.
     init(repeating group: [PushInput], seals: SealTable) {
         self.init(group, seals, .looking, 0, 0, opening: [.beginReading], watermarks: nil, isComplete: false)
         addLanes(maybeNew: [])
@@ -128,7 +128,7 @@ struct GroupReader {
         return snapshot
     }
 
-    /// Reads the entities that refer to those that the pushes may delete.
+    /// Returns the reader of the entities that refer to entities that the pushes may delete.
     func referrers(_ snapshot: GroupSnapshot) -> ReferrerReader {
         // usually no organization has relations
         if group.allSatisfy(\.relations.isEmpty) { return ReferrerReader([], access, seals, documentBytes: 0) }
@@ -141,7 +141,7 @@ struct GroupReader {
         let deleting = Set(deletions.lazy.filter { !$0.2.isEmpty }.map(\.0.lane.organization))
         return ReferrerReader(
             deletions.map { input, push, deleted in
-                // a deletion also affects entities that refer to the deleted one only because of this group
+                // a deletion also affects entities whose references to the deleted entity were written by this group
                 let others =
                     deleting.contains(input.lane.organization)
                     ? input.push.entries.compactMap(\.mutation).filter { input.relations.link($0.entity.type) } : []
@@ -159,7 +159,8 @@ struct GroupReader {
 
     // MARK: - Lanes and devices
 
-    /// - Parameter maybeNew: lanes that may be missing. The lane of a cached device exists unless it was purged.
+    /// - Parameter maybeNew: lanes that may be missing. If a device is cached, its lane exists unless the lane was
+    ///   purged.
     private mutating func addLanes(maybeNew: [LaneKey]) {
         let pushOfLane = pushOfLane
         if access == .locking, !maybeNew.isEmpty {
@@ -209,7 +210,7 @@ struct GroupReader {
         group.enumerated().map { PushIDRow(push: $0, lane: $1.lane, id: $1.push.deviceID) }
     }
 
-    /// Counts the devices of users whose device is new.
+    /// Counts the devices of the users who push from a new device.
     private mutating func addDeviceCounts(_ maybeNew: [PushIDRow], limit: Int) {
         guard !maybeNew.isEmpty else { return }
         var parameters = PushIDRow.devices.parameters(maybeNew)
@@ -251,8 +252,9 @@ struct GroupReader {
 
     /// The queries for the channels of users in organizations that have types with channels.
     ///
-    /// They run after the locks of entities. A grant that was read before the gateway waited for a lock may have ended
-    /// before the locked state of the entity, and would show the user a state that was never visible to them.
+    /// The queries run after the locks of entities. A grant that was read before the gateway waited for such a lock may
+    /// have ended before the locked state of the entity was written. This grant would then show the user a state that
+    /// was never visible to the user.
     private var accessSteps: [Step] {
         let users = Set(group.lazy.filter { !$0.channelRules.isEmpty }.map(\.lane)).sorted()
         guard !users.isEmpty else { return [] }
@@ -260,7 +262,7 @@ struct GroupReader {
         let subjects: [Step] =
             named.isEmpty
             ? [] : [(Columns.lanes.query(ChannelStatements.subjects, named), ChannelAccess.readSubjects)]
-        // a preview is about one user
+        // a preview is about one user, so all channels of this user are read
         guard access == .locking else {
             return subjects + [(Columns.lanes.query(ChannelStatements.access, users), ChannelAccess.read)]
         }

@@ -3,21 +3,22 @@ import SyncModel
 
 /// The statements of a group's first round trip, which first locks and then reads.
 ///
-/// Each statement processes all rows of its kind, and each row of the result contains its push's index in the group.
-/// Inputs are sorted by key, and locks are taken in this order: lanes, then entities. The feeds are raised last, by the
-/// writes.
+/// Each statement processes all rows of one kind. Each row of a result contains the index of its push in the group.
+/// Inputs are sorted by key, and locks are taken in this order: lanes, then entities. The writes lock the feeds last,
+/// when they raise them.
 ///
-/// The text must determine the shape of the plan, because a plan is made once and reused. If a plain join was planned
-/// while the tables were nearly empty, it would always read a whole table. So each look-up is a lateral subquery that
-/// PostgreSQL cannot merge into its query (`OFFSET 0`, `FOR UPDATE`, `LIMIT 1`). For each input row, it reads by
-/// primary key in one partition. A test EXPLAINs the statements.
+/// A plan is made once and reused. Therefore the text of a statement must determine the shape of the plan: a plain join
+/// that is planned while the tables are nearly empty would always read a whole table. Each look-up is a lateral
+/// subquery that PostgreSQL cannot merge into its query (`OFFSET 0`, `FOR UPDATE`, `LIMIT 1`). For each input row, the
+/// subquery reads by primary key in one partition. A test EXPLAINs the statements.
 enum GroupStatements {
     /// Creates missing lanes, in active organizations only.
     ///
-    /// A purged organization takes no new rows, but a purge cannot read a lane that is not committed yet. So the
-    /// creation of a lane locks the organization's row, which a purge changes first. No lane is created for a user that
-    /// was erased or joined into another user. The lane of such a user was removed, but the caller may still use an
-    /// older state.
+    /// A purged organization accepts no new rows, but a purge cannot read a lane that is not committed yet. Therefore
+    /// the creation of a lane locks the organization's row, which a purge changes first.
+    ///
+    /// No lane is created for a user who was erased or joined into another user. The lane of such a user was removed,
+    /// but the caller's cached state may be older.
     static let makeLanes = Statement(
         "group_make_lanes",
         Columns.lanes.inputs,
@@ -59,7 +60,8 @@ enum GroupStatements {
 
     /// Reads devices of one organization in a cluster.
     ///
-    /// It returns the rows for all pairs of the users and the devices. The reader selects the requested rows.
+    /// The statement returns a row for every combination of the users and the devices. The reader selects the requested
+    /// rows.
     private static let devicesOfOne = Statement(
         "group_devices_of_one",
         ["organization", "users", "devices"],
@@ -130,9 +132,9 @@ enum GroupStatements {
         )
     }
 
-    /// Adds the maximum bytes of contents for one push and for all pushes.
+    /// Adds two limits: the maximum bytes of contents for one push, and for all pushes.
     ///
-    /// These parameters follow the names of mutations.
+    /// These parameters follow the parameters that name mutations.
     static func addBounds(to parameters: inout Parameters) {
         parameters.add(WorkBounds.answer)
         parameters.add(WorkBounds.groupRecords)
@@ -154,8 +156,8 @@ enum GroupStatements {
 
     /// Reads mappings.
     ///
-    /// A failed mapping is abandoned if its create was discarded or deleted. So for failed mappings, the create is
-    /// read, too.
+    /// A failed mapping is abandoned if its create was discarded or deleted. Therefore the statement also reads the
+    /// creates of failed mappings.
     static let mappings = Statement(
         "group_mappings",
         PushIDRow.clients.inputs,
@@ -176,11 +178,10 @@ enum GroupStatements {
 
     /// Finds the latest open mutation on each entity that the group updates.
     ///
-    /// It searches only lanes that have open mutations.
+    /// The statement searches only lanes that have open mutations.
     ///
-    /// A create is not returned for its own client id, because a mutation after a create waits for it by the mapping.
-    /// If such a create took over the client id, the mutation also waits for the mutations that were open under this id
-    /// before.
+    /// A create is not found by its own client id, because a mutation that follows the create waits for the mapping. If
+    /// the create took over the client id, the mutation also waits for mutations that were already open under this id.
     static let open = latest(
         "group_open",
         own: false,
@@ -192,7 +193,7 @@ enum GroupStatements {
         """
     )
 
-    /// Finds the latest open mutations if some entities are named by a local id.
+    /// Finds the latest open mutations for a group that names some entities by a local id.
     static let openOwn = latest(
         "group_open_own",
         own: true,

@@ -2,8 +2,9 @@ import FoundationEssentials
 import Postgres
 import SyncModel
 
-/// A group's second round trip: all changes of the plans, and COMMIT. A group without changes ends in ROLLBACK, which
-/// costs no flush.
+/// A group's second round trip: all changes of the plans, and COMMIT.
+///
+/// A group without changes ends in ROLLBACK, which needs no flush to disk.
 struct GroupWriter {
     private let group: [PushJob]
     private let plan: GroupPlan
@@ -86,9 +87,9 @@ struct GroupWriter {
         plans.sorted { group[$0.index].lane < group[$1.index].lane }
     }
 
-    /// Records new users, even those of refused pushes.
+    /// Records new users, even users whose pushes are refused.
     ///
-    /// This commit creates their lanes, so a later push would not recognize these users as new.
+    /// The commit creates the lanes of these users. After that, a later push could no longer recognize a user as new.
     private mutating func addUsers() {
         let newcomers = group.indices.filter { plan.snapshots[$0].isLaneNew }.map { group[$0].lane }.sorted()
         add(GroupStatements.writeUsers, .lanes, newcomers)
@@ -120,7 +121,7 @@ struct GroupWriter {
                 row.blockers = blockers.add(new.record.status == .blocked ? new.record.dependsOn : [])
                 row.references = references.add(new.references.map(\.clientID))
                 referenceTypes += new.references.lazy.map(\.entityType)
-                // values are usually stored unchanged, because they are not sealed and do not look sealed
+                // values are usually stored unchanged, because they are neither sealed nor similar to sealed values
                 if let seal { try row.seal(seal) } else if row.looksSealed { try row.seal(seals.lane(job.lane)) }
                 rows.append(row)
             }
@@ -136,7 +137,7 @@ struct GroupWriter {
         queries.append(Query(GroupStatements.writeMutations, parameters))
     }
 
-    /// Adds the participants' queries. Usually no mutation fails or is in conflict during the push.
+    /// Adds the participants' queries. Most groups need no such queries, because no mutation fails or gets into conflict.
     private mutating func addParticipants() {
         var outcomes: [FailedOutcome] = []
         for change in changes {
@@ -168,7 +169,7 @@ struct GroupWriter {
 
     /// Adds the ids of mutations that waited for an abandoned create.
     ///
-    /// They can still be open when another create takes over the client id.
+    /// Such mutations can still be open when another create takes over the client id.
     private mutating func addKnownIDs() {
         var known = KnownIDs()
         for change in changes {
@@ -192,7 +193,7 @@ struct GroupWriter {
         add(GroupStatements.touchMappings, MappingName.columns, seen.sorted())
     }
 
-    /// Adds local ids in key order, because pulls also write local ids, without the locks of lanes.
+    /// Adds local ids in key order, because pulls also write local ids and do not lock lanes.
     private mutating func addLocalIDs() {
         var (new, replacing, confirmed) = (LocalIDRows(), LocalIDRows(), LocalIDRows())
         var pinned = LocalIDRows()
@@ -225,7 +226,7 @@ struct GroupWriter {
         add(GroupStatements.writeRejections, RejectionRow.columns, rows)
     }
 
-    /// Adds the quota use, in key order like lanes.
+    /// Adds the quota use. The rows are in key order, as the rows of lanes are.
     private mutating func addAllowances() {
         let rows = changes.compactMap { change in
             change.plan.allowance.map { AllowanceRow(lane: group[change.index].lane, bucket: $0) }

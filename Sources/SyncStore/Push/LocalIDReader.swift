@@ -36,9 +36,9 @@ struct LocalIDReader: Sendable {
 
     // MARK: - Assignments of pulls
 
-    /// Makes two more round trips, for pushes that use assignments of a pull for the first time.
+    /// Makes two more round trips for pushes that use a pull's assignments for the first time.
     ///
-    /// They read the server ids of the assigned ids, and the entities that are written under these ids.
+    /// The queries read the server ids of the assigned ids, and the entities that are written under these ids.
     ///
     /// - Returns: whether entities were read.
     @discardableResult
@@ -53,7 +53,7 @@ struct LocalIDReader: Sendable {
         guard let pages = pages(snapshot), let again = find({ unassigned[$0]?.values.contains($1) == true }) else {
             return false
         }
-        // a pull may have confirmed a page since the first look-up; the second query finds the ids of such a page
+        // a pull may have confirmed a page after the first look-up; then the second query finds the ids of this page
         let found = try await connection.run([pages, again])
         snapshot.unassigned = [:]
         try read(found[1], &snapshot)
@@ -93,9 +93,9 @@ struct LocalIDReader: Sendable {
         return true
     }
 
-    /// Returns the query for the pages that may have assigned the ids for which no entity was found.
+    /// Returns the query for the pages that may have assigned the ids without an entity.
     ///
-    /// The push then confirms the pages' assignments of the ids that it uses.
+    /// The push then confirms the assignments of the ids that it uses.
     private func pages(_ snapshot: GroupSnapshot) -> Query? {
         guard !snapshot.unassigned.isEmpty else { return nil }
         let rows = snapshot.unassigned.keys.sorted().map { push in
@@ -106,7 +106,7 @@ struct LocalIDReader: Sendable {
 
     /// Reads the pages' assignments.
     ///
-    /// If two pages assign an id to different entities, the id stays unresolved, and the device has to pull first.
+    /// If two pages assign an id to different entities, the id remains unresolved, and the device has to pull first.
     private func readPages(_ rows: Rows, _ snapshot: inout GroupSnapshot) throws {
         var found: [Int: [LocalID: ServerID]] = [:]
         var ambiguous: [Int: Set<LocalID>] = [:]
@@ -154,7 +154,7 @@ struct LocalIDRows {
 
     var isEmpty: Bool { rows.isEmpty }
 
-    /// - Parameter create: the create, stored while the id has no server id.
+    /// - Parameter create: the create, which is stored until the id has a server id.
     mutating func add(
         _ device: DeviceKey,
         _ id: LocalID,
@@ -171,7 +171,7 @@ struct LocalIDRows {
     /// The key of a row.
     private static let key = Columns<Row>(.device(\.device), .localID(\.id))
 
-    /// All columns, for ``LocalIDStatements/write`` and similar statements.
+    /// All columns, for ``LocalIDStatements/write`` and for the statements that replace or confirm ids.
     static let whole = Columns<Row>(
         key,
         .serverID(\.serverID),
@@ -190,16 +190,16 @@ struct LocalIDRows {
     func pin() -> Query { Query(LocalIDStatements.pin, Self.pin.parameters(sorted)) }
 }
 
-/// A row of ``LocalIDStatements/find`` about one local id.
+/// A row of the result of ``LocalIDStatements/find`` about one local id.
 struct FoundLocalID {
-    /// The index in the group of the push that names the id.
+    /// The index of the push that names the id, in the group.
     let push: Int
     let id: LocalID
     /// The UUID that represents the local id.
     let clientID: UUID
-    /// The present or future mapping of the id; nil if the device has assigned no such id.
+    /// The mapping that the id has or will get; nil if the device has assigned no such id.
     let mapping: IDMapping?
-    /// Whether the row has the UUID by which waiting mutations find it.
+    /// Whether the row contains the UUID by which waiting mutations find the id.
     let isPinned: Bool
     /// Whether an unconfirmed pull may have assigned the id.
     let mayBeAssigned: Bool

@@ -1,11 +1,12 @@
 import Postgres
 
-/// The statements with which a group of pushes reads and writes local ids, in the manner of ``GroupStatements``.
+/// The statements that read and write the local ids of a group of pushes. The statements follow the rules of
+/// ``GroupStatements``.
 package enum LocalIDStatements {
     /// Reads the mappings of local ids, one row for each requested id.
     ///
     /// The last column is true if an id has no row, and an unconfirmed pull may have assigned it. An id is abandoned if
-    /// its create was discarded or deleted. So the create is read for ids without a server id.
+    /// its create was discarded or deleted. Therefore the statement reads the creates of ids without a server id.
     static let find = Statement(
         "group_local_ids",
         PushLocalIDRow.columns.inputs,
@@ -32,7 +33,7 @@ package enum LocalIDStatements {
         """
     )
 
-    /// Reads local ids that are needed only to compare repeats, including those of deleted entities.
+    /// Reads local ids that are only needed to compare repeats, including the ids of deleted entities.
     static let findCompared = Statement(
         "group_compared_local_ids",
         PushLocalIDRow.compared.inputs,
@@ -54,9 +55,9 @@ package enum LocalIDStatements {
 
     /// The local id of an entity on a device, as a subquery for LATERAL that uses the index by server ids.
     ///
-    /// It compares rows instead of single columns. With an equality for each column, a plan without statistics could
-    /// choose the primary key, and read all ids of the device for each look-up. Only one index has the order of this
-    /// comparison.
+    /// The subquery compares rows instead of single columns, because only one index has the order of this comparison.
+    /// If each column was compared for equality, a plan without statistics could choose the primary key, and read all
+    /// ids of the device for each look-up.
     package static func ofServer(
         _ id: String,
         type: String,
@@ -96,13 +97,14 @@ package enum LocalIDStatements {
 
     /// Inserts new ids of creates.
     ///
-    /// If an id already exists, because a pull was just confirmed, the primary key is violated, and the group is
+    /// If a pull has just been confirmed, an id may already exist. The primary key is then violated, and the group is
     /// planned again.
     static let write = Statement("group_write_local_ids", LocalIDRows.whole.inputs, rows)
 
     /// Writes ids that replace abandoned ids, whose creates were deleted.
     ///
-    /// If such an id had a server id, a CHECK would be violated (23514). The lane's lock makes that impossible.
+    /// An abandoned id never has a server id here, because the lane is locked. Otherwise a CHECK would be violated
+    /// (23514).
     static let replace = Statement(
         "group_replace_local_ids",
         LocalIDRows.whole.inputs,
@@ -116,15 +118,16 @@ package enum LocalIDStatements {
         """
     )
 
-    /// Inserts ids that a pull assigned and a push uses. A pull that confirms its page at the same moment inserts the
-    /// same rows.
+    /// Inserts ids that a pull assigned and a push uses. If a pull confirms its page at the same moment, the pull
+    /// inserts the same rows.
     static let confirm = Statement(
         "group_confirm_local_ids",
         LocalIDRows.whole.inputs,
         rows + "\nON CONFLICT DO NOTHING"
     )
 
-    /// Inserts assigned ids of entities that already have another local id on the device. Both ids identify the entity.
+    /// Inserts assigned ids of entities that already have another local id on the device. Both local ids then identify
+    /// the entity.
     static let confirmSecond = Statement(
         "group_confirm_second_local_ids",
         LocalIDRows.second.inputs,
@@ -147,7 +150,7 @@ package enum LocalIDStatements {
         FROM \(LocalIDRows.whole.unnested(as: "k"))
         """
 
-    /// Stores the UUIDs of local ids, by which waiting mutations find them.
+    /// Stores the UUIDs by which waiting mutations find local ids.
     static let pin = Statement(
         "group_pin_local_ids",
         LocalIDRows.pin.inputs,

@@ -13,7 +13,7 @@ package final class PushCommit: Service {
     private let stuckMutations: FailureSearcher
     private let holds: LaneBlockerReader
 
-    /// The reason why the committers cannot write; nil while they can.
+    /// The error that prevents the committers from writing; nil while they can write.
     var writeFailure: PostgresError? { committers.writeFailure }
 
     init(
@@ -33,8 +33,9 @@ package final class PushCommit: Service {
     /// Returns once the commit is durable. A push is committed even if its client has disconnected.
     ///
     /// - Parameters:
-    ///   - traceparent: W3C trace context of the request; it is passed to the upstream.
-    ///   - span: the span of the push, if it is recorded. It ends with the commit, and replaces the trace context.
+    ///   - traceparent: W3C trace context of the request. The gateway sends it to the upstream.
+    ///   - span: the span of the push, if the span is recorded. It ends with the commit, and replaces the trace
+    ///     context.
     /// - Throws: the problem that refuses the whole push; `overloaded` and `store_unavailable` with `retryAfter`.
     package func submit(
         _ push: PushRequest,
@@ -62,9 +63,9 @@ package final class PushCommit: Service {
 
     /// Commits a push, together with other pushes, without waiting for its answer.
     ///
-    /// - Parameter receiver: receives the answer, on any thread. If the answer is not ``isComplete(_:)``, use
+    /// - Parameter receiver: receives the answer, on any thread. If ``isComplete(_:)`` is false for the answer, use
     ///   ``completed(_:of:)``.
-    /// - Returns: false if the cached organization is too old; nothing has happened in that case.
+    /// - Returns: false if the cached organization is too old. In that case nothing has happened.
     package func submitAtOnce(
         _ push: PushRequest,
         organization: Organization,
@@ -92,7 +93,7 @@ package final class PushCommit: Service {
         return true
     }
 
-    /// Whether the answer to a committed push needs no further look-ups. Usually it needs none.
+    /// Whether the answer to a committed push needs no further look-ups, which is the usual case.
     package func isComplete(_ answer: PushAnswer) -> Bool {
         !answer.lane.mayBeHeld && !answer.verdicts.contains { $0.status == .blocked }
     }
@@ -111,16 +112,16 @@ package final class PushCommit: Service {
         return answer
     }
 
-    /// Runs the committers until graceful shutdown; pushes queued before are finished.
+    /// Runs the committers until graceful shutdown, and finishes pushes that are already queued.
     package func run() async throws {
         try await committers.run()
     }
 
-    /// Pushes that wait for a committer, for metrics.
+    /// The number of pushes that wait for a committer, for metrics.
     package var waiting: Int { committers.waiting }
 }
 
-/// A push on its way through a committer, with the reply to its caller.
+/// A push in a committer's queue, with the reply to its caller.
 struct PushJob: GroupJob {
     let push: PushRequest
     let organization: Organization
@@ -156,7 +157,7 @@ struct PushJob: GroupJob {
 
 /// The pushes of a group, with the inputs of their plans.
 ///
-/// All lists have one element for each push.
+/// Each list has one element for each push.
 struct PushBatch {
     private(set) var jobs: [PushJob] = []
     private(set) var contexts: [PushPlanner.Context] = []
@@ -170,7 +171,7 @@ struct PushBatch {
         inputs.append(input)
     }
 
-    /// Returns the pushes at some places.
+    /// Returns the pushes at the given indices.
     subscript(places: [Int]) -> PushBatch {
         var part = PushBatch()
         for place in places { part.add(jobs[place], contexts[place], inputs[place]) }
@@ -178,11 +179,11 @@ struct PushBatch {
     }
 }
 
-/// A push to be planned, with its user.
+/// A push to be planned, with the data about its user and organization.
 struct PushInput {
     let push: PushRequest
     let lane: LaneKey
-    /// The limit of the user's pushes; nil for no limit.
+    /// The quota of the user's pushes; nil for no limit.
     let quota: Quota?
     /// The local ids that the push names.
     let localIDs: PushLocalIDs
@@ -196,12 +197,12 @@ struct PushInput {
     var grantsToSubjects: Bool { ChannelRules.grantToSubjects(channelRules) }
 }
 
-/// A cache of recent devices' watermarks, so that new keys need no look-up.
+/// A cache of recent devices' watermarks. Keys above a cached watermark need no look-up.
 ///
 /// The cache is only a hint. If the locked row has another watermark, the group is read again, and every key is looked
 /// up. If a key is not new after all, the unique index rejects it.
 final class WatermarkHints: Sendable {
-    /// The maximum number of devices in memory (about 6 MB). If it is exceeded, the cache starts empty again.
+    /// The maximum number of cached devices (about 6 MB). If it is exceeded, the cache is cleared.
     static let capacity = 50_000
 
     private let watermarks = Mutex([DeviceKey: Int64]())

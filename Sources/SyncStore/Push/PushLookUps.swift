@@ -2,7 +2,7 @@ import FoundationEssentials
 import Postgres
 import SyncModel
 
-/// The keys and ids in one push that are looked up.
+/// The keys and ids in one push that have to be looked up.
 struct PushLookUps {
     /// Keys of mutations and of rejections.
     private(set) var keys: Set<UUID> = []
@@ -10,14 +10,14 @@ struct PushLookUps {
     private(set) var ids: Set<UUID> = []
     /// Client ids of the user.
     private(set) var clients: Set<UUID> = []
-    /// The UUIDs that represent device numbers, of the entities that the push creates.
+    /// The UUIDs that represent the device numbers of entities that the push creates.
     ///
-    /// Other device numbers are always looked up.
+    /// All other device numbers are always looked up.
     private(set) var created: Set<UUID> = []
 
-    /// Returns the look-ups made at first.
+    /// Returns the first look-ups of a push.
     ///
-    /// - Parameter watermark: the watermark above which keys are new; nil to look up every key.
+    /// - Parameter watermark: the watermark above which keys are assumed to be new; nil to look up every key.
     static func initial(for push: PushRequest, above watermark: Int64?) -> PushLookUps {
         var wanted = PushLookUps()
         for entry in push.entries {
@@ -36,7 +36,7 @@ struct PushLookUps {
         return wanted
     }
 
-    /// Returns the look-ups needed only before an entry is refused, which is rare.
+    /// Returns the look-ups that are required only before an entry is refused, which is rare.
     static func deferred(of push: PushRequest, above watermark: Int64?, excluding wanted: PushLookUps) -> PushLookUps {
         var rest = PushLookUps()
         for entry in push.entries {
@@ -56,7 +56,7 @@ struct PushLookUps {
         return rest
     }
 
-    /// Whether an entry counts as new, because its number is above the watermark.
+    /// Whether an entry is assumed to be new, because its number is above the watermark.
     ///
     /// If the entry is not new after all, a unique index rejects it.
     private static func isNew(_ entry: PushEntry, above watermark: Int64?) -> Bool {
@@ -64,7 +64,7 @@ struct PushLookUps {
     }
 }
 
-/// The look-ups of entities that a group writes, and of entities to which it adds references.
+/// The look-ups of entities that a group writes or adds references to.
 struct EntityLookUps {
     private var rows: [PushEntityRow] = []
     private var targets: Set<PushEntityRow> = []
@@ -73,10 +73,10 @@ struct EntityLookUps {
 
     mutating func add(_ row: PushEntityRow) { rows.append(row) }
 
-    /// Adds an entity that is not written, but to which others refer.
+    /// Adds an entity that other entities refer to, and that is not written itself.
     mutating func add(target row: PushEntityRow) { targets.insert(row) }
 
-    /// The query for the latest open mutation on each written entity; nil without such an entity.
+    /// The query for the latest open mutation on each written entity; nil if no entity is written.
     var open: Query? {
         if rows.isEmpty { return nil }
         // one push can write one entity five hundred times
@@ -86,12 +86,12 @@ struct EntityLookUps {
             : PushEntityRow.open.query(GroupStatements.open, rows)
     }
 
-    /// Whether the result marks the entities that are read for no other reason than a reference to them.
+    /// Whether the result marks the entities that are read only because others refer to them.
     var hasTargets: Bool { !targets.isEmpty }
 
-    /// Reads the entities, with or without locks.
+    /// Returns the query that reads the entities, with or without locks.
     ///
-    /// - Parameter documentBytes: the maximum bytes of documents to read. Documents beyond it are left out.
+    /// - Parameter documentBytes: the maximum bytes of documents to read. Documents beyond this limit are left out.
     func query(_ access: GroupReader.Access, documentBytes: Int) -> Query {
         var parameters = Parameters()
         let isLocking = access == .locking
@@ -108,7 +108,7 @@ struct EntityLookUps {
         return Query(isLocking ? EntityStatements.lockOwnEntities : EntityStatements.lookAtOwnEntities, parameters)
     }
 
-    /// Adds the names of entities by their kind.
+    /// Adds the names of entities, grouped by the kind of name.
     private static func add(_ rows: [PushEntityRow], hasOwn: Bool, to parameters: inout Parameters) {
         let direct = rows.compactMap { row in
             row.entity.serverID.map { (row.device.lane.organization, EntityKey(type: row.entity.type, id: $0.text)) }

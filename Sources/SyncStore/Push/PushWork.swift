@@ -5,9 +5,9 @@ import SyncModel
 
 /// Commits groups of pushes.
 ///
-/// A group takes two round trips. The first locks and reads everything that the group needs, from which the plan is
-/// made. The second writes everything and commits. If an entry would be refused, a further round trip looks up every
-/// name in its push, so that a refusal never depends on a cache alone.
+/// A group takes two round trips. The first locks and reads all data for the group's plan. The second writes all
+/// changes and commits. If an entry would be refused, a further round trip looks up every key and id in its push, so
+/// that a refusal never depends on a cache alone.
 struct PushWork: GroupTransaction {
     let catalog: Catalog
     let notifier: ChangeNotifier
@@ -45,7 +45,7 @@ struct PushWork: GroupTransaction {
             if batch.isEmpty { return }
         }
         let (group, inputs) = (batch.jobs, batch.inputs)
-        // a push that is alone at the heavy worker may read as many bytes as are allowed for a single push
+        // a push that is alone at the heavy worker may read the maximum bytes of a single push
         let isAlone = group.count == 1 && context.takesHeavy
         let documentBytes = isAlone ? WorkBounds.pushDocuments : WorkBounds.groupDocuments
         let readsVisible = isAlone && GroupReader.dependsOnVisibility(group[0].push, batch.contexts[0].types)
@@ -107,7 +107,7 @@ struct PushWork: GroupTransaction {
         metrics.count(writer.queries, results)
         let feeds = try writer.feeds(results)
         finish(group, plan, feeds, at: moment)
-        // sent after the answers to the other pushes, which need not wait for these reads
+        // the answers to the other pushes were sent first, because they do not depend on these reads
         for index in plan.withoutLane {
             group[index].reply.send(.failure(await catalog.reasonForNoLane(of: group[index].lane, taking: "pushes")))
         }
@@ -215,7 +215,7 @@ struct PushWork: GroupTransaction {
                 if !planned.typesToRegister.isEmpty {
                     catalog.markInUse(planned.typesToRegister, in: job.organization.id)
                 }
-                // the lane before the push is checked, because the push's new mutations usually run immediately
+                // uses the lane's state before the push, because the push's new mutations usually run immediately
                 let lane = planned.lane.haltedBy == nil ? plan.snapshots[index].lane : planned.lane
                 answer(job, planned, lane: lane, feed: feeds[job.organization.id])
             }
@@ -249,12 +249,12 @@ struct PushWork: GroupTransaction {
 
 /// Repeats: pushes from devices that did not receive the answer to the first request.
 extension PushWork {
-    /// Answers repeats from one read-only transaction, with one round trip, without locks and without a flush.
+    /// Answers repeats from one read-only transaction: one round trip, without locks and without a flush to disk.
     ///
     /// The first request is known to be committed, because the device's watermark was cached after its commit. The
-    /// cache only selects this path. A push is answered here only if all its entries are found and none is refused.
+    /// cache only selects this method. A push is answered here only if all its entries are found and none is refused.
     ///
-    /// - Returns: the remaining pushes, to be planned under locks.
+    /// - Returns: the remaining pushes, which must be planned under locks.
     func answerRepetitions(
         _ batch: PushBatch,
         _ seals: SealTable,
@@ -285,7 +285,7 @@ extension PushWork {
         return input.push.entries.allSatisfy { $0.sequenceNumber.map { $0 <= watermark } ?? false }
     }
 
-    /// Returns the plan of a push that changes nothing; nil if the push requires more reads or a write.
+    /// Returns the plan of a push that changes nothing; nil if the push requires further reads or a write.
     private func repetition(
         _ batch: PushBatch,
         _ index: Int,

@@ -7,19 +7,19 @@ package enum RecordColumns {
     /// The columns, for a table called `m`.
     package static let list = MutationColumn.list(of: .record)
 
-    /// The columns without contents, for decisions that need no contents.
+    /// The columns without contents, for decisions that do not depend on contents.
     package static let outline = MutationColumn.list(
         of: .record,
         except: ["response_body": "NULL::json", "error": "NULL::json"]
     )
 
-    /// Returns the columns, from a table with the running sums `bytes_to` and `all_to` of ``bytes``.
+    /// Returns the columns, from a table with the running sums `bytes_to` and `all_to` of ``bytes(of:by:upTo:)``.
     ///
     /// Contents beyond the limits are left out.
     ///
     /// - Parameters:
     ///   - limit: the parameter with the maximum bytes for one request.
-    ///   - all: the parameter with the maximum bytes read together.
+    ///   - all: the parameter with the maximum bytes for all requests together.
     package static func bounded(by limit: String, all: String) -> String {
         let fits = """
             (m.bytes <= \(WorkBounds.small)
@@ -41,7 +41,7 @@ package enum RecordColumns {
             """
     }
 
-    /// The columns of ``bounded(by:all:)`` as they are stored, for a table called `x`.
+    /// The columns of ``bounded(by:all:)`` in stored form, for a table called `x`.
     static let stored =
         (MutationColumn.all.filter { $0.parts.contains(.record) }.map { "x.\($0.name)" } + ["x.blocked_on"])
         .joined(separator: ", ")
@@ -81,7 +81,7 @@ package enum RecordColumns {
         return omitted.isEmpty ? record : record.omitting(omitted)
     }
 
-    /// Reads the columns of ``list``. The record lists the members that cannot be decrypted, after those in
+    /// Reads the columns of ``list``. The record lists the members that cannot be decrypted, after the members in
     /// `unreadable`.
     package static func record(
         _ row: inout RowReader,

@@ -53,7 +53,7 @@ extension GroupStatements {
 
     /// Inserts mutations that ``MutationRow/common`` describes completely, which is the usual case.
     ///
-    /// It has a third fewer arrays, and no slices of lists.
+    /// Compared with the complete statement, it has a third fewer arrays, and no slices of lists.
     static let writeCommonMutations = Statement(
         "group_write_usual_mutations",
         MutationRow.common.inputs + ["now"],
@@ -73,8 +73,8 @@ extension GroupStatements {
 
     /// Writes mappings that replace abandoned mappings.
     ///
-    /// If a mapping is no longer abandoned, because another create has taken it over or its create was restored, NOT
-    /// NULL is violated (23502). The lane's lock makes that impossible.
+    /// If a mapping is no longer abandoned, NOT NULL is violated (23502). That would require another create that took
+    /// over the mapping, or a restored create, and the lane's lock makes both impossible.
     static let replaceMappings = Statement(
         "group_replace_mappings",
         MappingRow.columns.inputs + ["now"],
@@ -102,7 +102,7 @@ extension GroupStatements {
 
     /// Records the use of mappings, unless a use was recorded within a day.
     ///
-    /// Retention requires the recorded use for mappings without an entity. See ``GroupStatements/mappings``.
+    /// Retention keeps a mapping without an entity according to its last recorded use (``MappingNeed``).
     static let touchMappings = Statement(
         "group_touch_mappings",
         MappingName.columns.inputs + ["now"],
@@ -133,7 +133,7 @@ extension GroupStatements {
     /// Marks types as in use.
     ///
     /// If an operator has changed an id space since the plan was made, NOT NULL is violated (23502). The committer then
-    /// reads the types again and plans again.
+    /// reads the types again and makes a new plan.
     static let useTypes = Statement(
         "group_use_types",
         TypeRow.columns.inputs,

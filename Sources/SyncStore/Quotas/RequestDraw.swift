@@ -4,7 +4,7 @@ import SyncModel
 
 /// Draws requests from the buckets of several organizations in one transaction.
 ///
-/// It takes two round trips: one to lock and read, one to write and commit.
+/// A draw takes two round trips: one to lock and read, one to write and commit.
 struct RequestDraw {
     /// The number of requests that one organization needs.
     struct Demand {
@@ -13,18 +13,18 @@ struct RequestDraw {
         let wanted: Int64
     }
 
-    /// The requests granted, and the bucket afterwards.
+    /// The number of granted requests, and the bucket after the draw.
     struct Grant {
         let granted: Int64
         let bucket: TokenBucket
     }
 
     let pool: Pool
-    /// Whether the buckets are those of upstreams, which are stored in the upstreams' rows.
+    /// Whether the buckets belong to upstreams. Those buckets are stored in the upstreams' rows.
     var isOfUpstreams = false
 
     /// - Parameter wishes: the demands, at most one for each organization.
-    /// - Returns: grants by organization; organizations that are no longer active are missing.
+    /// - Returns: the grants by organization. Organizations that are no longer active are missing.
     func draw(_ wishes: [Demand], at now: Timestamp) async throws -> [UUID: Grant] {
         let sorted = wishes.sorted { $0.organization < $1.organization }
         let quotas = Dictionary(uniqueKeysWithValues: sorted.map { ($0.organization, $0) })
@@ -74,7 +74,7 @@ struct RequestBucketRow {
 
 /// The statements on the remaining quotas.
 enum QuotaStatements {
-    /// The remaining quotas of users, read under the locks of their lanes.
+    /// Reads the remaining quotas of users, under the locks of their lanes.
     static let mutations = Statement(
         "quotas_mutations",
         PushRow.columns.inputs,
@@ -100,14 +100,15 @@ enum QuotaStatements {
         """
     )
 
-    /// Lets a commit return before it is written to the disk.
+    /// Allows a commit to return before it is written to the disk.
     ///
-    /// After a crash of the server, a bucket can lack the requests of the last milliseconds, which does no harm.
+    /// After a crash of the server, a bucket can lack the requests of the last milliseconds. The lost requests do no
+    /// harm.
     static let noFlush = Statement("quotas_no_flush", "SELECT set_config('synchronous_commit', 'off', true)")
 
     /// Creates missing buckets, of active organizations only.
     ///
-    /// Lanes are created in the same way, so a purge leaves no bucket behind.
+    /// The statement locks the organization as the creation of a lane does. Therefore no bucket remains after a purge.
     static let makeRequests = Statement(
         "quotas_make_requests",
         ["organizations", "now"],

@@ -8,16 +8,20 @@ import Synchronization
 
 /// Enforces organizations' request quotas over all replicas together.
 ///
-/// Each organization's bucket is a row. A replica draws requests from it in advance: those of a quarter second each
-/// time, for all organizations in one transaction. It then admits requests from memory. In an interval of T seconds,
-/// the admitted requests are at most `rate · T`, plus `rate` (the full bucket), plus `max(1, rate / 4)` for each
-/// replica, which it may have drawn before the interval.
+/// Each organization's bucket is a row. A replica draws requests from the bucket in advance: a draw covers a quarter of
+/// a second, for all organizations in one transaction. The replica then admits requests from memory.
+///
+/// In an interval of T seconds, the number of admitted requests is at most the sum of:
+///
+/// - `rate · T`
+/// - `rate`, the full bucket
+/// - `max(1, rate / 4)` for each replica, which the replica may have drawn before the interval
 ///
 /// An organization without a quota causes no cost.
 package final class RequestQuotas: Service {
-    /// The maximum number of organizations whose portions are in memory.
+    /// The maximum number of organizations whose drawn requests (portions) are in memory.
     ///
-    /// If there are more, organizations without waiting requests are dropped together with their portions.
+    /// If there are more organizations, those without waiting requests are dropped together with their portions.
     static let capacity = 20_000
 
     private struct Entry {
@@ -81,7 +85,7 @@ package final class RequestQuotas: Service {
 
     // MARK: - From memory
 
-    /// Returns nil if the bucket has to be read first.
+    /// Admits or refuses a request from memory; nil if the bucket has to be read first.
     private func ask(
         _ state: inout State,
         _ id: UUID,
@@ -141,7 +145,7 @@ package final class RequestQuotas: Service {
                 }
             }
             guard !wishes.isEmpty, !Task.isCancelled else { return }
-            // in a cluster, the draws run concurrently; the pool limits their number
+            // in a cluster, the draws run concurrently, and the pool limits their number
             await withDiscardingTaskGroup { group in
                 for part in cluster.parts(wishes, by: \.organization) {
                     group.addTask { await self.draw(part, moment) }
@@ -166,7 +170,8 @@ package final class RequestQuotas: Service {
 
     /// Draws for one organization at a time.
     ///
-    /// If another transaction has locked one organization's bucket, the other organizations do not wait for it.
+    /// If another transaction has locked the bucket of one organization, the other organizations need not wait for that
+    /// lock.
     private func drawSingly(_ wishes: [RequestDraw.Demand], _ moment: Timestamp) async {
         for wish in wishes {
             do {

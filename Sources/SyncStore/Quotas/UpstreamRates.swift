@@ -5,9 +5,9 @@ import Synchronization
 
 /// Limits the requests to upstreams with `requests_per_second`, over all replicas together.
 ///
-/// The token bucket of an upstream is in its row. A replica reserves the requests of a quarter second in advance, as
-/// ``RequestQuotas`` does. In T seconds, the replicas send at most `rate · (T + 1)` requests, plus those that each
-/// replica had reserved before.
+/// The token bucket of an upstream is in the upstream's row. A replica reserves the requests of a quarter of a second
+/// in advance, as ``RequestQuotas`` does. In T seconds, the replicas send at most `rate · (T + 1)` requests, plus the
+/// requests that each replica had reserved before.
 package final class UpstreamRates: Sendable {
     /// The maximum number of upstreams whose reserved requests are in memory.
     private static let capacity = 20_000
@@ -38,15 +38,15 @@ package final class UpstreamRates: Sendable {
         package var count: Int
         /// The seconds after which to try again if no request may be sent.
         ///
-        /// It is also nil if the lane must send no request.
+        /// Nil if requests may be sent, or if a batch of the lane is still in flight.
         package var pause: Double?
     }
 
     /// Counts requests that a lane is about to send.
     ///
-    /// The requests of a batch are counted together: a batch has as many parts as the bucket allows now.
+    /// The requests of a batch are counted together. A batch has as many parts as the bucket allows at the moment.
     ///
-    /// - Parameter wanted: the maximum number to count, unless the lane sends a batch.
+    /// - Parameter wanted: the maximum number of requests to count. It is ignored if the lane sends a batch.
     /// - Returns: the counted requests; nil if their number is not limited.
     package func take(upTo wanted: Int, of organization: UUID, _ progress: LaneProgress) async -> Taken? {
         guard let (quota, batch) = await limits(of: organization, progress) else { return nil }
@@ -54,11 +54,11 @@ package final class UpstreamRates: Sendable {
             let count = await take(upTo: wanted, of: organization, quota, together: false)
             return taken(count, of: organization, lanes: progress.lanes)
         }
-        // the next batch starts when all parts of this one are settled
+        // the next batch starts when all parts of the present batch are settled
         guard progress.flights.isEmpty else { return Taken(count: 0) }
         let most = min(batch.maxRequests, max(1, progress.room))
         let count = await take(upTo: most, of: organization, quota, together: true)
-        // a longer pause, after which the bucket contains a whole batch
+        // the pause is longer, so that the bucket then contains a whole batch
         return taken(count, of: organization, lanes: progress.lanes * most)
     }
 
@@ -67,7 +67,7 @@ package final class UpstreamRates: Sendable {
         return Taken(count: 0, pause: pause(of: organization, lanes: lanes) ?? Self.pauses.lowerBound)
     }
 
-    /// - Parameter isTogether: whether to wait for a draw while fewer requests than `wanted` are counted.
+    /// - Parameter isTogether: whether to wait for a draw if fewer requests than `wanted` were counted.
     private func take(
         upTo wanted: Int,
         of organization: UUID,
@@ -103,14 +103,14 @@ package final class UpstreamRates: Sendable {
         return total
     }
 
-    /// Gives unsent requests back to the portion in memory.
+    /// Returns unsent requests to the reserved requests in memory.
     package func giveBack(_ count: Int, of organization: UUID) {
         guard count > 0 else { return }
         let moment = now()
         entries.withLock { $0[organization]?.portion.giveBack(Int64(count), at: moment) }
     }
 
-    /// The pause of a lane that may not send a request now, in seconds; nil if its upstream has no limit.
+    /// Returns the pause of a lane that may not send a request now, in seconds; nil if its upstream has no limit.
     ///
     /// - Parameter lanes: the number of the organization's lanes that run in this replica.
     package func pause(of organization: UUID, lanes: Int) -> Double? {
@@ -122,7 +122,7 @@ package final class UpstreamRates: Sendable {
         of organization: UUID,
         _ progress: LaneProgress
     ) async -> (quota: Quota, batch: UpstreamBatch?)? {
-        // the lane's step fails for the same reason and reports it
+        // the error is ignored, because the lane's step fails for the same reason and reports it
         guard let entry = try? await catalog.entry(organization) else { return nil }
         guard let found = entry.organization, let quota = found.upstream?.requestQuota else {
             entries.withLock { _ = $0.removeValue(forKey: organization) }

@@ -4,7 +4,7 @@ package import SyncModel
 
 /// Reads a user's mutations that are not final, and the reason why the lane is held.
 package struct BacklogReader: Sendable {
-    /// The maximum number of devices shown.
+    /// The maximum number of devices in a backlog.
     package static let deviceLimit: Int64 = 1_000
     /// The maximum number of open mutations that are counted, in lane order.
     package static let countLimit: Int64 = 100_000
@@ -13,7 +13,7 @@ package struct BacklogReader: Sendable {
     package let now: TimeSource
     package let failure: StoreFailure
 
-    /// Returns a user's backlog at one moment; it is empty for a user who never pushed.
+    /// Returns a user's backlog at one moment. The backlog is empty for a user who never pushed.
     package func backlog(organization: UUID, user: UUID) async throws(Problem) -> Backlog {
         let moment = now()
         let lane = LaneKey(organization: organization, user: user)
@@ -53,9 +53,10 @@ package struct BacklogReader: Sendable {
         Statement("backlog_begin", "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
     )
 
-    /// The lane, and its head.
+    /// Reads the lane, and its head.
     ///
-    /// The head is the mutation that halts the lane or, in a running lane, the first that is pending or in flight.
+    /// The head is the mutation that halts the lane. In a running lane, it is the first mutation that is pending or in
+    /// flight.
     package static let laneStatement = Statement(
         "backlog_lane",
         ["organization", "user"],
@@ -103,9 +104,9 @@ package struct BacklogReader: Sendable {
         """
     )
 
-    /// Counts the mutations by device and status, with the first mutation of each count.
+    /// Counts the mutations by device and status, and returns the first mutation of each count.
     ///
-    /// It also returns whether there are more mutations than it counted.
+    /// The statement also returns whether there are further mutations that were not counted.
     package static let countsStatement = Statement(
         "backlog_counts",
         ["organization", "user", "limit"],
@@ -173,7 +174,7 @@ private enum BacklogColumns {
     }
 }
 
-/// A lane and its head, as ``BacklogReader/laneStatement`` returned them.
+/// A lane and its head, from the result of ``BacklogReader/laneStatement``.
 package struct LaneHead {
     private(set) var lane: LaneState?
     private(set) var head: Backlog.Mutation?
@@ -200,8 +201,8 @@ package struct LaneHead {
     /// Returns the reason why the lane is held.
     ///
     /// - Parameters:
-    ///   - state: the lane at another time; nil for the lane as it was read.
-    ///   - other: the head to use if no mutation halts the lane or runs next.
+    ///   - state: the lane at another time; nil for the lane in the read state.
+    ///   - other: the head to use if no mutation halts the lane and no mutation can run next.
     package func blocker(as state: LaneState? = nil, orOf other: Backlog.Mutation? = nil, now: Timestamp)
         -> LaneBlocker?
     {
@@ -257,7 +258,7 @@ private struct Reading {
     /// The position of the head, if the head is blocked.
     package var missingHead: Int64? { lane.head == nil ? firstBlocked : nil }
 
-    /// The positions of mutations that are to be shown and were not read yet.
+    /// The positions of mutations that the backlog shows and that were not read yet.
     package var wantedPositions: [Int64] {
         let shown = backlog.devices.compactMap { oldest[$0.id] }
         return Set(shown + [missingHead].compactMap { $0 }).sorted()
@@ -284,11 +285,11 @@ private struct Reading {
     }
 }
 
-/// Finds the reason why a user's lane is held, for answers to pushes.
+/// Finds the reason why a user's lane is held, for responses to pushes.
 ///
-/// It reads the lane's row and head once, and only if something may hold the lane.
+/// This reader reads the lane's row and head once, and only if something may hold the lane.
 struct LaneBlockerReader: Sendable {
-    /// How long an answer waits for the reason.
+    /// The time for which a response waits for the reason.
     private static let timeout: Duration = .seconds(1)
 
     let pool: Pool
@@ -297,10 +298,10 @@ struct LaneBlockerReader: Sendable {
     /// Returns the reason why the head of a lane does not run.
     ///
     /// The result is nil if the lane is not held, or if the reason cannot be determined in time. The push is already
-    /// committed and is answered in any case.
+    /// committed, and is answered in either case.
     ///
-    /// - Parameter state: the lane as the push found it or, if the push halted the lane, as the push left it; nil for
-    ///   the lane's present state.
+    /// - Parameter state: the lane before the push or, if the push halted the lane, after the push; nil for the lane's
+    ///   present state.
     func blocker(of lane: LaneKey, as state: LaneState? = nil) async -> LaneBlocker? {
         if let state, !state.mayBeHeld { return nil }
         let query = BacklogReader.laneStatement(organization: lane.organization, user: lane.user)

@@ -2,7 +2,7 @@ package import FoundationEssentials
 package import Postgres
 package import SyncModel
 
-/// Shows an organization's feed in permanent ids.
+/// Reads an organization's feed in permanent ids.
 package struct ChangeReader: Sendable {
     let feed: FeedReader
     let catalog: Catalog
@@ -14,12 +14,12 @@ package struct ChangeReader: Sendable {
     ///   - since: `next` of the previous page, or a push's `feed`; nil to start at the beginning.
     ///   - limit: 1 to 1,000.
     ///   - entityTypes: the requested entity types; empty for all.
-    ///   - channels: the channels to which the page is restricted; nil for all that the user sees.
-    ///   - others: whether a page that is restricted to channels also includes entities without channels, and those in
-    ///     the user's own channel.
-    ///   - wait: how long to wait for a change, if the page is empty.
-    ///   - room: the reservation of memory for the rows that are read.
-    /// - Throws: `invalid_request` for an invalid cursor or one made with another filter; `cursor_expired`.
+    ///   - channels: the channels to which the page is restricted; nil for all channels that the user sees.
+    ///   - others: whether a page that is restricted to channels also includes entities without channels, and entities
+    ///     in the user's own channel.
+    ///   - wait: the time to wait for a change if the page is empty.
+    ///   - room: the reservation of memory for the read rows.
+    /// - Throws: `invalid_request` for an invalid cursor, or for a cursor of another filter; `cursor_expired`.
     package func page(
         since: String?,
         limit: Int,
@@ -67,7 +67,7 @@ package struct ChangeReader: Sendable {
 
 /// A reservation of memory for a page.
 ///
-/// It is acquired before rows are read, and released while the reader waits for something to show.
+/// The reservation is acquired before rows are read, and released while the reader waits for a change.
 package struct PagePermit: Sendable {
     /// The type of the problem if no memory can be reserved.
     ///
@@ -78,7 +78,7 @@ package struct PagePermit: Sendable {
     package let release: @Sendable () -> Void
 
     /// - Parameters:
-    ///   - acquire: reserves the memory as soon as it is available; does nothing if it is reserved already.
+    ///   - acquire: reserves the memory as soon as it is available. Does nothing if the memory is already reserved.
     ///   - release: releases the memory.
     package init(acquire: @escaping @Sendable () async throws(Failure) -> Void, release: @escaping @Sendable () -> Void)
     {
@@ -86,12 +86,12 @@ package struct PagePermit: Sendable {
         self.release = release
     }
 
-    /// A reservation without a limit.
+    /// A reservation that is always granted.
     package static let unbounded = PagePermit { () async throws(Problem) in
     } release: {
     }
 
-    /// Reserves memory. It waits without a time limit, until the task is cancelled.
+    /// Reserves memory. Waits without a time limit, until the task is cancelled.
     package func enterPatiently() async throws {
         while true {
             try Task.checkCancellation()
@@ -107,16 +107,16 @@ package struct PagePermit: Sendable {
 }
 
 extension Pool {
-    /// Disables sorting, because an index has the required order.
+    /// Disables sorting, because an index already has the required order.
     package static let orderShape = Statement(
         "order_shape",
         "SELECT set_config('enable_sort', 'off', true), set_config('enable_incremental_sort', 'off', true)"
     )
 
-    /// Runs a query whose plan reads the index with the query's order.
+    /// Runs a query with a plan that reads the index in the query's order.
     ///
-    /// A plan is made once for a connection. A plan that suits an organization's first mutations would later read all
-    /// of its mutations.
+    /// A plan is made once for a connection. Without this setting, a plan that suits an organization's first mutations
+    /// would later read all mutations of the organization.
     func runInOrder(_ query: Query) async throws -> Rows {
         try await readByIndex([Query(Self.orderShape), query])[1]
     }

@@ -4,16 +4,15 @@ package import SyncModel
 
 /// Reads the changes of a user's mutations and id mappings.
 ///
-/// The changes are in commit order and without gaps. Every change under a lane's lock gets the lane's change position,
-/// and one statement reads the lane and its changes in one snapshot. A mutation or mapping that changed several times
-/// is shown once, in its latest state. Sending a mutation to an upstream is not a change.
+/// The changes are in commit order and without gaps: every change under a lane's lock gets the lane's change position,
+/// and one statement reads the lane and its changes in one snapshot. If a mutation or mapping changed several times, it
+/// is returned once, in its latest state. Sending a mutation to an upstream is not a change.
 package struct EventReader: Sendable {
     /// The maximum number of events on one page.
     static let pageEvents = 64
-    /// The maximum bytes of answers and errors on one page, in stored form.
+    /// The maximum bytes of responses and errors on one page, in stored form. A page has at least one event.
     ///
-    /// The stored form of a long value is compressed, so the value itself can be ninety times as long. A page has at
-    /// least one event.
+    /// Long values are stored in compressed form. Therefore the values themselves can be ninety times as long.
     static let pageBytes = 32_768
 
     let pool: Pool
@@ -28,21 +27,22 @@ package struct EventReader: Sendable {
         }
 
         package let subject: Subject
-        /// The cursor of a reader that has seen this event.
+        /// The cursor from which a reader continues after this event.
         package let cursor: EventCursor
     }
 
     /// A page of events in order.
     package struct Page: Sendable {
-        /// The events; empty if nothing happened.
+        /// The events; empty if there were no changes.
         package let events: [Event]
         /// The cursor of the next page.
         package let next: EventCursor
-        /// Whether there are more events now.
+        /// Whether there are further events at the time of the read.
         package let hasMore: Bool
     }
 
-    /// Returns the cursor at which a listener starts: its own cursor, or else the end of the events so far.
+    /// Returns the cursor at which a listener starts: the listener's own cursor or, without one, the present end of the
+    /// events.
     ///
     /// - Parameter lastEventID: the id of the last event that the listener has received.
     /// - Throws: `invalid_request` for an invalid cursor; `cursor_expired`.
@@ -60,16 +60,16 @@ package struct EventReader: Sendable {
         }
         let end = try await self.end(of: lane)
         guard var cursor else { return end }
-        // in a cursor from an earlier version of Sluice, the epoch is not mixed with the user
+        // cursors from earlier versions of Sluice have an epoch that is not mixed with the user
         if cursor.epoch == LaneEpoch.mixed(end.epoch, lane.user) { cursor.epoch = end.epoch }
         try check(cursor, end.epoch, head: end.place.change, feed: end.feed)
         return cursor
     }
 
-    /// Returns the position of the newest change in the feed after a cursor; nil without such a change.
+    /// Returns the position of the newest change in the feed after a cursor.
     ///
-    /// Only the changes count that the listener may see and has subscribed to.
-    /// The result is nil without such a change.
+    /// Only changes that the listener may see and has subscribed to are considered. The result is nil if there is no
+    /// such change.
     package func feedChanges(after cursor: EventCursor, for interest: FeedInterest) async throws(Problem) -> Int64? {
         do {
             let rows = try await pool.run([PendingFeedChanges.query(interest.organization, after: cursor.feed)])[0]
@@ -87,7 +87,7 @@ package struct EventReader: Sendable {
 
     /// Returns a page of events after a cursor.
     ///
-    /// - Throws: `cursor_expired` if the organization's data were purged or restored since.
+    /// - Throws: `cursor_expired` if the organization's data were purged or restored after the cursor was made.
     package func page(after cursor: EventCursor, of lane: LaneKey) async throws(Problem) -> Page {
         let keys = try await keys(after: cursor, lane)
         try check(cursor, keys.epoch, head: keys.head, feed: keys.feed)
@@ -99,7 +99,7 @@ package struct EventReader: Sendable {
     }
 
     private func check(_ cursor: EventCursor, _ epoch: Int64, head: Int64, feed: Int64) throws(Problem) {
-        // a cursor after the end means that an older backup was restored
+        // a cursor after the end is only possible if an older backup was restored
         if cursor.epoch == epoch, cursor.place.change <= head, cursor.feed <= feed { return }
         var problem = Problem(
             .cursorExpired,
@@ -150,9 +150,9 @@ extension LanePlace {
     }
 }
 
-/// The changes in a lane after a place, in order.
+/// Reads the changes in a lane after a place, in order.
 ///
-/// The ids of the changed mutations and mappings are read in one snapshot with the lane, without their states.
+/// One snapshot contains the lane and the ids of the changed mutations and mappings. Their states are not read.
 extension EventReader {
     /// A change without the subject's state.
     struct Key {
@@ -227,7 +227,7 @@ extension EventReader {
         }
     }
 
-    /// Returns nil if the row contains no change.
+    /// Returns the change in a row; nil if the row contains no change.
     private static func key(_ row: inout RowReader) throws -> Key? {
         guard let change: Int64 = try row.read("change_position") else { return nil }
         let position: Int64? = try row.read("position")
@@ -257,10 +257,11 @@ extension EventReader {
 
     private static let past = RowBytes.stop(when: "r.bytes_to > :bytes", by: "r.place", includesExceeding: true)
 
-    /// The parameters describe a place: a change position, and the last mutation or mapping that was read at it.
+    /// Reads the first changes after a place. A place consists of a change position, and the last mutation or mapping
+    /// that was read at this position.
     ///
-    /// `found` is the number of changes up to the limit, of which the page contains the first ones. A single row without
-    /// a change means that nothing changed.
+    /// `found` is the number of changes up to the limit. The page contains the first of these changes. If there are no
+    /// changes, the result is a single row without a change.
     static let keysStatement = Statement(
         "events_keys",
         ["organization", "user", "from", "position", "client", "entity_type", "limit", "bytes"],

@@ -4,7 +4,7 @@ package import SyncModel
 
 /// Counts failed and conflicting mutations, and halted lanes. Each count has an upper limit.
 package struct FailureCounts: Sendable {
-    /// The limit of a count of one organization.
+    /// The upper limit of each count of one organization.
     package static let cap: Int64 = 1_000
 
     let pool: Pool
@@ -32,12 +32,13 @@ package struct FailureCounts: Sendable {
 
     // MARK: - Statements
 
-    /// The types with mutations that wait for a person, as a recursive query `w`.
+    /// SQL for the types with mutations that wait for a person, as a recursive query `w`.
     package static func types(of organization: String) -> String { StuckRows.distinct("entity_type", of: organization) }
 
-    /// Counts the rows of the types `t` whose error code matches one of the comparisons, up to a limit.
+    /// SQL that counts the rows of the types `t` whose error code matches one of the comparisons, up to a limit.
     ///
-    /// `error_code` distinguishes the statuses, and follows the type in the index by group.
+    /// In the index by group, `error_code` follows the type. The code `conflict` means the status `conflict`. All other
+    /// codes mean `failed`.
     private static func count(_ comparisons: [String], upTo limit: String) -> String {
         let rows = comparisons.map { comparison in
             """
@@ -60,7 +61,7 @@ package struct FailureCounts: Sendable {
             """
     }
 
-    /// The counts of both statuses, each up to its own limit, and the number of types that were searched.
+    /// SQL for the counts of both statuses, each up to its own limit, and for the number of searched types.
     package static func counts(upTo limit: String) -> String {
         """
         SELECT \(count(["<", ">"], upTo: limit)) AS failed,
@@ -69,7 +70,7 @@ package struct FailureCounts: Sendable {
         """
     }
 
-    /// The counts of the organizations in `organizations`, each up to `limit`.
+    /// Reads the counts of the organizations in `organizations`, each up to `limit`.
     package static let ofOrganizations = Statement(
         "now_of_organizations",
         ["organizations", "limit"],
@@ -94,19 +95,19 @@ package enum StuckRows {
     /// The maximum number of groups that one query visits.
     package static let walk = 10_000
 
-    /// Whether a row waits for a person.
+    /// SQL for whether a row waits for a person.
     ///
-    /// It is exactly the predicate of the indexes `stuck_mutations_…`.
+    /// The condition is exactly the predicate of the indexes `stuck_mutations_…`.
     package static func are(_ table: String) -> String {
         "\(table).stuck_at IS NOT NULL AND \(table).error IS NOT NULL AND \(table).synced_at IS NULL"
     }
 
-    /// Whether a row waits for a person, for queries that are ordered by time.
+    /// SQL for whether a row waits for a person, for queries that are ordered by time.
     ///
-    /// Only with this condition can a query use the indexes by time.
+    /// A query can use the indexes by time only with this condition.
     package static func areInTime(_ table: String) -> String { "\(are(table)) AND \(table).position > 0" }
 
-    /// Whether a row `x` belongs to the group of the row called `group`.
+    /// SQL for whether a row `x` belongs to the group of the row called `group`.
     package static func isOf(_ group: String) -> String {
         """
         x.entity_type = \(group).entity_type AND x.error_code = \(group).error_code
@@ -114,17 +115,17 @@ package enum StuckRows {
         """
     }
 
-    /// The groups of an organization, as a recursive query `w`.
+    /// SQL for the groups of an organization, as a recursive query `w`.
     ///
     /// The query visits one group after another, with one look-up for each.
     package static func groups(of organization: String) -> String {
         distinct("entity_type", "error_code", "error_status", of: organization)
     }
 
-    /// The distinct values of some columns in an organization, as a recursive query `w`.
+    /// SQL for the distinct values of some columns in an organization, as a recursive query `w`.
     ///
-    /// It visits one value after another. Each visit is a look-up in the index by group, so the columns must be the
-    /// leading columns of this index.
+    /// The query visits one value after another. Each visit is a look-up in the index by group. Therefore the columns
+    /// must be the leading columns of this index.
     package static func distinct(_ columns: String..., of organization: String) -> String {
         func key(_ table: String) -> String { columns.map { "\(table).\($0)" }.joined(separator: ", ") }
         func first(_ behind: String) -> String {
@@ -149,20 +150,22 @@ package enum StuckRows {
             """
     }
 
-    /// The beginning of a statement that reads the groups `g` of one organization.
+    /// SQL for the beginning of a statement that reads the groups `g` of one organization.
     package static func withGroups(of organization: String) -> String {
         "WITH RECURSIVE \(groups(of: organization)), g AS MATERIALIZED (SELECT * FROM w LIMIT \(walk))"
     }
 
-    /// Whether `g` contains all groups.
+    /// SQL for whether `g` contains all groups.
     ///
-    /// This condition does not depend on the rows, so it decides whether its part of the query is executed at all.
+    /// This condition does not depend on rows. Therefore PostgreSQL evaluates it once, and skips its part of the query
+    /// if it is false.
     package static let hasAllGroups = "(SELECT count(*) FROM g) < \(walk)"
     package static let lacksGroups = "(SELECT count(*) FROM g) >= \(walk)"
 
-    /// Whether a row belongs to one of the requested groups.
+    /// SQL for whether a row belongs to one of the requested groups.
     ///
-    /// `error_code` distinguishes the statuses. The parameters are those of ``filter``.
+    /// The error code `conflict` means the status `conflict`. All other codes mean `failed`. The parameters are those
+    /// of ``filter``.
     package static func match(_ table: String) -> String {
         """
         (cardinality(:statuses::text[]) = 0
@@ -173,14 +176,14 @@ package enum StuckRows {
         """
     }
 
-    /// The parameters of ``match(_:)``, which `Parameters.add(groupsOf:)` adds.
+    /// The parameters of ``match(_:)``. `Parameters.add(groupsOf:)` adds their values.
     package static let filter = ["statuses", "entity_type", "error_code", "error_status"]
 }
 
 extension FailureFilter {
     /// Whether the filter excludes some groups.
     ///
-    /// If it does, two successive matches can be far apart in time.
+    /// If so, two successive matches can be far apart in time.
     package var isOfSomeGroups: Bool {
         Set(statuses).count == 1 || entityType != nil || errorCode != nil || responseStatus != nil
     }

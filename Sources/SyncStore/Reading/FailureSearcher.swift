@@ -3,13 +3,13 @@ import Metrics
 import Postgres
 import SyncModel
 
-/// Finds blocked mutations that count as settled, because they need a person (``FailureSearch``).
+/// Finds blocked mutations that are settled, because they need a person (``FailureSearch``).
 ///
-/// A search never fails, because a committed push is answered in any case, with or without its result. It is bounded in
-/// rows and in time, independent of the lane's length. Mutations that could not be evaluated in time count as not
-/// settled.
+/// A search never throws an error, because a committed push is answered with or without the result of the search. A
+/// search is limited in rows and in time, independent of the lane's length. Mutations that could not be evaluated in
+/// time are treated as not settled.
 struct FailureSearcher: Sendable {
-    /// The maximum number of mutations that a search starts from.
+    /// The maximum number of mutations at which a search starts.
     static let startLimit = 1_000
     /// The maximum number of further mutations that a search visits.
     static let wayLimit = 128
@@ -17,7 +17,7 @@ struct FailureSearcher: Sendable {
     static let edgeLimit = 32
     /// The maximum number of open mutations that a search reads at the front of the lane.
     ///
-    /// If following dependencies was not sufficient, the search looks for failed or conflicting mutations there.
+    /// The front is searched for failed or conflicting mutations if following dependencies was not sufficient.
     static let frontLimit = 500
     static let timeout: Duration = .seconds(1)
 
@@ -31,7 +31,7 @@ struct FailureSearcher: Sendable {
         return await stuck(among: verdicts.compactMap(\.record), organization: organization, user: user)
     }
 
-    /// Returns the stuck mutations among the given ones of a lane, if they are found in time.
+    /// Returns the stuck mutations among some mutations of a lane, if they are found in time.
     func stuck(among records: [MutationRecord], organization: UUID, user: UUID) async -> Set<UUID> {
         guard records.contains(where: { $0.status == .blocked }) else { return [] }
         let known = FailureSearch(records)
@@ -45,7 +45,7 @@ struct FailureSearcher: Sendable {
             metrics.count(isCut ? .cut : .complete)
             return stuck
         } catch {
-            // not logged if the client has disconnected
+            // if the client has disconnected, the failure is not logged
             if !Task.isCancelled {
                 failure.record(error, leavingOut: "whether blocked mutations are settled")
                 metrics.count(.failed)
@@ -54,7 +54,7 @@ struct FailureSearcher: Sendable {
         }
     }
 
-    /// - Parameter isCut: whether `known` lacks some of the mutations on which others wait.
+    /// - Parameter isCut: whether `known` lacks some mutations on which others depend.
     private func find(
         _ known: FailureSearch,
         _ unknown: [UUID],
@@ -67,8 +67,8 @@ struct FailureSearcher: Sendable {
         var walk = front
         walk.add(start)
         walk.add(start.count + Self.wayLimit)
-        // the transaction fixes the plan's shape, because a plan made for a short lane must not read all of a long
-        // lane; both statements are sent together, because a round trip costs more than the second statement
+        // readByIndex: a plan made for a short lane must not read all of a long lane; both statements are sent
+        // together, because a round trip costs more than the second statement
         let results = try await pool.readByIndex([
             Query(Self.walkStatement, walk),
             Query(Self.frontStatement, front),
@@ -102,8 +102,8 @@ struct FailureSearcher: Sendable {
 
     /// Follows dependencies from one blocked mutation to the next, each by its key.
     ///
-    /// UNION drops mutations that were already visited. PostgreSQL evaluates a recursive query only up to the rows that
-    /// are requested.
+    /// UNION drops mutations that were already visited. PostgreSQL evaluates a recursive query only until it has the
+    /// requested number of rows.
     static let walkStatement = Statement(
         "settledness_walk",
         ["organization", "user", "ids", "limit"],
@@ -125,10 +125,10 @@ struct FailureSearcher: Sendable {
         """
     )
 
-    /// Failed and conflicting mutations at the front of the lane.
+    /// Reads failed and conflicting mutations at the front of the lane.
     ///
-    /// Only final mutations precede the front. So the mutation that failed first is at the front, unless many blocked
-    /// mutations precede it.
+    /// Only final mutations precede the front. Therefore the mutation that failed first is at the front, unless many
+    /// blocked mutations precede it.
     static let frontStatement = Statement(
         "settledness_front",
         ["organization", "user"],
@@ -148,7 +148,7 @@ struct FailureSearcher: Sendable {
 }
 
 extension FailureSearch.Step {
-    /// Reads a row of either statement, and whether some of the mutation's dependencies were not followed.
+    /// Reads a row of either statement, and whether some dependencies of its mutation were not followed.
     fileprivate static func read(_ row: inout RowReader) throws -> (step: Self, isCut: Bool) {
         let step = Self(
             id: try row.read("id"),

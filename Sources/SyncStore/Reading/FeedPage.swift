@@ -8,17 +8,17 @@ package struct FeedPage: Sendable {
     package var changes: [FeedChange]
     /// The cursor of the next page.
     package var next: FeedCursor
-    /// Whether this is the end of the feed at this moment.
+    /// Whether the page reaches the present end of the feed.
     package private(set) var isUpToDate: Bool
-    /// The next number that the device assigns, by entity type.
+    /// The next number that the device assigns, by entity type; nil on a page in permanent ids.
     ///
-    /// It is present on a page in local ids. A number is nil if no number is left.
+    /// The number of a type is nil if the type has no numbers left.
     package var nextLocalIDs: [(type: String, next: Int64?)]?
     /// The position up to which tombstones may have been deleted.
     let horizon: Int64
-    /// Whether the organization has types with channels, for which ``FeedReader/statement`` does not find all changes.
+    /// Whether the organization has types with channels. If so, ``FeedReader/statement`` does not find all changes.
     let hasChannels: Bool
-    /// The place of each change in the feed.
+    /// The position of each change in the feed.
     private let positions: [Int64]
     /// Returns the cursor after the change at a position.
     private let cursor: @Sendable (_ position: Int64) -> FeedCursor
@@ -31,7 +31,7 @@ package struct FeedPage: Sendable {
         let last: Int64
         let scanned: Int64
         let scannedTo: Int64?
-        /// The number of entities to read.
+        /// The maximum number of entities to read.
         let room: Int64
         let hasChannels: Bool
 
@@ -88,8 +88,8 @@ package struct FeedPage: Sendable {
         }
         self.changes = changes
         self.positions = positions
-        // the scan ends at the last change shown if the page is full; otherwise where the scan stopped or, if it read
-        // everything, at the end of the feed
+        // if the page is full, the scan ends at the last change of the page; otherwise it ends where the statement
+        // stopped or, if the statement read everything, at the end of the feed
         let position: Int64
         if let end, end.isCut {
             position = end.position
@@ -113,7 +113,7 @@ package struct FeedPage: Sendable {
     /// Creates a page from changes that another statement found.
     ///
     /// - Parameters:
-    ///   - positions: the position of each change in the order of the page.
+    ///   - positions: the position of each change, in the order of the page.
     ///   - cursor: returns the cursor after the change at a position.
     init(
         _ changes: [FeedChange],
@@ -127,7 +127,7 @@ package struct FeedPage: Sendable {
         (self.horizon, self.cursor, hasChannels) = (horizon, cursor, true)
     }
 
-    /// Returns the page with only its first changes. The new page ends after the last of them.
+    /// Returns a page with only the first changes. The returned page ends after the last of these changes.
     func first(_ count: Int) -> FeedPage {
         guard count > 0, count < changes.count else { return self }
         var page = self
@@ -149,24 +149,24 @@ package struct FeedPage: Sendable {
 
 // MARK: - FeedChange
 
-/// An entity as a feed shows it.
+/// An entity as it appears in a feed.
 package struct FeedChange: Sendable {
     package let entityType: String
     package let id: ServerID
     package let isDeleted: Bool
-    /// The creator's client id, shown to the creator only.
+    /// The creator's client id, which only the creator sees.
     package let clientID: UUID?
-    /// A device's local id of the entity, shown instead of the creator's client id.
+    /// A device's local id of the entity, which replaces the creator's client id.
     package private(set) var localID: Int64?
     package let version: Int64
-    /// The document, in stored form until ``show(_:localID:)`` sets the shown form.
+    /// The document, in stored form until ``show(_:localID:)`` replaces it.
     package private(set) var document: [UInt8]?
-    /// Whether a document is stored that cannot be decrypted.
+    /// Whether the stored document cannot be decrypted.
     package private(set) var isUnreadable = false
     package let updatedAt: Timestamp
     package let updatedBy: UUID
     package let etag: String?
-    /// Whether the user no longer sees the entity. In that case, only its type and id are shown.
+    /// Whether the user no longer sees the entity. If so, the change contains only the entity's type and id.
     package let isRemoved: Bool
 
     init(_ row: inout RowReader) throws {
@@ -191,13 +191,14 @@ package struct FeedChange: Sendable {
         (isDeleted, isRemoved) = (true, true)
     }
 
-    /// The entity's document as it was written; nil for a tombstone, and for a document that cannot be decrypted.
+    /// Returns the entity's document as it was written; nil for a tombstone, and for a document that cannot be
+    /// decrypted.
     func document(_ seal: Seal) throws -> [UInt8]? {
         var unreadable: [String] = []
         return try seal.read(json: document, as: .document(type: entityType, id: id.text), &unreadable)
     }
 
-    /// Replaces the stored document by the shown form.
+    /// Replaces the stored document by the document for the reader.
     mutating func show(_ shown: [UInt8]?, localID: Int64? = nil) {
         isUnreadable = shown == nil && document != nil
         document = shown
@@ -213,15 +214,15 @@ struct FeedRequest: Sendable {
     let entityTypes: [String]
     /// The channels to which the pull is restricted; nil for all.
     var channels: [String]?
-    /// Whether a pull that is restricted to channels also includes entities without channels, and those in the user's
-    /// own channel.
+    /// Whether a pull that is restricted to channels also includes entities without channels, and entities in the
+    /// user's own channel.
     var includesOthers = false
     /// The maximum number of changes, 1 to 1,000.
     let limit: Int
 
     /// A hash of the requested types and channels.
     var filter: UInt64 {
-        // a channel cannot have the added name
+        // no channel can have the added name
         FeedCursor.filter(entityTypes, channels: channels.map { includesOthers ? $0 + ["\u{2}"] : $0 } ?? [])
     }
 
@@ -231,7 +232,7 @@ struct FeedRequest: Sendable {
 
     /// Reads `since`.
     ///
-    /// - Throws: `invalid_request` for an invalid cursor, or one made with another filter.
+    /// - Throws: `invalid_request` for an invalid cursor, or for a cursor of another filter.
     func cursor(_ since: String?, pointer: String = "") throws(Problem) -> FeedCursor? {
         guard let since else { return nil }
         guard let cursor = FeedCursor(since) else {

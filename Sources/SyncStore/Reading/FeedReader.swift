@@ -3,21 +3,21 @@ import SyncModel
 
 /// Reads an organization's feed: the latest state of each entity, in commit order.
 ///
-/// There are no gaps: the feed's counter row is locked from its raise to the commit, and one statement reads the
-/// counter and the entities in one snapshot. So every change up to the counter that a reader sees is committed, and a
-/// page never skips a change that is not committed yet.
+/// There are no gaps. The feed's counter row is locked from its raise to the commit, and one statement reads the
+/// counter and the entities in one snapshot. Therefore every change up to the counter in this snapshot is committed,
+/// and a page never skips a change that is not committed yet.
 struct FeedReader: Sendable {
-    /// The maximum bytes of documents on one page. A page holds at least one change.
+    /// The maximum bytes of documents on one page. A page has at least one change.
     static let pageBytes: Int64 = 2_097_152
     /// The number of entities that a page reads for each entity that it can contain.
     ///
-    /// It bounds the work if few entities match the filter.
+    /// This factor limits the work if few entities match the filter.
     static let scanFactor = 10
 
     /// The result of one read of the feed.
     enum Reading {
         case page(FeedPage)
-        /// The cursor is not valid in the present epoch, or deletions after it are no longer stored.
+        /// The cursor is of another epoch, or deletions after it are no longer stored.
         case expired(isOfThisEpoch: Bool)
     }
 
@@ -61,12 +61,12 @@ struct FeedReader: Sendable {
         }
     }
 
-    /// Reads the feed until a page has changes or the time is over.
+    /// Reads the feed until a page has changes or the time limit has passed.
     ///
     /// - Parameters:
-    ///   - room: the reservation of memory for each read, which the returned page keeps.
+    ///   - room: the reservation of memory for each read. The returned page keeps it.
     ///   - find: reads the page after a cursor.
-    /// - Throws: the errors of `find` and, for the first read, those of acquiring memory.
+    /// - Throws: the errors of `find`. For the first read, also the errors of acquiring memory.
     nonisolated(nonsending) func view(
         after cursor: FeedCursor?,
         of interest: FeedInterest,
@@ -82,7 +82,7 @@ struct FeedReader: Sendable {
             var page = first
             repeat {
                 do throws(Problem) { try await room.acquire() } catch { break }
-                // continue at the page's end, to avoid reading skipped entities again
+                // continues at the page's end, so that skipped entities are not read again
                 page = try await find(page.next)
                 guard page.changes.isEmpty, .now < deadline else { break }
                 guard page.isUpToDate else { continue }
@@ -115,7 +115,7 @@ struct FeedReader: Sendable {
         limit: "w.looked_at"
     )
 
-    /// The entities of an organization without channels. Another statement reads the feed of an organization with channels.
+    /// SQL for the entities of an organization without channels. Organizations with channels have another statement.
     private static let shown = FeedOrder.entities(
         "e.*",
         where: """
@@ -129,9 +129,9 @@ struct FeedReader: Sendable {
         limit: ":limit"
     )
 
-    /// The first columns describe the feed, and the place at which the scan ended.
+    /// Reads the feed. The first columns describe the feed, and the place at which the scan ended.
     ///
-    /// A row without an entity means that no entity matched the filter.
+    /// If no entity matched the filter, the result is a row without an entity.
     static let statement = Statement(
         "changes_page",
         ["organization", "after", "entity_types", "owner", "scan", "limit", "bytes"],

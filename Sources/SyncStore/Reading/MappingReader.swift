@@ -9,7 +9,7 @@ package struct MappingReader: Sendable {
 
     /// Returns the mappings of client ids, including pending and failed mappings.
     ///
-    /// Unknown ids are not in the result.
+    /// The result contains no unknown ids.
     ///
     /// - Parameter entityType: limits the result to one type.
     package func lookup(
@@ -33,10 +33,9 @@ package struct MappingReader: Sendable {
         }
     }
 
-    /// Returns the permanent ids of a device's local ids.
+    /// Returns the permanent ids of a device's local ids, which the device or a pull assigned.
     ///
-    /// The device or a pull assigned the local ids. Unknown ids and unconfirmed assignments of a pull are not in the
-    /// result.
+    /// The result contains neither unknown ids nor unconfirmed assignments of a pull.
     package func lookup(
         _ numbers: [Int64],
         of device: UUID,
@@ -94,7 +93,8 @@ package struct MappingReader: Sendable {
         """
     )
 
-    /// For an id without a server id, it also reads the create's state, which shows whether the id will get one.
+    /// For an id without a server id, the statement also reads the create's state, which determines whether the id will
+    /// get a server id.
     static let numbersStatement = Statement(
         "mappings_lookup_numbers",
         ["organization", "user", "device", "entity_type", "local_ids"],
@@ -119,26 +119,27 @@ package struct MappingReader: Sendable {
     static let statements = [statement, numbersStatement]
 }
 
-/// Lists a user's id mappings in the order in which they last changed.
+/// Lists a user's id mappings in the order of their last changes.
 ///
 /// Every change of a mapping raises the lane's change position under the lane's lock, and the mapping gets this
-/// position. One statement reads the lane's position and the mappings in one snapshot. So every change up to the
-/// position that a reader sees is committed, and a page never skips a change that is not committed yet. A mapping that
-/// changes again is listed again.
+/// position. One statement reads the lane's position and the mappings in one snapshot. Therefore every change up to the
+/// position in this snapshot is committed, and a page never skips a change that is not committed yet. If a mapping
+/// changes again, it is listed again.
 extension MappingReader {
     /// The number of mappings that a page reads for each mapping that it can contain.
     ///
-    /// It bounds the work if few mappings match the filter.
+    /// This factor limits the work if few mappings match the filter.
     static let scanFactor = 10
 
-    /// Returns a page of mappings. With a filter, a page that is not the last can hold fewer mappings than the limit,
-    /// or be empty.
+    /// Returns a page of mappings.
+    ///
+    /// With a filter, a page that is not the last can have fewer mappings than the limit, or be empty.
     ///
     /// - Parameters:
     ///   - since: `next` of the previous page; nil to start at the beginning.
     ///   - statuses: the requested statuses; empty for all.
     ///   - limit: 1 to 1,000.
-    /// - Throws: `invalid_request` for an invalid cursor or one made with another filter; `cursor_expired`.
+    /// - Throws: `invalid_request` for an invalid cursor, or for a cursor of another filter; `cursor_expired`.
     package func list(
         since: String?,
         statuses: [IDMapping.Status],
@@ -148,7 +149,7 @@ extension MappingReader {
     ) async throws(Problem) -> MappingPage {
         let filter = FeedCursor.filter(statuses.map(\.rawValue))
         let cursor = try Self.cursor(since, filter)
-        // one more mapping than a page holds shows whether there are more
+        // one more mapping than a page contains shows whether there are further mappings
         let scan = statuses.isEmpty ? limit + 1 : limit * Self.scanFactor
         let start = Start(cursor?.place)
         do {
@@ -181,9 +182,9 @@ extension MappingReader {
         return cursor
     }
 
-    /// The first columns describe the lane, and the place at which a scan was cut off.
+    /// Lists mappings. The first columns describe the lane, and the place at which the scan was cut off.
     ///
-    /// A row without a mapping means that no mapping matched the filter.
+    /// If no mapping matched the filter, the result is a row without a mapping.
     static let listStatement = Statement(
         "mappings_list",
         ["organization", "user", "position", "client", "entity_type", "statuses", "scan", "limit"],
@@ -224,7 +225,7 @@ extension MappingReader {
 private struct Start {
     var change: Int64 = 0
     var clientID = UUID.least
-    /// The entity type's name. The initial empty name belongs to no type, and precedes all types.
+    /// The name of the entity type. Initially it is empty, which precedes the names of all types.
     var entityType = ""
 
     init(_ place: LanePlace?) {
@@ -253,7 +254,7 @@ package struct MappingPage: Sendable {
     private struct Row {
         let epoch: Int64
         let head: Int64
-        /// The place at which the scan was cut off; nil if it was not.
+        /// The place at which the scan was cut off; nil if it was not cut off.
         let seen: LanePlace?
         let mapping: (change: Int64, mapping: IDMapping)?
 
@@ -291,14 +292,14 @@ package struct MappingPage: Sendable {
         let found = try rows.read(Row.init)
         let (epoch, head) = (LaneEpoch.mixed(found[0].epoch, user), found[0].head)
         if let cursor {
-            // a cursor of an earlier version of Sluice has an epoch that is not mixed with the user
+            // cursors from earlier versions of Sluice have an epoch that is not mixed with the user
             let isOfNow = [epoch, found[0].epoch].contains(cursor.epoch)
             guard isOfNow, cursor.place.change <= head else { throw Self.expired(statuses) }
         }
         let changed = found.compactMap(\.mapping)
         mappings = changed.prefix(limit).map(\.mapping)
-        // the scan ends at the last mapping shown if the page is full; otherwise at the last mapping read, or at the
-        // end of the list
+        // if the page is full, the scan ends at the last mapping of the page; otherwise at the last read mapping, or at
+        // the end of the list
         let place: LanePlace
         if changed.count > limit {
             let (change, last) = changed[limit - 1]

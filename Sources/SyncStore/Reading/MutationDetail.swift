@@ -3,9 +3,9 @@ import JSONText
 package import Postgres
 package import SyncModel
 
-/// A mutation with all its attributes.
+/// A mutation with all its properties.
 package struct MutationDetail: Sendable {
-    /// The columns of a mutation, for a table `m`, and whether the page ends with it.
+    /// The columns of a mutation, for a table `m`, and whether further mutations follow the page.
     package static let list = """
         m.id, m.endpoint, m.payload, m.headers, m.dependency_ids, m.priority, m.max_attempts, m.conflict_resolution,
             m.base_version, m.last_error, m.last_error_code, m.created_at,
@@ -53,7 +53,7 @@ package struct MutationDetail: Sendable {
         hasMore = try row.read("has_more")
     }
 
-    /// Returns the mutation with this error.
+    /// Returns the mutation with another error.
     func showing(_ error: [UInt8]) -> MutationDetail {
         var detail = self
         detail.record = record.showing(error)
@@ -70,7 +70,7 @@ package struct MutationDetail: Sendable {
         return detail
     }
 
-    /// Returns the mutation as it is shown at a moment.
+    /// Returns the mutation in the form for a response at a moment.
     package func seen(in organization: Organization, at now: Timestamp) -> MutationDetail {
         var detail = self
         detail.isStale = createdAt.adding(seconds: Double(organization.settings.staleAfterDays) * 86_400) < now
@@ -103,7 +103,7 @@ package struct MutationFilter: Sendable, Hashable {
         self.cursor = cursor
     }
 
-    /// Returns a hash of this filter without its limit and cursor, and of further filters, for cursors.
+    /// Returns a hash of this filter and of further filters, for cursors. The hash excludes the limit and the cursor.
     func standIn(excluding others: [String] = []) -> UInt64 {
         FeedCursor.filter(statuses.map(\.rawValue) + [deviceID?.lowercased ?? "-", entityType ?? "-"] + others)
     }
@@ -116,7 +116,7 @@ package struct MutationPage: Sendable {
     package let next: String?
 }
 
-/// A place in a user's list in lane order, bound to its filter.
+/// A place in a user's list in lane order. The place is valid only with the filter of the list.
 struct MutationCursor {
     let position: Int64
     private let filter: UInt64
@@ -140,7 +140,7 @@ struct MutationCursor {
     }
 }
 
-/// A position in an organization's list, bound to the filter with which it was made.
+/// A position in an organization's list. The position is valid only with the filter of the list.
 struct OrganizationMutationCursor {
     let user: UUID
     let position: Int64

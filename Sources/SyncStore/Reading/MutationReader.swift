@@ -18,11 +18,11 @@ package struct MutationReader: Sendable {
     let notifier: ChangeNotifier
     let failure: StoreFailure
 
-    /// Returns one mutation with all its attributes; nil if the user does not have it.
+    /// Returns one mutation with all its properties; nil if the user does not have it.
     ///
     /// - Parameters:
     ///   - wait: the time to wait for the mutation to be settled.
-    ///   - room: the memory budget from which the read row is reserved.
+    ///   - room: the memory budget in which bytes for the row are reserved before it is read.
     package func mutation(
         _ id: UUID,
         organization: Organization,
@@ -46,7 +46,7 @@ package struct MutationReader: Sendable {
 
     /// Returns a page of the user's mutations in lane order.
     ///
-    /// - Throws: `invalid_request` for an invalid cursor or one made with another filter.
+    /// - Throws: `invalid_request` for an invalid cursor, or for a cursor of another filter.
     package func list(
         _ filter: MutationFilter,
         organization: Organization,
@@ -102,9 +102,9 @@ package struct MutationReader: Sendable {
 
     /// Adds the current entity to an error that was stored without the entity's document.
     ///
-    /// The client may have no other way to get it.
+    /// The client may have no other way to get the document.
     private func completed(_ found: MutationDetail, _ lane: LaneKey) async throws(Problem) -> MutationDetail {
-        // a mutation that took effect has overwritten the conflicting state
+        // if the mutation took effect, it has overwritten the conflicting state
         guard found.record.status != .succeeded, let error = found.record.error,
             let outline = CurrentOutline(error), !outline.isWhole
         else { return found }
@@ -140,8 +140,9 @@ package struct MutationReader: Sendable {
         return stuck.contains(record.id)
     }
 
-    /// Waits for a change to the lane, and at least for a short pause, because in a lane with many mutations each of
-    /// them is a change.
+    /// Waits for a change to the lane, and then for a short pause.
+    ///
+    /// The pause limits the number of reads in a lane with many mutations, because each outcome is a change.
     func pause(_ watch: Watch, until deadline: ContinuousClock.Instant) async throws(Problem) {
         _ = await watch.changes(within: deadline - .now)
         do { try await Task.sleep(for: Self.breath) } catch {
@@ -203,7 +204,7 @@ package struct MutationReader: Sendable {
 }
 
 extension MutationReader {
-    /// Waits until every mutation of an answer is settled or the time is over, and updates the answer.
+    /// Waits until every mutation of an answer is settled or the time limit has passed, and updates the answer.
     package func refresh(
         _ answer: PushAnswer,
         organization: Organization,
@@ -214,7 +215,7 @@ extension MutationReader {
         let lane = LaneKey(organization: organization.id, user: user)
         return try await notifier.watching(lane: lane) { watch throws(Problem) in
             var answer = answer
-            // a lane that was running before may now be halted, even by the outcome of a mutation of this push
+            // even a lane that was running before may be halted now, by the outcome of a mutation of this push
             let readsHold = answer.blocker != nil || !answer.unsettled.isEmpty
             while !answer.unsettled.isEmpty {
                 let latest = try await records(answer.unsettled, lane)
@@ -252,7 +253,7 @@ extension MutationReader {
         }
     }
 
-    /// Adds the mappings resolved during the wait, and the feed's current end.
+    /// Adds the mappings that were resolved during the wait, and the feed's current end.
     private func withMappings(_ answer: PushAnswer, _ lane: LaneKey) async throws(Problem) -> PushAnswer {
         let touched = answer.touched
         let feed = Parameters([lane.organization])
@@ -267,7 +268,7 @@ extension MutationReader {
                 ), Query(GroupStatements.readFeeds, feed),
             ])
             let mappings = try results[0].read(MappingReader.mapping)
-            // a resolved mapping stays resolved; local ids are not looked up again
+            // a resolved mapping remains resolved; local ids are not looked up again
             let known = Set(answer.mappings)
             answer.mappings += mappings.filter { $0.status == .resolved && touched.contains($0) && !known.contains($0) }
             if let feed = try results[1].read(FeedCursor.end).first { answer.feed = feed.end.text }
@@ -277,7 +278,7 @@ extension MutationReader {
         }
     }
 
-    /// Reads records, with the contents of as many records as the limit `bytes` permits.
+    /// Reads records. Contents are returned up to a total of `bytes` bytes.
     package static let recordsStatement = Statement(
         "mutations_records",
         ["organization", "user", "ids", "bytes", "all_bytes"],
@@ -301,7 +302,7 @@ extension MutationReader {
 }
 
 extension PushVerdict {
-    /// Returns the verdict with a newer record, if there is one.
+    /// Returns the verdict with the newer record of its mutation, if there is a newer record.
     fileprivate func updated(_ latest: [UUID: MutationRecord]) -> PushVerdict {
         switch self {
         case .accepted(let record): .accepted(latest[record.id] ?? record)

@@ -11,10 +11,10 @@ extension MutationReader {
 
     /// Returns a page of an organization's mutations, by user and in lane order.
     ///
-    /// A page that is not the last can hold fewer mutations than the limit, or be empty.
+    /// A page that is not the last can have fewer mutations than the limit, or be empty.
     ///
     /// - Parameter user: restricts the list to this user; nil lists the mutations of all users.
-    /// - Throws: `invalid_request` for an invalid cursor or one made with another filter.
+    /// - Throws: `invalid_request` for an invalid cursor, or for a cursor of another filter.
     package func list(
         _ filter: MutationFilter,
         organization: Organization,
@@ -29,7 +29,8 @@ extension MutationReader {
             let rows = try await pool.runInOrder(Query(Self.organizationEdgeStatement, edgeParameters))
             edge = try rows.read { (try $0.read("user_id", as: UUID.self), try $0.read("position", as: Int64.self)) }
                 .first
-            // the mutations of one user are adjacent
+            // a user's mutations are adjacent; an edge at another user is behind all of them, and does not limit the
+            // page
             if let user, edge?.user != user { edge = nil }
             parameters = Parameters()
             parameters.add(organization.id)
@@ -61,9 +62,10 @@ extension MutationReader {
         return self.page(page, of: organization, next: next)
     }
 
-    /// Finds the last mutation that a page reads; returns no row if there are fewer mutations.
+    /// Finds the last mutation that a page reads. Returns no row if there are fewer mutations than the page may read.
     ///
-    /// All positions are above 0; the condition on the position is required for the use of the index by position.
+    /// All positions are above 0, but without the condition on the position PostgreSQL would not use the index by
+    /// position.
     static let organizationEdgeStatement = Statement(
         "mutations_organization_edge",
         ["organization", "after_user", "after_position", "scan"],
@@ -82,9 +84,9 @@ extension MutationReader {
         includesExceeding: false
     )
 
-    /// Lists mutations over all users, in the same form as the list of one user.
+    /// Lists mutations over all users, in the same form as a user's list.
     ///
-    /// It reads one mutation more than the page contains, and fewer if payloads are large.
+    /// The statement reads one mutation more than the page contains, and fewer mutations if payloads are large.
     static let organizationStatement = Statement(
         "mutations_organization_list",
         [
@@ -128,7 +130,7 @@ package struct OrganizationCounts: Sendable {
     package let conflict: BoundedCount
     package let haltedLanes: BoundedCount
 
-    /// Reads the columns that follow those of the organization.
+    /// Reads the columns that follow the columns of the organization.
     init(_ row: inout RowReader, cap: Int64) throws {
         let (failed, conflict) = (try row.read("failed", as: Int64.self), try row.read("conflict", as: Int64.self))
         let looked: Int64 = try row.read("looked")

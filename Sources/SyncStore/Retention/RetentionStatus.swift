@@ -2,20 +2,20 @@ import FoundationEssentials
 package import Postgres
 package import SyncModel
 
-/// Retention's state, over all replicas.
+/// The state of retention, over all replicas.
 package struct RetentionStatus: Sendable {
     /// The duration of a lease without renewal, in seconds.
     package static let leaseSeconds: Double = 60
     /// The pause after an interrupted run, in seconds.
     package static let secondTry: Double = 60
 
-    /// The time at which the current run began; nil without a run.
+    /// The time at which the current run began; nil if there is no current run.
     package let runningSince: Timestamp?
     /// The time at which the next run is due; nil if it is due immediately.
     package let dueAt: Timestamp?
     /// The time at which a run last finished; nil before the first run.
     package let finishedAt: Timestamp?
-    /// The numbers of that run, as a JSON object by kind.
+    /// The numbers of the last finished run, as a JSON object by kind.
     package let lastReport: [UInt8]?
 
     /// Reads a row of ``statement``.
@@ -34,12 +34,13 @@ package struct RetentionStatus: Sendable {
         dueAt.map { $0 <= now || $0 > Self.latestDue(at: now, interval: interval) } ?? true
     }
 
-    /// The latest valid end of a lease. A lease that ends later was written by a wrong clock.
+    /// Returns the latest valid end of a lease. If a lease ends later, it was written by a gateway with a wrong clock.
     package static func latestExpiry(at now: Timestamp) -> Timestamp { now.adding(seconds: 2 * leaseSeconds) }
 
-    /// The latest valid time at which a run is due. A later time was written by a wrong clock or for a longer interval.
+    /// Returns the latest valid time at which a run is due.
     ///
-    /// The clocks of replicas may differ by some seconds.
+    /// A later time was written by a gateway with a wrong clock or a longer interval. The clocks of replicas may differ
+    /// by some seconds.
     package static func latestDue(at now: Timestamp, interval: Double) -> Timestamp {
         now.adding(seconds: max(interval, secondTry) + 60)
     }
@@ -54,7 +55,7 @@ package struct RetentionStatus: Sendable {
 }
 
 extension Store {
-    /// Returns retention's state over all replicas.
+    /// Returns the state of retention, over all replicas.
     package func retentionStatus() async throws(Problem) -> RetentionStatus {
         try await failure.reporting("read the state of retention") {
             try RetentionStatus(await pool.run([Query(RetentionStatus.statement, Parameters())])[0], now: now())

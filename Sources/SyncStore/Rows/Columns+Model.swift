@@ -3,7 +3,7 @@ public import Postgres
 public import SyncModel
 
 extension Columns {
-    /// Returns a query that passes the rows, followed by the time if the statement requires it.
+    /// Returns a query with the rows as parameters, followed by the time if the statement requires it.
     package func query(_ statement: Statement, _ rows: [Row], at moment: Timestamp? = nil) -> Query {
         var parameters = parameters(rows)
         if let moment { parameters.add(moment) }
@@ -14,7 +14,7 @@ extension Columns {
     }
 }
 
-// Values of the model as columns that have the same form in several tables.
+// Columns for values of the model that have the same form in several tables.
 extension Columns {
     /// `organization_id` and `user_id`.
     package static func lane(_ value: @escaping @Sendable (Row) -> LaneKey) -> Self {
@@ -177,7 +177,7 @@ extension UserHash: PostgresEncodable {
 }
 
 extension MutationStatus {
-    /// SQL: this status if the row `row` may change to it, otherwise NULL.
+    /// SQL for this status if the row `row` may change to this status, otherwise NULL.
     ///
     /// The column refuses NULL. Use this expression only for values to be written, and never in a condition, so that no
     /// plan depends on it.
@@ -185,20 +185,20 @@ extension MutationStatus {
         "CASE WHEN \(row).status IN (\(Self.list(Self.allCases.filter { $0.canBecome(self) }))) THEN '\(rawValue)' END"
     }
 
-    /// SQL: the final statuses, for the parentheses of IN.
+    /// SQL for the final statuses, for the parentheses of IN.
     static let finalList = list(allCases.filter(\.isFinal))
 
-    /// SQL: the statuses that only a person changes, for the parentheses of IN.
+    /// SQL for the statuses that only a person changes, for the parentheses of IN.
     package static let stuckList = list(forAPerson)
 
-    /// SQL: some statuses, for the parentheses of IN.
+    /// SQL for some statuses, for the parentheses of IN.
     package static func list(_ statuses: [MutationStatus]) -> String {
         statuses.map { "'\($0.rawValue)'" }.joined(separator: ", ")
     }
 }
 
 extension UUID {
-    /// The least id in PostgreSQL's order, which is by bytes.
+    /// The least id in PostgreSQL's order, which compares bytes.
     package static let least = UUID(uuid: (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0))
     /// The greatest id in PostgreSQL's order.
     package static let greatest = UUID(
@@ -209,13 +209,14 @@ extension UUID {
 extension Timestamp {
     /// A time a thousand years before 1970, earlier than any stored time.
     ///
-    /// It is used because minus infinity has no number.
+    /// This time replaces minus infinity, which a number of microseconds cannot express.
     package static let longAgo = Timestamp(microseconds: 0).adding(seconds: -31_557_600_000)
 }
 
-/// Several lists of ids, stored as one list with 1-based inclusive bounds.
+/// Several lists of ids, stored as one list. Each list is given by 1-based inclusive bounds.
 ///
-/// Array slices in Postgres require this form, because `unnest` cannot produce arrays of arrays.
+/// The lists are passed in this form because `unnest` cannot produce arrays of arrays. The statement reads each list as
+/// a slice of one array.
 struct FlattenedLists {
     /// The bounds of one list.
     struct Bounds {

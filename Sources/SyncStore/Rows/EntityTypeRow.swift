@@ -14,7 +14,7 @@ package enum EntityTypeRow {
 
     /// Reads the columns of ``list``.
     ///
-    /// The id spaces of the types that its relations name are not set.
+    /// The result lacks the id spaces of the types that the type's relations name.
     package static func read(_ row: inout RowReader) throws -> EntityType {
         var type = EntityType(
             name: try row.read("name"),
@@ -40,7 +40,7 @@ package enum EntityTypeRow {
     }
 }
 
-/// An entity type that is in use once this push is committed.
+/// An entity type that a push uses. The type is in use once the push is committed.
 struct TypeRow {
     let organization: UUID
     let type: EntityType
@@ -64,7 +64,7 @@ package enum UpstreamSettingsRow {
             send_weak_etags, outcomes, is_paused, paused_until, requests_per_second, batch, updated_at
         """
 
-    /// Reads the columns of ``list``, unsealed.
+    /// Reads the columns of ``list``, and unseals them.
     package static func read(_ row: inout RowReader, _ seal: Seal) throws -> UpstreamSettings {
         let baseURL: String = try row.read("base_url")
         let credential = try seal.open(json: row.read("credential"), as: .upstream(.credential))

@@ -3,7 +3,8 @@ import JSONText
 import Postgres
 package import SyncModel
 
-/// A new mutation in stored form. It is a class because it is read column by column, and never copied.
+/// A new mutation in stored form. The type is a class, because a class is not copied when its columns are read one by
+/// one.
 final class MutationRow {
     private let lane: LaneKey
     private let new: NewMutation
@@ -75,14 +76,14 @@ final class MutationRow {
 
     /// Whether ``common`` covers all of the given mutations.
     ///
-    /// In this case the mutations are final, their lists are empty, and ``uncommon`` contains no value.
+    /// If so, the mutations are final, their lists are empty, and ``uncommon`` contains no value.
     static func areCommon(_ rows: [MutationRow]) -> Bool {
         rows.allSatisfy { row in
             row.new.record.syncedAt != nil && row.dependencies.isEmpty && row.blockers.isEmpty && row.references.isEmpty
         } && uncommon.areNull(rows)
     }
 
-    /// All columns, with lists given by their bounds.
+    /// All columns. Lists are given by their bounds.
     static let columns = Columns(
         plain,
         .value("dependencies_from", \.dependencies.from),
@@ -93,7 +94,7 @@ final class MutationRow {
         .value("references_to", \.references.to)
     )
 
-    /// Whether a member would be mistaken for a sealed value if it were stored unchanged.
+    /// Whether a member that is stored unchanged would be mistaken for a sealed value.
     ///
     /// Headers and problems cannot be mistaken, because they are objects.
     var looksSealed: Bool {
@@ -111,11 +112,11 @@ final class MutationRow {
     }
 }
 
-/// A refused mutation, recorded so that a repeat gets the same response.
+/// A refused mutation. The refusal is recorded so that a repeat gets the same response.
 struct RejectionRow {
     private let lane: LaneKey
     private let rejection: Rejection
-    /// In stored form.
+    /// The error, in stored form.
     private let error: [UInt8]?
 
     init(_ lane: LaneKey, _ rejection: Rejection, _ seals: SealTable) throws(SealError) {

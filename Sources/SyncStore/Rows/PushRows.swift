@@ -25,7 +25,7 @@ struct PushIDRow {
     let lane: LaneKey
     let id: UUID
 
-    /// The columns, in which the id's column is named after the kind of the id.
+    /// The columns. The column of the id is named after the kind of the id.
     private static func columns(_ id: String) -> Columns<PushIDRow> {
         Columns(.value("push") { Int32($0.push) }, .lane(\.lane), .value(id, \.id))
     }
@@ -48,7 +48,7 @@ struct PushLocalIDRow {
         .localID(\.id)
     )
 
-    /// The same columns, with the id of the mapping that replaces the local id once the entity's tombstone is deleted.
+    /// The same columns, and the id of the mapping that replaces the local id once the entity's tombstone is deleted.
     static let compared = Columns<PushLocalIDRow>(columns, .value("retired_id") { $0.id.retiredID(on: $0.device.id) })
 }
 
@@ -72,21 +72,21 @@ struct PushEntityRow: Hashable {
         .value("server_id", \.entity.serverID?.text)
     )
 
-    /// The columns if some entities are named by a local id.
+    /// The columns for a group that names some entities by a local id.
     static let openOwn = Columns(
         open,
         .value("device_id", \.device.id),
         .value("local_number", \.entity.client?.number)
     )
 
-    /// The columns of entities named by a client id of the user.
+    /// The columns of entities that are named by a client id of the user.
     static let mapped = Columns<PushEntityRow>(
         .lane(\.device.lane),
         .value("client_id", \.entity.clientID),
         .value("entity_type", \.entity.type)
     )
 
-    /// The columns of entities named by a local id of the device.
+    /// The columns of entities that are named by a local id of the device.
     static let own = Columns<PushEntityRow>(
         .device(\.device),
         .value("entity_type", \.entity.type),
@@ -99,7 +99,7 @@ struct DevicePushRow {
     let lane: LaneKey
     let id: UUID
     let acceptedSequence: Int64
-    /// The ids in stored form; nil if they stay unchanged.
+    /// The ids in stored form; nil if they remain unchanged.
     let unresolvedIDs: [UInt8]?
 
     static let columns = Columns<DevicePushRow>(
@@ -110,7 +110,7 @@ struct DevicePushRow {
     )
 }
 
-// The inputs of the look-ups of a group of pushes. Each row and each result contains the push's index in the group.
+// Inputs of the look-ups for a group of pushes. Each row and each result contains the push's index in the group.
 
 extension RowReader {
     /// Reads a push's index in the group.

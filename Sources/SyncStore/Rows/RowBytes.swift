@@ -2,22 +2,22 @@ import SyncModel
 
 /// SQL for the sizes of JSON values before they are read.
 ///
-/// PostgreSQL decompresses a `json` value to measure its text, and a kilobyte can be a megabyte of text. So a statement
-/// measures compressed values only up to the row at which their sum reaches the limit of the answer. All rows before it
-/// are in the answer. So apart from small values, PostgreSQL decompresses at most one row more than the statement
-/// returns.
+/// To measure the text of a `json` value, PostgreSQL decompresses the value, and a stored kilobyte can be a megabyte of
+/// text. Therefore a statement measures compressed values only up to the row at which their sum reaches the limit of
+/// the response. All rows before this row are part of the response. Thus, apart from small values, PostgreSQL
+/// decompresses at most one row more than the statement returns.
 ///
-/// The sizes are not stored with the values. Every writer would have to keep them correct, including a gateway of an
-/// earlier version during an upgrade, and older rows would lack them.
-///
-/// - A page ends with that row (``stop(when:by:includesExceeding:)``).
+/// - A page ends with this row (``stop(when:by:includesExceeding:)``).
 /// - Some statements return further rows without their values. These values are measured only if their stored form has
 ///   at most ``WorkBounds/small`` bytes (``of(_:in:)``).
+///
+/// The sizes are not stored with the values, because every writer would have to keep them correct, including a gateway
+/// of an earlier version during an upgrade. Older rows would lack them.
 package enum RowBytes {
     /// Returns SQL for the bytes of a nullable column's text.
     ///
-    /// `pg_column_size` is the stored size, which can be a hundredth of the text's size for a compressed value. So
-    /// compressed values are measured as text on the server. All other values are measured without reading them.
+    /// `pg_column_size` returns the stored size, which can be a hundredth of the text's size for a compressed value.
+    /// Therefore the server measures the text of compressed values. It measures all other values without reading them.
     package static func of(_ column: String) -> String {
         """
         coalesce(CASE WHEN pg_column_compression(\(column)) IS NULL THEN pg_column_size(\(column)) \
@@ -30,11 +30,12 @@ package enum RowBytes {
 
     // MARK: - Pages
 
-    /// Returns SQL that counts rows after the end of a page. A page must require that the count is less than 1.
+    /// Returns SQL that counts rows after the end of a page. The page's condition must be that the count is less than
+    /// 1.
     ///
-    /// PostgreSQL stops at the first row that is counted (a run condition of the plan), and reads no row after it. This
-    /// requires that a window function over the same `order` sums the bytes, and that the measuring expression is the
-    /// argument of this `sum`. If the expression was in a subquery, it could be evaluated for all rows before a sort.
+    /// PostgreSQL stops at the first counted row (a run condition of the plan), and reads no row after it. The stop has
+    /// two requirements: a window function over the same `order` sums the bytes, and the measuring expression is the
+    /// argument of this `sum`. In a subquery, the expression could be evaluated for all rows before a sort.
     ///
     /// - Parameter includesExceeding: whether the page includes the first row for which `isExceeded` holds.
     package static func stop(when isExceeded: String, by order: String, includesExceeding: Bool) -> String {
@@ -44,27 +45,29 @@ package enum RowBytes {
 
     // MARK: - Rows without their values
 
-    /// The rows of a statement, as a table expression whose first rows are measured.
+    /// The rows of a statement, as a table expression. Only its first rows are measured.
     struct Rows {
         /// The name of the table expression.
         let table: String
-        /// The columns that order the rows as their values are returned. No two rows have the same values.
+        /// The columns that order the rows in the order in which their values are returned. The combination of values
+        /// is unique.
         var order = ["place"]
         /// The columns that are measured together.
         let columns: [String]
         /// A condition that begins with the name of a column. Rows that satisfy it are not measured.
         var skipped: String?
-        /// The number of bytes at which the measuring ends. The row that reaches it is still measured.
+        /// The number of bytes at which measuring ends. The row that reaches this number is still measured.
         let limit: String
     }
 
     /// Returns SQL for the bytes of the texts of all columns of `rows` together, in a row with the alias `row`.
     ///
-    /// After the last measured row, a row with a compressed value that is stored in more than ``WorkBounds/small``
-    /// bytes is not measured. The result is then the stored size. So a row that is not measured never counts as small.
-    /// It exceeds the limit in any case.
+    /// After the last measured row, a row is not measured if it has a compressed value whose stored size exceeds
+    /// ``WorkBounds/small`` bytes. For this row, the result is the stored size. Therefore it is never treated as a
+    /// small row, and exceeds the limit in any case.
     ///
-    /// PostgreSQL runs the subquery once, only if there is such a value, and up to the last measured row.
+    /// PostgreSQL runs the subquery once, and only if there is such a value. The subquery ends at the last measured
+    /// row.
     static func of(_ rows: Rows, in row: String) -> String {
         let columns = rows.columns.map { "\(row).\($0)" }
         let isLarge = columns.map {

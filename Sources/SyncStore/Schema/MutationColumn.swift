@@ -1,6 +1,6 @@
 package import SyncModel
 
-/// A column of `mutations`, described once. ``all`` determines the lists of columns that readers name.
+/// A column of `mutations`, described once. Readers take their lists of columns from ``all``.
 package struct MutationColumn: Sendable {
     /// The purpose of a column.
     package enum Part: Sendable {
@@ -8,7 +8,7 @@ package struct MutationColumn: Sendable {
         case record
         /// A column of a ``QueuedMutation``, which dispatch requires.
         case queued
-        /// A further column of a ``MutationDetail``, if its size varies.
+        /// A column of variable size that only a ``MutationDetail`` has.
         case detail
     }
 
@@ -19,8 +19,7 @@ package struct MutationColumn: Sendable {
         case open
         /// The column names a user.
         case user
-        /// Content that users or the upstream wrote. It is sealed, and hidden from operators without permission to read
-        /// it.
+        /// Content from users or the upstream. The content is sealed, and only operators with permission can read it.
         case sealed(SealedPlace.Column)
     }
 
@@ -29,11 +28,11 @@ package struct MutationColumn: Sendable {
     package let type: String
     package let content: Content
     package let parts: Set<Part>
-    /// SQL of the value in a row `m`, if it is not the column alone.
+    /// SQL for the value in a row `m`; nil if the value is the unchanged column.
     let value: String?
-    /// Whether an export of the user's data shows it in addition to the details of the mutation.
+    /// Whether an export of the user's data shows the column in addition to the mutation's details.
     let isExported: Bool
-    /// Whether the details of a mutation show it under its name, without further code.
+    /// Whether the details of a mutation show the column under its name, without further code.
     package let isShown: Bool
 
     private init(
@@ -149,8 +148,8 @@ package struct MutationColumn: Sendable {
     /// The columns that the details of a mutation show without further code.
     package static let shown = all.filter(\.isShown)
 
-    /// SQL for an array of these columns as JSON texts, for a table called `m`, with a comma; empty if there are no
-    /// such columns.
+    /// SQL for an array of the ``shown`` columns as JSON texts, for a table called `m`, with a comma at the end; empty
+    /// if ``shown`` is empty.
     static let shownList: String = {
         let values = shown.map { "coalesce(to_json(\(ExportedColumn.form(of: "\($0.name)", in: "m")))::text, 'null')" }
         return values.isEmpty ? "" : "ARRAY[\(values.joined(separator: ", "))] AS shown, "
@@ -169,7 +168,7 @@ package struct MutationColumn: Sendable {
 }
 
 extension StoredTable {
-    /// The entry of `mutations`, made from its columns.
+    /// The ``StoredTable`` of `mutations`, made from the table's columns.
     static let mutations = MutationColumn.all.reduce(
         StoredTable("mutations", key: ["user_id", "id"], isShown: true)
             .owned(

@@ -5,8 +5,8 @@ import SyncModel
 
 /// Searches a table of an organization for rows that name users, but are not stored under the users' ids.
 ///
-/// Such rows are webhook messages, and parked events that name the owner of a document. No index finds them by user.
-/// Therefore all rows are read once in key order, a page at a time and without locks.
+/// Examples are webhook messages, and parked events that name the owner of a document. Because no index finds such rows
+/// by user, the scan reads all rows once in key order, a page at a time and without locks.
 package struct NamingScan: Sendable {
     /// The maximum number of rows that one statement reads.
     static let page: Int64 = 5_000
@@ -22,14 +22,15 @@ package struct NamingScan: Sendable {
         }
     }
 
-    /// Reads up to `limit` rows after a key, in key order. It returns the rows that name the users, and the last row.
+    /// Reads up to `limit` rows after a key, in key order. The statement returns the rows that name the users, and the
+    /// last row.
     package let find: Statement
     /// A key that sorts before all keys.
     private let least: Key
 
     /// Reads all present rows once.
     ///
-    /// - Parameter found: receives, for each page, the keys of the rows that name the users; they may be empty.
+    /// - Parameter found: receives, for each page, the keys of the rows that name the users; the list may be empty.
     package func run(
         _ pool: Pool,
         of organization: UUID,
@@ -43,7 +44,7 @@ package struct NamingScan: Sendable {
         }
     }
 
-    /// Whether any row names one of the users.
+    /// Returns whether any row names one of the users.
     package func findsAny(_ pool: Pool, of organization: UUID, naming users: [UUID]) async throws -> Bool {
         var place = least
         while let page = try await page(pool, of: organization, naming: users, behind: place) {

@@ -5,19 +5,19 @@ package import Postgres
 ///
 /// `sql/roles.sql` creates them and grants their rights.
 package enum Roles {
-    /// The role of gateways, for their login roles.
+    /// The role that gives gateways' login roles their rights.
     package static let gateway = "sluice_gateway"
-    /// The role of readers, for the login roles of organizations' analysts.
+    /// The role that gives the login roles of organizations' analysts their rights.
     package static let reader = "sluice_reader"
 
-    /// The role in a cluster whose members read an organization.
+    /// Returns the name of a cluster's role for the readers of one organization.
     ///
-    /// The role has no rights itself, and no session logs in with it.
+    /// Login roles are members of this role. The role itself has no rights, and no session logs in with it.
     package static func reader(of organization: UUID) -> String {
         "sluice_reader_\(organization.uuidString.lowercased())"
     }
 
-    /// Creates the role of ``reader(of:)`` if it is missing, and makes a quoted login role a member.
+    /// SQL that creates the role ``reader(of:)`` if it is missing, and makes a quoted login role a member.
     package static func binding(_ quoted: String, to organization: UUID) -> String {
         """
         DO $$BEGIN
@@ -43,19 +43,20 @@ package enum Roles {
         """
     )
 
-    /// Whether the roles have been granted their rights in this database.
+    /// Returns whether the roles have been granted their rights in this database.
     ///
-    /// In this case the rights must be kept up to date.
+    /// If so, the rights must be kept up to date.
     package static func isGranted(on connection: Connection) async throws(PostgresError) -> Bool {
         try await connection.run(Query(isGrantedStatement)).read(0, 0, as: Bool.self)
     }
 
     /// Creates missing roles, and updates their grants and the tables' policies.
     ///
-    /// It never runs at the same time as a migration.
+    /// This method never runs at the same time as a migration.
     ///
-    /// The first run needs a short exclusive lock on every table. If it waits for a long read, all other statements
-    /// wait for it. Therefore it ends after a second, and tries again a little later.
+    /// The first run needs a short exclusive lock on every table. While the run waits for a long read of a table, all
+    /// other statements on this table wait too. Therefore the run gives up after a second, and tries again a little
+    /// later.
     ///
     /// - Throws: SQLSTATE 42501 if the connection's role lacks the permission. Nothing was changed in that case.
     package static func grant(on connection: Connection) async throws(PostgresError) {

@@ -2,7 +2,7 @@ package import Postgres
 
 /// The gateway's schema: the files of `sql/migrations`.
 ///
-/// The build puts them into the binary.
+/// The build puts these files into the binary.
 package enum Schema {
     /// The default number of partitions of each partitioned table.
     package static let defaultPartitions = 4

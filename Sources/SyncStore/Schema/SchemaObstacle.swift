@@ -19,7 +19,7 @@ extension Schema {
     /// Returns the reason why pending migrations cannot be applied to a database, or why the database cannot be used;
     /// nil if there is no such reason.
     ///
-    /// It changes nothing, and throws as ``Connection/run(_:timeout:)`` does.
+    /// The check changes nothing. It throws the errors of ``Connection/run(_:timeout:)``.
     package static func obstacle(on connection: Connection) async throws(PostgresError) -> SchemaObstacle? {
         var last: (applied: [String], taken: [String])?
         while true {

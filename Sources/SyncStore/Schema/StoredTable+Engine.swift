@@ -97,7 +97,8 @@ extension StoredTable {
             .owned(
                 by: "user_id",
                 erase: .deleteKeeping(hashOf: "idempotency_key"),
-                // keys can also collide with keys of mutations, so a merge compares both together
+                // no collision to report here: a merge compares the keys of both tables together, because keys of
+                // rejections can also collide with keys of mutations
                 merge: .rename(Moving(collision: nil))
             )
             .exported(
@@ -133,7 +134,7 @@ extension StoredTable {
             .plain("server_id_is_integer", "change_position", "retry_count")
             .aging(.steps([.mappings, .tombstones])),
         StoredTable("local_ids", key: ["user_id", "device_id", "entity_type", "local_id"], isShown: true)
-            // if local ids collided, the ids of their devices would collide first
+            // no collision to report here: local ids collide only if the ids of their devices collide
             .owned(by: "user_id", erase: .delete, merge: .rename(Moving(collision: nil)))
             .exported(
                 .lines(
@@ -210,7 +211,7 @@ extension StoredTable {
             .plain("changed_at")
             .aging(.steps([.tombstones])),
         StoredTable("token_channels", key: ["user_id", "source"])
-            // the source of a grant names its user, so the sources of two users never collide
+            // the sources of two users never collide, because the source of a grant names its user
             .owned(by: "user_id", erase: .delete, merge: .rename(.dependent))
             .plain("issued_at", "digest"),
         StoredTable("entity_channels", key: ["channel", "changed_at"]).plain("joined_at"),
@@ -302,7 +303,7 @@ extension StoredTable {
                 "rate_as_of"
             )
             .open("outcomes", "batch"),
-        // without these keys, no copy of the sealed values can be decrypted any more
+        // once these keys are deleted, no copy of the sealed values can be decrypted
         StoredTable("organization_keys", key: ["number"], purge: .last)
             .plain("master_key", "created_at")
             .open("wrapped_key"),

@@ -10,13 +10,13 @@ package struct StoredTable: Sendable {
     package enum Purge: Sendable {
         /// Deletes the rows in small batches.
         case batches
-        /// Deletes the rows in the last transaction, because earlier steps of the purge need some of them, and there
-        /// are few.
+        /// Deletes the rows in the last transaction, because earlier steps of the purge need some of the rows. The
+        /// table has few rows.
         case last
-        /// Deletes the rows after those of all other tables, which refer to them.
+        /// Deletes the rows after the rows of all other tables, because the other tables refer to these rows.
         case end
-        /// Keeps the rows, and runs this statement in batches instead. It has the parameters `organization` and
-        /// `limit`.
+        /// Keeps the rows, and runs this statement in batches instead. The statement has the parameters `organization`
+        /// and `limit`.
         case keep(Statement)
         /// The table has no rows of organizations.
         case none
@@ -26,7 +26,7 @@ package struct StoredTable: Sendable {
     /// The columns of the primary key, in its order, without the organization.
     package let key: [String]
     package let purge: Purge
-    /// Whether `sluice organizations purge` shows the number of rows.
+    /// Whether `sluice organizations purge` shows the table's number of rows.
     package let isShown: Bool
     /// Columns with ids, numbers, states and times that no export shows.
     package private(set) var plain: [String] = []
@@ -129,16 +129,17 @@ extension StoredTable {
     package enum Erase: Sendable {
         /// Deletes the user's rows in batches, under the lane's lock.
         case delete
-        /// Deletes the rows as ``delete`` does, and keeps hashes of an id and of a fingerprint by which repeats are
+        /// Deletes the rows as ``delete`` does. Keeps hashes of an id and of a fingerprint, by which repeats are
         /// recognized.
         case deleteKeeping(hashOf: String, fingerprint: String? = nil)
         /// Runs this statement in batches, under the lane's lock.
         ///
-        /// - Parameters of `delete`: `organization`, `user`, `user_hash`, `limit`. It returns the number of rows. If
-        ///   `keep` stores hashes, it returns a row of hashes (`hash`, `known_hash`) for each deleted row instead.
+        /// - Parameters of the statement: `organization`, `user`, `user_hash`, `limit`. The statement returns the
+        ///   number of rows. If `keep` stores hashes, the statement returns a row of hashes (`hash`, `known_hash`) for
+        ///   each deleted row instead.
         case batches(Statement, keep: Statement? = nil)
-        /// Runs this statement as ``batches(_:keep:)`` does, but before the steps of other tables, because it reads
-        /// their rows.
+        /// Runs this statement as ``batches(_:keep:)`` does, but before the steps of other tables, because the
+        /// statement reads rows of those tables.
         case first(Statement)
         /// Deletes the user's single row together with the lane.
         case withLane
@@ -155,13 +156,13 @@ extension StoredTable {
     package enum Merge: Sendable {
         /// Moves the rows to the other user.
         case rename(Moving = Moving())
-        /// Runs this statement instead. The parameters are `organization`, `user`, the other user (`into`), and these
-        /// values.
+        /// Runs this statement instead of moving the rows. The parameters are `organization`, `user`, the other user
+        /// (`into`), and these values.
         case update(Statement, [MergeValue], Moving = Moving())
-        /// The other user keeps its row. If only the user has a row `x`, and a condition on `x` holds, the other user
-        /// takes it over.
+        /// The other user keeps its row. If the other user has no row, it takes over the user's row `x`, provided that
+        /// the condition on `x` holds.
         case adopt(where: String = "true")
-        /// Changes nothing. The rows still name the user, who is known to be joined into the other user.
+        /// Changes nothing. The rows still name the user, because the join into the other user is recorded.
         case keep
         /// A step of the merge itself processes the table.
         case step
@@ -179,7 +180,8 @@ extension StoredTable {
             self.collision = collision
         }
 
-        /// The rows belong to mutations or devices, which determine their number and whether their keys collide.
+        /// For rows of mutations or devices. The limit and the collisions are already checked for the mutations and
+        /// devices.
         package static let dependent = Moving(isCounted: false, collision: nil)
     }
 
@@ -210,7 +212,7 @@ extension StoredTable {
     package enum Export: Sendable {
         /// A line for each row of the owner.
         case rows(Lines)
-        /// A line for each row that the search of the erasure finds.
+        /// A line for each row that the erasure's scan finds.
         ///
         /// The statement returns each row as JSON (`row`). The parameters are those of ``Erase/scan(_:delete:)``.
         case scan(kind: String, Statement, columns: [ExportedColumn])
@@ -258,7 +260,7 @@ extension StoredTable {
 
 /// A column as an export shows it, in the form of the API.
 ///
-/// Times are in UTC with milliseconds, and ids have the JSON kind that the server gave them.
+/// Times are in UTC with milliseconds. Ids are JSON numbers or strings, as the server returned them.
 package struct ExportedColumn: Sendable, ExpressibleByStringLiteral {
     package let name: String
     /// The API's name.
@@ -303,12 +305,12 @@ package struct ExportedColumn: Sendable, ExpressibleByStringLiteral {
 extension StoredTable {
     /// The way in which a table's sealed values are sealed again.
     package enum Sealing: Sendable {
-        /// The rows are sealed under the lock of the owner's lane. A row is identified by the last column of the key, a
-        /// UUID.
+        /// The rows are sealed under the lock of the owner's lane. The last column of the key, a UUID, identifies a
+        /// row.
         case lane([SealedColumn])
         /// All rows of an organization are sealed in one transaction, because there are few.
         case settings([SealedSetting])
-        /// A step of the sealing run seals the documents, which may be sealed with their owners' keys.
+        /// A step of the sealing run seals the documents. Documents may be sealed with their owners' keys.
         case documents(DocumentTable)
 
         package var columns: [String] {
@@ -331,8 +333,8 @@ extension StoredTable {
 extension StoredTable {
     /// The process that deletes rows by their age.
     package enum Aging: Sendable {
-        /// Retention deletes them under the lock of the owner's lane, by the age in a column. The kind determines the
-        /// storage period and the counter. The key consists of the owner and a UUID.
+        /// Retention deletes the rows by the age in a column, under the lock of the owner's lane. The kind determines
+        /// the storage period and the counter. The key consists of the owner and a UUID.
         case deleted(by: String, as: RetentionKind)
         /// Steps of retention delete rows of these kinds.
         case steps([RetentionKind])

@@ -1,11 +1,11 @@
 package import Postgres
 import SyncModel
 
-/// The statements of an erasure or a merge of users for tables that need a special statement.
+/// Special statements for some tables in an erasure or a merge of users.
 package enum UserMoves {
     // MARK: - Erasure
 
-    /// The parameters are those of ``StoredTable/Erase/batches(_:keep:)``.
+    /// Deletes the user's subjects. The parameters are those of ``StoredTable/Erase/batches(_:keep:)``.
     package static let eraseSubjects = Statement(
         "erase_user_subjects",
         ["organization", "user", "user_hash", "limit"],
@@ -27,9 +27,9 @@ package enum UserMoves {
         """
     )
 
-    /// Keeps hashes of subjects, which are all that remains of them.
+    /// Stores the hashes of deleted subjects. Nothing else remains of the subjects.
     ///
-    /// - Parameter known_hashes: nulls, as many as `hashes`.
+    /// - Parameter known_hashes: as many nulls as `hashes` has elements.
     package static let keepSubjects = Statement(
         "erase_keep_subjects",
         ["organization", "user_hash", "hashes", "known_hashes"],
@@ -74,8 +74,8 @@ package enum UserMoves {
         """
     )
 
-    /// Records a use of each mapping, because the mutations that named it get positions after those of younger
-    /// mutations (``MappingNeed``).
+    /// Records the merge as a use of each mapping (``MappingNeed``). The record is necessary because mutations that
+    /// named the mapping move to positions after the positions of younger mutations.
     ///
     /// Mappings that are never listed remain unlisted (``LocalID/retiredID(on:)``).
     static let mergeMappings = Statement(
@@ -89,9 +89,10 @@ package enum UserMoves {
         """
     )
 
-    /// The other user gets the user's grants, and a grant of the user's own channel, from a new position on, so that
-    /// the devices of both users receive the entities. Grants that have ended stay with the user until retention
-    /// deletes them.
+    /// Gives the other user the user's grants, and a grant of the user's own channel.
+    ///
+    /// The grants begin at a new position, so that the devices of both users receive the entities. Grants that have
+    /// ended stay with the user until retention deletes them.
     static let mergeGrants = Statement(
         "join_grants",
         ["organization", "user", "into"],
@@ -120,8 +121,10 @@ package enum UserMoves {
     private static let hasChannels =
         "EXISTS (SELECT FROM entity_types t WHERE t.organization_id = :organization AND t.visibility = 'channels')"
 
-    /// A merge adds no user that an operator would have to provision. So a user who is blocked in the meantime stays
-    /// blocked.
+    /// SQL for whether users are known without an operator's provisioning.
+    ///
+    /// If an operator has to provision users, a merge adds no user. Therefore a user who is blocked in the meantime
+    /// stays blocked.
     static let isNotProvisioned =
         "(SELECT o.settings ->> 'provisioning' FROM organizations o WHERE o.id = :organization) IS DISTINCT FROM 'explicit'"
 }

@@ -4,7 +4,8 @@ import Synchronization
 
 /// Checks whether the configured master keys unwrap the stored data keys.
 final class MasterKeyCheck: Sendable {
-    /// The time for which a result is valid, because a check reads every organization's data key.
+    /// The time for which a result is valid. Checks are not more frequent, because each check reads the data keys of
+    /// every organization.
     private static let interval: Duration = .seconds(60)
 
     private struct Inspection {
@@ -24,7 +25,7 @@ final class MasterKeyCheck: Sendable {
         self.masterKeys = masterKeys
     }
 
-    /// The maximum number of users' keys counted for each master key, because there can be millions.
+    /// The maximum number of users' keys that are counted for each master key, because there can be millions of keys.
     static let counted = 10_000
 
     /// Returns the master keys that wrap the stored data keys and users' keys.
@@ -36,7 +37,7 @@ final class MasterKeyCheck: Sendable {
         return MasterKeysInUse(counts: counts, masterKeys)
     }
 
-    /// The missing master keys as text; checks again if the last result is older than a minute.
+    /// Returns the missing master keys as text. Checks again if the last result is older than a minute.
     func missing() async throws -> ([String], anyKnown: Bool) {
         let before = last.withLock { $0 }
         if let before, .now - before.at < Self.interval { return (before.missing, before.anyKnown) }
@@ -49,7 +50,7 @@ final class MasterKeyCheck: Sendable {
                 || !cluster.servers.silent.isEmpty)
         {
             // a server of the cluster is unavailable or hangs, but the gateway still serves the organizations of the
-            // others
+            // other servers
             let seen = Inspection(at: .now, missing: before?.missing ?? [], anyKnown: before?.anyKnown ?? true)
             last.withLock { $0 = seen }
             return (seen.missing, seen.anyKnown)
@@ -58,7 +59,8 @@ final class MasterKeyCheck: Sendable {
         return (found.missing, found.isAnyKnown)
     }
 
-    /// The missing master keys of the last check, if other master keys are configured, so that requests are served.
+    /// The missing master keys of the last check. Empty if no configured master key is in use, because requests are not
+    /// served then.
     var notices: [String] { last.withLock { $0.flatMap { $0.anyKnown ? $0.missing : nil } ?? [] } }
 
     static let mastersStatement = Statement(
@@ -81,7 +83,7 @@ final class MasterKeyCheck: Sendable {
         ) x
         GROUP BY x.master_key ORDER BY x.master_key
         """,
-        // a walk along the index would span all servers, so each server counts its own keys by the same index
+        // a scan along the index would span all servers, so each server counts its own keys by the same index
         variant: """
             SELECT x.master_key, sum(x.count)::int8 AS count
             FROM (
@@ -96,7 +98,7 @@ final class MasterKeyCheck: Sendable {
     static let statements = [mastersStatement]
 }
 
-/// The master keys that wrap stored data keys, compared with the configured ones.
+/// The master keys that wrap stored data keys, compared with the configured master keys.
 package struct MasterKeysInUse: Sendable {
     typealias Count = (label: String, count: Int64)
 
@@ -110,13 +112,13 @@ package struct MasterKeysInUse: Sendable {
 
     /// The number of data keys that the configured master keys unwrap.
     ///
-    /// It includes up to ``MasterKeyCheck/counted`` users' keys of each master key.
+    /// The number includes at most ``MasterKeyCheck/counted`` users' keys for each master key.
     package var openable: Int64 { known.reduce(0) { $0 + $1.count } }
 
-    /// Whether any data key can be unwrapped; also true if there are no data keys.
+    /// Whether any data key can be unwrapped. The value is also true if there are no data keys.
     package var isAnyKnown: Bool { unknown.isEmpty || !known.isEmpty }
 
-    /// Messages that name the missing master keys; empty if all are configured.
+    /// Messages that name the missing master keys; empty if all of them are configured.
     package var missing: [String] {
         unknown.map { "\($0.count) data keys are wrapped by master key \($0.label), which is not configured" }
     }

@@ -4,15 +4,15 @@ package import SyncModel
 
 /// Rows of `organization_keys`.
 package enum OrganizationKeys {
-    /// The seconds for which another gateway may still write under the previous data key.
+    /// The time for which another gateway may still write under the previous data key, in seconds.
     ///
-    /// A gateway that does not have the new key reads it within five seconds. The grace period is twice that time plus
+    /// A gateway that does not have the new key reads it within five seconds. The grace period is twice this time plus
     /// twice the longest transaction.
     package static let grace: Double = 60
 
     package static let columns = "k.number, k.master_key, k.wrapped_key"
 
-    /// The keys of organizations, oldest first.
+    /// Reads the keys of organizations, oldest first.
     static let readStatement = Statement(
         "organization_keys_read",
         ["organizations"],
@@ -26,9 +26,8 @@ package enum OrganizationKeys {
 
     /// Inserts a key with a new number of the organization.
     ///
-    /// If two replicas make a key with the same number, only the first key is stored. The statement locks the
-    /// organization's
-    /// row, which a purge changes first, so that no key remains after a purge.
+    /// If two replicas create a key with the same number, only the first key is stored. The statement locks the
+    /// organization's row, which a purge changes first. Therefore no key remains after a purge.
     package static let makeStatement = Statement(
         "organization_keys_make",
         ["organization", "number", "master_key", "wrapped_key", "now"],
@@ -40,9 +39,10 @@ package enum OrganizationKeys {
         """
     )
 
-    /// Returns the reason why master keys must not wrap an organization's first data key; nil without a reason.
+    /// Returns the reason why the master keys must not wrap an organization's first data key; nil if there is no
+    /// reason.
     ///
-    /// If there are data keys, and the master keys wrap none of them, they are not those of the database's gateways.
+    /// If there are data keys, and the master keys wrap none of these, the database's gateways use other master keys.
     package static func misfit(of masterKeys: MasterKeys, _ pool: Pool) async throws -> String? {
         let fit = fitStatement(master_keys: masterKeys.labels)
         if try await pool.run([fit])[0].read(0, 0, as: Bool.self) { return nil }

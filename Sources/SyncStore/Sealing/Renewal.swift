@@ -4,9 +4,9 @@ package import SyncModel
 /// Decrypts stored values and encrypts them again.
 package struct Renewal {
     package let seal: Seal
-    /// Whether values are sealed again; otherwise they are only decrypted, and stay unchanged.
+    /// Whether values are sealed again. Otherwise they are only decrypted, and remain unchanged.
     private let seals: Bool
-    /// Returns the new place of a value, which is usually the old one.
+    /// Returns the new place of a value, which is usually its old place.
     private let destination: @Sendable (SealedPlace) -> SealedPlace
     /// A value that cannot be decrypted, or cannot be sealed again.
     package struct Closed: Sendable {
@@ -29,16 +29,16 @@ package struct Renewal {
 
     /// Checks that no value requires a master key that is not configured. The keys of such values must not be deleted.
     ///
-    /// - Throws: ``StoreFailure/sealed`` if a value cannot be decrypted with the configured master keys, but can with
-    ///   another.
+    /// - Throws: ``StoreFailure/sealed`` if the configured master keys cannot decrypt a value, but another master key
+    ///   can.
     package func check() throws(Problem) {
         for case .unknownKey(let number) in closed.map(\.error) where seal.isThere(number) { throw StoreFailure.sealed }
         for case .closedUserKey in closed.map(\.error) { throw StoreFailure.sealed }
     }
 
-    /// Returns a JSON value sealed again.
+    /// Returns a JSON value that is sealed again.
     ///
-    /// A value that cannot be decrypted stays unchanged and is added to ``closed``.
+    /// A value that cannot be decrypted remains unchanged and is added to ``closed``.
     package mutating func json(_ stored: [UInt8]?, as place: SealedPlace) throws(SealError) -> [UInt8]? {
         let destination = destination(place)
         return try renewed(stored, place, SealedText.cover(of: stored ?? [], isJSON: true)) { seal throws(SealError) in
@@ -48,7 +48,7 @@ package struct Renewal {
         }
     }
 
-    /// Returns a document sealed again, with its owner's key if its type requires that.
+    /// Returns a document that is sealed again, with its owner's key if its type requires that.
     package mutating func json(
         _ stored: [UInt8]?,
         as place: SealedPlace,
@@ -62,7 +62,7 @@ package struct Renewal {
         }
     }
 
-    /// Returns the value of a text column sealed again.
+    /// Returns the value of a text column, sealed again.
     package mutating func text(_ stored: String?, as place: SealedPlace) throws(SealError) -> String? {
         let destination = destination(place)
         return try renewed(stored, place, SealedText.cover(of: Array((stored ?? "").utf8), isJSON: false)) {

@@ -4,7 +4,7 @@ package import Postgres
 ///
 /// The statements for lanes' rows are in ``SealedTable``.
 package enum SealStatements {
-    /// SQL that is true if a value must be sealed again, because it does not have the given beginning.
+    /// SQL for whether a value must be sealed again, because it does not have the given beginning.
     package static func isOther(_ column: String, _ beginning: String) -> String {
         "coalesce(NOT starts_with(\(column)::text, \(beginning)), false)"
     }
@@ -27,7 +27,7 @@ package enum SealStatements {
 
     /// Deletes the errors of mappings.
     ///
-    /// The upstream's error of a failed create is stored in the mutation, sealed. The copy in the mapping is never
+    /// The mutation of a failed create stores the upstream's error in sealed form. The copy in the mapping is never
     /// read.
     package static let clearMappings = Statement(
         "seal_clear_mappings",

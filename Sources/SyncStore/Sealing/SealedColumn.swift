@@ -2,7 +2,7 @@ package import FoundationEssentials
 package import Postgres
 package import SyncModel
 
-/// A column with sealed values of users' rows, and the place of its value in a row.
+/// A column with sealed values in rows of users, and the place of its value in a row.
 package struct SealedColumn: Sendable {
     package let name: StaticString
     package let isText: Bool
@@ -26,7 +26,7 @@ package struct SealedColumn: Sendable {
     /// Returns a column of a table for which ``SealedPlace`` has no case.
     ///
     /// - Parameters:
-    ///   - number: the column's unique number, above ``SealedPlace/lastNumber``. It is part of the stored form.
+    ///   - number: the column's unique number, above ``SealedPlace/lastNumber``. The number is part of the stored form.
     ///   - table: the table's name in logs.
     package static func numbered(
         _ name: StaticString,
@@ -39,11 +39,11 @@ package struct SealedColumn: Sendable {
     }
 }
 
-/// A text or JSON column with sealed values of an organization's settings.
+/// A text or JSON column with sealed values that belong to an organization's settings.
 package struct SealedSetting: Sendable {
     package let name: StaticString
     package let isText: Bool
-    /// Returns the place of the value in a row whose key was read.
+    /// Returns the place of the value in a row after the row's key was read.
     package let place: @Sendable (inout RowReader) throws -> SealedPlace
 
     package init(

@@ -10,13 +10,13 @@ package struct SealedRows: Sendable, Hashable {
 
     /// The number of rows that were written again.
     package var sealed = 0
-    /// The number of values that cannot be decrypted, and were left unchanged.
+    /// The number of values that cannot be decrypted. These values are left unchanged.
     package var unreadable = 0
-    /// Messages for an operator about the first unreadable values. They name rows, without contents.
+    /// Messages for an operator about the first unreadable values. A message names the row, without contents.
     package var unreadableValues: [String] = []
-    /// The maximum number of values that are named.
+    /// The maximum number of unreadable values that are named.
     package static let namedValues = 20
-    /// The number of older data keys that were deleted, because no value is sealed under them any more.
+    /// The number of older data keys that were deleted, because no value is sealed under them any longer.
     package var droppedKeys = 0
     /// The number of older data keys that are kept, because values that cannot be decrypted may be sealed under them.
     package var keptKeys = 0
@@ -25,7 +25,7 @@ package struct SealedRows: Sendable, Hashable {
     /// Whether a value that was left unchanged does not name its key.
     package private(set) var mayNeedAnyKey = false
 
-    /// Records values that cannot be opened, with the reasons.
+    /// Records values that cannot be decrypted, and the reasons.
     package mutating func leave(_ closed: [Renewal.Closed]) {
         unreadable += closed.count
         for value in closed {
@@ -55,7 +55,7 @@ package struct SealedLaneRows: SealedKind {
     }
 
     package var page: Statement { table.page }
-    // clients choose ids, and the least UUID is a valid id, so the first page includes it
+    // clients choose ids, and the least UUID is a valid id; therefore the first page includes it
     package var first: UUID { .least }
 
     package func place(_ id: UUID) -> Parameters {
@@ -93,7 +93,7 @@ package struct SealedLaneRows: SealedKind {
     }
 }
 
-/// Seals and opens the columns of one lane's mutations and refusals.
+/// Seals and opens the columns of one lane's mutations and rejections.
 package struct LaneSeal: Sendable {
     package let seal: Seal
     package let user: UUID
@@ -111,9 +111,9 @@ package struct LaneSeal: Sendable {
         try seal.seal(text: plain, as: .mutation(column, user: user, id: id))
     }
 
-    /// Reads a value; nil if there is no value or it cannot be decrypted.
+    /// Reads a value; nil if there is no value or the value cannot be decrypted.
     ///
-    /// If it cannot be decrypted, the name of its member is added to `unreadable`.
+    /// If the value cannot be decrypted, the name of its member is added to `unreadable`.
     package func read(
         json stored: [UInt8]?,
         _ column: SealedPlace.Column,
@@ -123,9 +123,9 @@ package struct LaneSeal: Sendable {
         try seal.read(json: stored, as: .mutation(column, user: user, id: id), &unreadable)
     }
 
-    /// Reads a value; nil if there is no value or it cannot be decrypted.
+    /// Reads a value; nil if there is no value or the value cannot be decrypted.
     ///
-    /// If it cannot be decrypted, the name of its member is added to `unreadable`.
+    /// If the value cannot be decrypted, the name of its member is added to `unreadable`.
     package func read(
         text stored: String?,
         _ column: SealedPlace.Column,

@@ -7,12 +7,12 @@ package struct SealedTable: Sendable {
     package let columns: [SealedColumn]
     package let page: Statement
     package let read: Statement
-    /// Writes a row without changing an index or a change position, because readers need not see the change.
+    /// Writes a row. Neither an index nor a change position is changed, because readers need not see the change.
     package let write: Statement
 
     package var statements: [Statement] { [page, read, write] }
 
-    /// Nil for a table whose rows are not sealed or belong to no lane.
+    /// Returns nil for a table whose rows are not sealed or do not belong to lanes.
     package init?(_ table: StoredTable) {
         guard case .lane(let columns) = table.sealing, let owner = table.users?.owner, let id = table.key.last else {
             return nil
@@ -71,7 +71,7 @@ package struct SealTable: Sendable {
 
     /// The seal of an organization.
     ///
-    /// If an organization's keys were not read, its seal is locked, so that its values are never written unsealed by
+    /// If an organization's keys were not read, its seal is locked. Otherwise its values could be written unsealed by
     /// mistake.
     package subscript(organization: UUID) -> Seal {
         seals[organization] ?? .locked("the organization's keys were not read")
@@ -79,7 +79,7 @@ package struct SealTable: Sendable {
 
     package func lane(_ lane: LaneKey) -> LaneSeal { LaneSeal(seal: self[lane.organization], user: lane.user) }
 
-    /// The reason why one of the organizations cannot be read or written; nil if all can be.
+    /// The reason why an organization cannot be read or written; nil if all organizations can be.
     package var lock: String? { seals.values.lazy.compactMap(\.lock).first }
 }
 
@@ -87,8 +87,8 @@ extension Catalog {
     /// Reads values that may be sealed.
     ///
     /// If users' keys are not in memory, they are fetched and `body` runs again. If a value is sealed under a key that
-    /// another replica has just made, the organization's keys are read again once. Values that still cannot be
-    /// decrypted count as unreadable.
+    /// another replica has just created, the organization's keys are read again once. Values that still cannot be
+    /// decrypted are treated as unreadable.
     ///
     /// - Throws: the errors of `body`; `store_unavailable` while the organization's data are locked.
     package func opening<Value>(
@@ -115,29 +115,29 @@ extension Catalog {
 
 /// A kind of rows with sealed values.
 ///
-/// It defines how to find, read and write the rows that are to be sealed again.
+/// It defines how to find, read and write the rows that have to be sealed again.
 package protocol SealedKind: Sendable {
     associatedtype Key: Sendable
 
-    /// Reads a page of keys, from a place on, with a flag for rows that must be sealed again.
+    /// Reads a page of keys from a place on. Each key has a flag for whether its row must be sealed again.
     ///
-    /// Its parameters are the place, the limit, and those of ``add(_:_:to:)``.
+    /// The parameters are the place, the limit, and the parameters of ``add(_:_:to:)``.
     var page: Statement { get }
     /// Adds the beginnings by which correctly sealed values are recognized.
     ///
-    /// These values are sealed under the data key with this number, and with users' own keys if the organization has
-    /// any.
+    /// These values are sealed under the data key with this number. If the organization has users' own keys, they are
+    /// also sealed with the users' own keys.
     func add(_ number: Int32, _ seal: Seal, to parameters: inout Parameters)
     /// The key at which the first page begins.
     var first: Key { get }
     func place(_ key: Key) -> Parameters
     func key(_ row: inout RowReader) throws -> Key
-    /// Returns the key at which the page after this key begins; nil at the end.
+    /// Returns the key at which the page after this key begins; nil after the last page.
     func next(after key: Key) -> Key?
 
-    /// Locks and reads rows. The last query returns them.
+    /// Returns queries that lock and read rows. The last query returns the rows.
     func read(_ keys: [Key]) -> [Query]
-    /// Reads rows without locks.
+    /// Returns the query that reads rows without locks.
     func find(_ keys: [Key]) -> Query
     /// Returns the query that writes a row with its values sealed again; nil if the row need not be written.
     func renewed(_ row: inout RowReader, _ renewal: inout Renewal) throws -> Query?
@@ -145,7 +145,7 @@ package protocol SealedKind: Sendable {
 
 /// A kind of documents.
 ///
-/// Documents are sealed with their owners' keys if only owners see entities of their type.
+/// If only the owners see entities of a type, its documents are sealed with the owners' keys.
 package protocol SealedDocuments: SealedKind {}
 
 extension SealedDocuments {

@@ -2,42 +2,42 @@ package import FoundationEssentials
 package import Postgres
 package import SyncModel
 
-/// Fetches users' own keys into memory, and makes missing keys.
+/// Fetches users' own keys into memory, and creates missing keys.
 ///
 /// One statement handles many keys.
 package struct UserKeys: Sendable {
     /// The maximum number of attempts at work that lacks keys.
     ///
-    /// The missing keys are fetched after each attempt, so more than two are rare. The maximum ends work that lacks
-    /// other keys each time.
+    /// The missing keys are fetched after each attempt. Therefore more than two attempts are rare. The maximum ends
+    /// work that lacks other keys in each attempt.
     static let attempts = 200
 
     let pool: Pool
     /// The master keys; nil if nothing is sealed.
     let masterKeys: MasterKeys?
-    /// The cached keys, of all organizations.
+    /// The cached keys of all organizations.
     package let ring = UserKeyRing()
     let now: TimeSource
-    /// Users for whom no key is made, because their key is missing and values depend on it.
+    /// Users for whom no key is created, because their key is missing and stored values depend on it.
     ///
-    /// The missing key may still be restored, so no second key must exist. Values of these users are sealed with the
-    /// organization's key alone.
+    /// The missing key may still be restored. Therefore no second key must exist. Values of these users are sealed with
+    /// the organization's key alone.
     package var withoutKey: Set<LaneKey> = []
 
     /// Whether a master key is configured to wrap users' keys.
     package var canMake: Bool { masterKeys?.wrapping != nil }
 
-    /// Fetches the keys with which users' rows are sealed, if they are not cached, and makes missing keys.
+    /// Fetches the keys that seal users' rows, if they are not cached, and creates missing keys.
     ///
-    /// It uses a separate transaction, so that later writes name keys that are already stored.
+    /// This method uses a separate transaction, so that later writes name keys that are already stored.
     package func prepare(_ users: some Sequence<LaneKey>, _ seal: (UUID) -> Seal?) async throws {
         let lacking = lacking(users, seal)
         if !lacking.isEmpty { try await make(lacking) }
     }
 
-    /// Fetches existing keys with which users' rows are sealed, if they are not cached.
+    /// Fetches existing keys that seal users' rows, if they are not cached.
     ///
-    /// It makes no keys. A caller that still lacks a key calls ``fetchMissingKeys(_:)``.
+    /// This method creates no keys. A caller that still lacks a key calls ``fetchMissingKeys(_:)``.
     package func fetch(_ users: some Sequence<LaneKey>, _ seal: (UUID) -> Seal?) async throws {
         let lacking = lacking(users, seal)
         if !lacking.isEmpty { _ = try await read(lacking.sorted(), isRefused: false) }
@@ -47,9 +47,9 @@ package struct UserKeys: Sendable {
         Set(users.filter { seal($0.organization)?.lacking([$0]).isEmpty == false })
     }
 
-    /// Fetches the keys that an error lists, and makes those that do not exist.
+    /// Fetches the keys that an error lists, and creates the keys that do not exist.
     ///
-    /// - Throws: the error, if it is of another kind.
+    /// - Throws: the given error, if it is of another kind.
     package func fetchMissingKeys(_ error: SealError) async throws {
         switch error {
         case .unknownUserKeys(let users): _ = try await read(users.sorted(), isRefused: false)
@@ -104,7 +104,7 @@ package enum UserKeyRows {
         )
     }
 
-    /// The keys that were made for users.
+    /// Reads the keys of users.
     static let readStatement = Statement(
         "user_keys_read",
         ["organizations", "users"],
@@ -119,10 +119,11 @@ package enum UserKeyRows {
         """
     )
 
-    /// Inserts keys for users without a key. If two gateways make a key for a user, only the first is stored.
+    /// Inserts keys for users without a key. If two gateways create a key for a user, only the first is stored.
     ///
-    /// The statement locks the organizations' rows, which a purge changes first, so that no key remains after a purge.
-    /// No key is made for a user whose rows were deleted, because an erasure may already have destroyed the user's key.
+    /// The statement locks the organizations' rows, which a purge changes first. Therefore no key remains after a
+    /// purge. If a user's rows were deleted, no key is created, because an erasure may already have destroyed the
+    /// user's key.
     static let makeStatement = Statement(
         "user_keys_make",
         ["organizations", "users", "master_key", "wrapped_keys", "now"],

@@ -4,24 +4,24 @@ import SyncModel
 
 /// Finds the mutations of a bulk request, a page at a time.
 ///
-/// The order is by user, and in lane order or its reverse. Every page reads a bounded number of open mutations,
-/// independent of the filter.
+/// The mutations are sorted by user. A user's mutations are in lane order or its reverse. Every page reads a limited
+/// number of open mutations, independent of the filter.
 struct SettleCandidates {
     /// The maximum number of mutations on a page.
     static let limit: Int64 = 500
     /// The maximum number of open mutations that a page reads.
     static let scan: Int64 = 50_000
 
-    /// A position among an organization's mutations.
+    /// A position in an organization's sorted list of mutations.
     struct Place {
         var user: UUID
         var position: Int64
     }
 
-    /// Mutations of one lane.
+    /// A page of mutations, by lane.
     struct Page {
         var lanes: [(user: UUID, ids: [UUID])] = []
-        /// The beginning of the next page; nil at the end.
+        /// The place after which the next page begins; nil at the end.
         var next: Place?
     }
 
@@ -32,7 +32,7 @@ struct SettleCandidates {
 
     /// Returns the page after a place; the first page for nil.
     func page(after place: Place?) async throws -> Page {
-        // the mutations of one user are adjacent
+        // a user's mutations are adjacent, so the page can be limited to the range of one user
         let first = Place(user: request.userID ?? UUID.least, position: .min)
         let last = Place(user: request.userID ?? UUID.greatest, position: .max)
         let start = place ?? (isReversed ? last : first)
@@ -57,7 +57,7 @@ struct SettleCandidates {
             let place = try Place(&row)
             if page.lanes.last?.user != place.user { page.lanes.append((place.user, [])) }
             page.lanes[page.lanes.count - 1].ids.append(try row.read("id"))
-            // a full page ends at its last row
+            // if the page is full, the next page begins after its last row
             if rows.count == Int(Self.limit) { page.next = place }
         }
         return page
@@ -76,7 +76,7 @@ struct SettleCandidates {
     /// The place after which a page begins.
     private static let place = ["organization", "after_user", "after_position"]
 
-    /// Finds the last mutation that a page reads; returns no row if there are fewer mutations.
+    /// Finds the last mutation that a page reads. Returns no row if there are fewer mutations than the page may read.
     private static func edge(_ behind: String, _ order: String) -> String {
         """
         SELECT x.user_id, x.position

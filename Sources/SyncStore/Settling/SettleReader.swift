@@ -8,9 +8,7 @@ package struct SettleReader {
     package let lane: LaneKey
     package let seal: Seal
 
-    /// Locks the lane, and reads some of its mutations in lane order.
-    ///
-    /// Returns nil if the user has no lane.
+    /// Locks the lane, and reads some of its mutations in lane order; nil if the user has no lane.
     ///
     /// - Parameters:
     ///   - screen: selects the mutations that still match the request; nil to select all.
@@ -57,7 +55,7 @@ package struct SettleReader {
         return try ChannelAccess(of: lane, await connection.runByIndex(query))
     }
 
-    /// Returns mutations in their current state, with all their attributes.
+    /// Returns mutations in their current state, with all their properties.
     package func details(_ ids: [UUID]) async throws -> [MutationDetail] {
         let rows = try await connection.run(
             MutationReader.byIDStatement(organization: lane.organization, user: lane.user, ids: ids)
@@ -73,7 +71,7 @@ package struct SettleReader {
         )
     }
 
-    /// Returns the mutations blocked on a mutation.
+    /// Returns the mutations that are blocked on a mutation.
     package func waiters(for id: UUID) async throws -> [DependencyNode] {
         let waiters = try nodes(
             await connection.run(
@@ -83,9 +81,9 @@ package struct SettleReader {
         return waiters.sorted { $0.position < $1.position }
     }
 
-    /// Returns the mutations among `ids` that do not satisfy their dependants yet.
+    /// Returns those mutations among `ids` that do not satisfy their dependants yet.
     ///
-    /// Each result includes the entity that the mutation writes.
+    /// The result maps each of these mutations to the entity that it writes.
     package func unmet(_ ids: [UUID]) async throws -> [UUID: EntityName] {
         guard !ids.isEmpty else { return [:] }
         let rows = try await connection.run(
@@ -99,7 +97,8 @@ package struct SettleReader {
         return unmet
     }
 
-    /// Returns the mutations among `ids` that need one of the client ids, each with the id that it needs.
+    /// Returns those mutations among `ids` that need one of the client ids. The result maps each mutation to this
+    /// client id.
     package func needs(_ ids: [UUID], _ references: [ClientReference]) async throws -> [UUID: UUID] {
         guard !ids.isEmpty, !references.isEmpty else { return [:] }
         let clientIDs = references.map(\.clientID)
@@ -130,7 +129,7 @@ package struct SettleReader {
     /// The number of sealed payloads that are searched together.
     private static let sealedPage = 50
 
-    /// Returns the client ids that are found in sealed payloads without recorded references.
+    /// Returns the client ids that occur in sealed payloads whose references were not recorded.
     private func sealedNeeds(_ ids: [UUID], _ clientIDs: [UUID]) async throws -> [UUID: UUID] {
         let rows = try await connection.run(
             SettleStatements.sealedPayloads(
@@ -143,7 +142,7 @@ package struct SettleReader {
         var needs: [UUID: UUID] = [:]
         for var row in rows {
             let id: UUID = try row.read("id")
-            // if a payload cannot be decrypted, its mutation fails later, but this decision does not
+            // a payload that cannot be decrypted makes its mutation fail later, but not this decision
             var unreadable: [String] = []
             let payload = try laneSeal.read(json: row.read("payload"), .payload, of: id, &unreadable) ?? []
             let text = String(decoding: payload, as: UTF8.self).lowercased()
@@ -155,7 +154,7 @@ package struct SettleReader {
     private var laneSeal: LaneSeal { LaneSeal(seal: seal, user: lane.user) }
     private var seals: SealTable { SealTable([lane.organization: seal]) }
 
-    /// Returns the mappings of the user's client ids and of the local ids of one of the user's devices.
+    /// Returns the mappings of the user's client ids, and the mappings of local ids of one of the user's devices.
     ///
     /// The local ids are given by the UUIDs that represent them.
     package func mappings(
@@ -186,11 +185,11 @@ package struct SettleReader {
         return entities[lane.organization]?[key]
     }
 
-    /// Returns the errors of mutations to be discarded, by mutation. Each error contains the entity that replaces the
-    /// mutation.
+    /// Returns the new errors of mutations to be discarded, by mutation. Each error contains the entity that replaces
+    /// the mutation.
     ///
-    /// For each entity, the first mutation also gets its document, unless the maximum number of bytes is reached. For
-    /// the other mutations, the gateway adds the document when the mutation is read.
+    /// For each entity, only the first mutation's error contains the document, and only within the maximum number of
+    /// bytes. For the other mutations, the gateway adds the document when the mutation is read.
     package func current(_ ids: [UUID]) async throws -> [UUID: [UInt8]] {
         let rows = try await connection.run(
             SettleStatements.current(
@@ -207,7 +206,7 @@ package struct SettleReader {
             let hasError: Bool = try row.read("has_error")
             var unreadable: [String] = []
             let error = try laneSeal.read(json: row.read("error"), .error, of: mutation, &unreadable)
-            // a mutation whose error is not read is also discarded, but its error is not changed
+            // if a mutation's error was not read, the mutation is discarded, but its error is not changed
             guard hasError, unreadable.isEmpty else { continue }
             let isOutline: Bool = try row.read("is_outline")
             let (of, state) = try EntityRows.read(&row, seals)
@@ -217,9 +216,9 @@ package struct SettleReader {
         return errors
     }
 
-    /// Splits a list of mutations so that the contents of each part fit a transaction.
+    /// Divides a list of mutations into parts whose contents fit into a transaction.
     ///
-    /// A part has at least one mutation.
+    /// Each part has at least one mutation.
     package func parts(of ids: [UUID]) async throws -> [[UUID]] {
         let rows = try await connection.run(
             SettleStatements.contentBytes(organization: lane.organization, user: lane.user, ids: ids)
@@ -238,7 +237,7 @@ package struct SettleReader {
         return parts
     }
 
-    /// Whether an entity was written after a mutation last changed.
+    /// Whether an entity was written after the last change of a mutation.
     package func isNewer(_ key: EntityKey, than mutation: UUID) async throws -> Bool {
         let rows = try await connection.run(
             SettleStatements.isNewer(

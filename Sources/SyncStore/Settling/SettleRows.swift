@@ -2,8 +2,8 @@ import FoundationEssentials
 package import Postgres
 package import SyncModel
 
-// The rows that settling writes for one lane. Their statements begin with the same parameters: organization, user,
-// change position and time.
+// The rows that settling writes for one lane. All statements for these rows begin with the same parameters:
+// organization, user, change position and time.
 
 extension MappingChange {
     package static let columns = Columns<MappingChange>(
@@ -26,7 +26,7 @@ extension MappingChange {
 final class ReleaseRow: Sendable {
     private let release: MutationRelease
     let blockers: FlattenedLists.Bounds
-    /// The problem that makes the mutation fail, if any.
+    /// The problem that makes the mutation fail; nil if it does not fail.
     private let problem: Problem?
     /// The error in stored form.
     private let error: [UInt8]?
@@ -52,7 +52,7 @@ final class ReleaseRow: Sendable {
     )
 }
 
-/// A mutation that runs again. It is a class because it is read column by column, and never copied.
+/// A mutation that runs again. The type is a class, because a class is not copied when its columns are read one by one.
 final class RestartRow: Sendable {
     private let restart: MutationRestart
     let blockers, references: FlattenedLists.Bounds
@@ -112,7 +112,7 @@ final class DiscardRow: Sendable {
     )
 }
 
-/// A local id named by a mutation that runs again.
+/// A local id that a restarted mutation names.
 struct PinRow {
     let device: UUID
     let id: LocalID

@@ -7,7 +7,7 @@ extension SettleStatements {
     /// The parameters before the columns of the written rows.
     private static let head = ["organization", "user", "change_position", "now"]
 
-    /// The columns that an upsert must name in addition to those that it changes.
+    /// The columns that an upsert must list in addition to the columns that it changes.
     ///
     /// The second text lists their values from a row called `m`.
     private static let unchanged = """
@@ -22,7 +22,7 @@ extension SettleStatements {
             m.created_at, m.accepted_at, :change_position, :now
         """
 
-    /// Writes mutations that run again, with all traces of earlier attempts cleared.
+    /// Writes mutations that run again. All traces of earlier attempts are cleared.
     static let restart = Statement(
         "settle_restart",
         head + RestartRow.columns.inputs + ["blockers", "references", "types"],
@@ -66,7 +66,7 @@ extension SettleStatements {
         .value("change_position") { $0.changePosition }
     )
 
-    /// Makes mutations due that wait for a retry.
+    /// Makes mutations due that wait for their next attempt.
     static let endBackOff = Statement(
         "settle_end_back_off",
         ended.inputs + ["now"],
@@ -125,7 +125,7 @@ extension SettleStatements {
         """
     )
 
-    /// Writes the mappings of settled creates. A mapping is not changed if it is resolved, or if another create has
+    /// Writes the mappings of settled creates. A mapping remains unchanged if it is resolved, or if another create has
     /// taken it over.
     static let mappings = Statement(
         "settle_mappings",

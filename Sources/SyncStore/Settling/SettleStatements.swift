@@ -3,9 +3,10 @@ import SyncModel
 
 /// The statements of settling, each on one lane whose row is locked.
 ///
-/// Rows are found by their whole key, in a lateral subquery that PostgreSQL must not merge into its query, and are
-/// written by an upsert. Both use only indexes, independent of the tables' size when the plan was made. An UPDATE
-/// joined with a list would read all mutations of the lane, perhaps a hundred thousand, for each row of the list.
+/// Rows are found by their whole key, in a lateral subquery that PostgreSQL must not merge into its query. They are
+/// written by an upsert. Both the subquery and the upsert use only indexes, even if the plan was made for small tables.
+/// In contrast, an UPDATE joined with a list could read all mutations of the lane, perhaps a hundred thousand, for each
+/// row of the list.
 package enum SettleStatements {
     /// SQL for the row of a listed mutation, as a table called `name`.
     package static func byID(_ list: String, as name: String) -> String {
@@ -32,7 +33,7 @@ package enum SettleStatements {
 
     /// Reads the mutations without their contents.
     ///
-    /// A discard needs no contents, and hundreds of mutations can have a megabyte each.
+    /// A discard needs no contents, and the contents of hundreds of mutations can have a megabyte each.
     static let outlines = Statement(
         "settle_outlines",
         ["organization", "user", "ids"],
@@ -47,7 +48,7 @@ package enum SettleStatements {
 
     /// Returns the bytes of mutations' contents, in the order of the list.
     ///
-    /// It measures all contents, because the caller reads all of them, in parts.
+    /// All contents are measured, because the caller reads all of them, in parts.
     static let contentBytes = Statement(
         "settle_content_bytes",
         ["organization", "user", "ids"],
@@ -66,7 +67,7 @@ package enum SettleStatements {
 
     /// Reads all dependencies of a lane's open mutations.
     ///
-    /// It makes one pass over the open mutations, in the order of their index.
+    /// The statement reads the open mutations once, in the order of their index.
     static let edges = Statement(
         "settle_edges",
         ["organization", "user"],
@@ -78,7 +79,7 @@ package enum SettleStatements {
         """
     )
 
-    /// The mutations blocked on a mutation.
+    /// Reads the mutations that are blocked on a mutation.
     static let waiters = Statement(
         "settle_waiters",
         ["organization", "user", "blocker"],
@@ -102,7 +103,7 @@ package enum SettleStatements {
         """
     )
 
-    /// Finds mutations that need one of some client ids, each id with its type.
+    /// Finds mutations that need one of some client ids. Each client id has a type.
     ///
     /// A mutation needs a client id as its entity, in its endpoint or payload, or as a dependency. If a mutation's
     /// client ids were not recorded, its text is searched.
@@ -143,9 +144,9 @@ package enum SettleStatements {
         """
     )
 
-    /// Whether an entity was written after mutation `mutation` last changed.
+    /// Reads whether an entity was written after the last change of the mutation `mutation`.
     ///
-    /// The entity has type `entity_type` and id `entity`.
+    /// The parameters `entity_type` and `entity` name the entity.
     static let isNewer = Statement(
         "settle_is_newer",
         ["organization", "user", "mutation", "entity_type", "entity"],
@@ -174,11 +175,11 @@ package enum SettleStatements {
     )
     private static let currentErrors = RowBytes.Rows(table: "found", columns: ["error"], limit: ":error_bytes::int8")
 
-    /// The entities that replace mutations to be discarded, if the user is allowed to see them.
+    /// Reads the entities that replace mutations to be discarded, if the user may see these entities.
     ///
-    /// Only the first mutation about an entity gets its document, and only while the documents fit in `bytes`. So a
-    /// thousand mutations about one entity do not store a thousand copies. Errors are read up to `error_bytes` bytes. A
-    /// mutation whose error is beyond them keeps it unchanged.
+    /// Only the first mutation about an entity gets its document, and only while the documents fit in `bytes`.
+    /// Otherwise a thousand mutations about one entity would store a thousand copies. Errors are read up to
+    /// `error_bytes` bytes. The errors of the remaining mutations are not changed.
     static let current = Statement(
         "settle_current",
         ["organization", "user", "ids", "bytes", "error_bytes"],

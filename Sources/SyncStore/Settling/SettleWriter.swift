@@ -3,7 +3,8 @@ import SyncModel
 
 /// The queries that write a settling plan.
 struct SettleWriter {
-    /// The maximum number of rows that one statement changes. It takes at most a few hundred milliseconds.
+    /// The maximum number of rows that one statement changes. Such a statement takes at most a few hundred
+    /// milliseconds.
     static let rowsPerStatement = 5_000
 
     let lane: LaneKey

@@ -4,8 +4,8 @@ package import SyncModel
 
 /// Settles mutations of all users of an organization, lane by lane.
 ///
-/// Each transaction settles a bounded number of mutations. If a call ends early, the settled mutations stay settled,
-/// and the call can be repeated.
+/// Each transaction settles a limited number of mutations. If a call ends early, the mutations settled so far remain
+/// settled, and the call can be repeated.
 extension Settlement {
     /// Retries all mutations of the request that can be retried.
     package func retry(_ request: BulkRequest, organization: Organization) async throws(Problem) -> BulkOutcome {
@@ -25,7 +25,7 @@ extension Settlement {
                     let planner = try RestartPlanner.retry(subject, RetryRequest(), knowledge)
                     try await add(planner, reader, &graph, to: &plan)
                 } catch is Problem {
-                    // a mutation that cannot be retried unchanged is left to a person
+                    // a person must decide on a mutation that cannot be retried unchanged
                     continue
                 }
             }
@@ -38,7 +38,7 @@ extension Settlement {
     ///
     /// A mutation with dependants is discarded only if the request specifies how to treat the dependants.
     ///
-    /// It works from the end of each lane, so that dependants within the request are discarded before their
+    /// Each lane is processed from its end, so that dependants within the request are discarded before their
     /// dependencies.
     package func discard(_ request: BulkRequest, organization: Organization) async throws(Problem) -> BulkOutcome {
         try await settle(request, organization.id, isReversed: true) { lane, ids throws(Problem) in
@@ -53,10 +53,10 @@ extension Settlement {
         }
     }
 
-    /// Discards the given mutations, except those on which a remaining mutation depends.
+    /// Discards the given mutations, except mutations on which a remaining mutation depends.
     ///
     /// - Parameters:
-    ///   - choose: selects from the found mutations; it is called under the lane's lock.
+    ///   - choose: selects from the found mutations. It is called under the lane's lock.
     ///   - forgetting: returns further queries about the discarded mutations.
     package func discardUnneeded(
         _ ids: [UUID],
@@ -73,7 +73,7 @@ extension Settlement {
                 plan in
                 var meant = try await choose(reader, found)
                 let graph = try await reader.graph(state, excluding: meant.count)
-                // the dependencies of a kept mutation are kept too, and so are their dependencies
+                // all direct and indirect dependencies of a remaining mutation also remain
                 let unneeded = graph.unneeded(among: Set(meant.map(\.record.id)))
                 meant.removeAll { !unneeded.contains($0.record.id) }
                 guard !meant.isEmpty else { return [] }
@@ -123,7 +123,8 @@ package struct BulkOutcome: Sendable {
     package var matched = 0
     /// The number of mutations that were settled.
     ///
-    /// It is lower than `matched` if some mutations could not be settled, and higher if dependants were discarded too.
+    /// The number is lower than `matched` if some mutations could not be settled, and higher if dependants were
+    /// discarded too.
     package var settled = 0
 }
 
@@ -133,7 +134,7 @@ package struct DiscardedMutation: Sendable {
     package let mutation: MutationDetail
     /// The ids of all mutations that this call discarded.
     ///
-    /// These are the dependants, and the mutation itself unless it was discarded before.
+    /// The ids include the dependants, and the mutation itself unless it was discarded before.
     package let ids: [UUID]
 }
 

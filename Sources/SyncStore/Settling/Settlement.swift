@@ -4,14 +4,14 @@ package import SyncModel
 
 /// A person's decisions about stuck mutations: retry, discard, resolve.
 ///
-/// They implement product rules 4, 6 and 12. Each decision is one transaction under the lane's lock. A mutation in
-/// flight is never changed.
+/// The decisions implement product rules 4, 6 and 12. Each decision is one transaction under the lane's lock. A
+/// mutation in flight is never changed.
 package struct Settlement: Sendable {
     /// The maximum number of mutations that one transaction discards or releases.
     ///
-    /// Such a transaction locks the lane for less than a second.
+    /// A transaction with this number of mutations locks the lane for less than a second.
     package static let batch = 5_000
-    /// The maximum number of attempts at a transaction while other replicas take its ids.
+    /// The maximum number of attempts at a transaction while other replicas insert rows with its ids.
     package static let attempts = 3
 
     package let pool: Pool
@@ -20,16 +20,17 @@ package struct Settlement: Sendable {
     package let now: TimeSource
     package let failure: StoreFailure
     let metrics: ChannelMetrics
-    /// The time-out for all statements of a write together. The server's own time-out applies to each statement.
+    /// The time limit for all statements of a write together. The server's own timeout applies to each statement.
     package let writeTimeout: Duration
     /// Selects the found mutations that still match the request; used by bulk operations.
     package var screen: (any SettlementGuard)?
 
     /// Makes a failed or conflicting mutation pending again.
     ///
-    /// It becomes blocked if it has to wait for another mutation.
+    /// The mutation becomes blocked if it has to wait for another mutation.
     ///
-    /// - Parameter endsBackOff: whether a mutation that waits for its next attempt becomes due: on an operator's behalf.
+    /// - Parameter endsBackOff: whether a mutation that waits for its next attempt becomes due. Only operators can
+    ///   request that.
     /// - Returns: the mutation afterwards; nil if the user has no mutation with that id.
     /// - Throws: `status_transition_must_be_valid`, `validation_failed`.
     package func retry(
@@ -60,7 +61,7 @@ package struct Settlement: Sendable {
         try await add(try RestartPlanner.retry(subject, request, knowledge), reader, &graph, to: &plan)
     }
 
-    /// Returns whether an operator's retry would be accepted in the present state. Changes nothing.
+    /// Checks whether an operator's retry would be accepted in the present state. Changes nothing.
     ///
     /// - Returns: false if the user has no mutation with that id.
     /// - Throws: the errors of the retry.
@@ -119,8 +120,9 @@ package struct Settlement: Sendable {
 
     /// Discards a mutation, with or without its dependants.
     ///
-    /// If there are more dependants than one transaction may discard, they are discarded in several transactions,
-    /// beginning with those that no other depends on. The last transaction discards the mutation itself.
+    /// If there are more dependants than one transaction may discard, they are discarded in several transactions.
+    /// Dependants on which no other mutation depends are discarded first. The last transaction discards the mutation
+    /// itself.
     ///
     /// - Returns: nil when the user has no mutation with that id.
     /// - Throws: `status_transition_must_be_valid`; `validation_failed` when there are dependants and the request does
@@ -143,7 +145,7 @@ package struct Settlement: Sendable {
 
     // MARK: - Steps that bulk calls share
 
-    /// Splits a list of one lane's mutations by the size of their contents.
+    /// Divides a list of one lane's mutations by the size of their contents.
     ///
     /// One transaction can read the contents of each part.
     package func parts(of ids: [UUID], in lane: LaneKey) async throws(Problem) -> [[UUID]] {
@@ -161,8 +163,9 @@ package struct Settlement: Sendable {
     /// Discards mutations of one lane.
     ///
     /// - Parameters:
-    ///   - show: called with the mutation afterwards, if there is only one; see ``commit(_:_:_:showing:_:)``.
-    ///   - choose: selects from the found mutations; it is called under the lane's lock, in each attempt.
+    ///   - show: receives the mutation in its new state, if there is only one; see
+    ///     ``commit(_:_:_:hasContents:showing:_:)``.
+    ///   - choose: selects from the found mutations. It is called under the lane's lock, in each attempt.
     ///   - recording: returns further queries about the discarded mutations.
     /// - Returns: the ids of all discarded mutations.
     package func discard(
@@ -200,9 +203,9 @@ package struct Settlement: Sendable {
         }
     }
 
-    /// Plans a discard, and writes into each mutation's error the entity that replaces it.
+    /// Plans a discard, and adds the entity that replaces each mutation to the mutation's error.
     ///
-    /// No feed sends this entity again, so the client needs it in the error.
+    /// The client needs the entity in the error, because no feed sends this entity again.
     package func publish(
         _ planner: DiscardPlanner,
         _ knowledge: DiscardPlanner.Knowledge,
@@ -214,7 +217,7 @@ package struct Settlement: Sendable {
         plan.show(try await reader.current(plan.discards.map(\.node.id)))
     }
 
-    /// Returns the facts that the plan of a restart needs.
+    /// Returns the facts on which the plan of a restart depends.
     package func knowledge(
         about subject: SettleSubject,
         _ edit: ContentEdit,
@@ -232,8 +235,8 @@ package struct Settlement: Sendable {
 
     /// Adds a restart after checking that it creates no cycle of dependencies.
     ///
-    /// - Parameter graph: the lane's dependencies. If they are nil and needed, they are read once for all restarts of a
-    ///   transaction.
+    /// - Parameter graph: the lane's dependencies. If the dependencies are needed and nil, they are read once for all
+    ///   restarts of a transaction.
     package func add(
         _ planner: RestartPlanner,
         _ reader: SettleReader,
@@ -248,15 +251,15 @@ package struct Settlement: Sendable {
         plan.add(planner.restart)
     }
 
-    /// Runs a transaction under a lane's lock; an empty plan changes nothing.
+    /// Runs a transaction under a lane's lock. An empty plan changes nothing.
     ///
     /// - Parameters:
-    ///   - hasContents: whether to read the mutations' payloads, answers and errors.
-    ///   - show: receives each of the mutations in its new state before the commit, so that the answer has the
+    ///   - hasContents: whether to read the mutations' payloads, responses and errors.
+    ///   - show: receives each of the mutations in its new state before the commit, so that the response contains the
     ///     committed state even if a later step fails. It is called again if the transaction is retried.
-    ///   - body: makes the plan from the rows that were read, and returns further queries to run.
-    /// - Returns: the plan that was committed; nil if there is no such lane.
-    /// - Throws: `payload_too_large` if several mutations take too long together.
+    ///   - body: makes the plan from the read rows, and returns further queries to run.
+    /// - Returns: the plan that was committed; nil if the lane does not exist.
+    /// - Throws: `payload_too_large` if several mutations together take too long.
     @discardableResult
     package func commit(
         _ lane: LaneKey,
@@ -345,7 +348,7 @@ package struct Settlement: Sendable {
         return shown?.seen(in: organization, at: now())
     }
 
-    /// Locks the entity of a conflict, and returns whether it was written after the upstream's answer.
+    /// Locks the entity of a conflict, and determines whether it was written after the upstream's response.
     ///
     /// The result is nil if the entity is unknown.
     private func entity(

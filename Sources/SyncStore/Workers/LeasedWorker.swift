@@ -1,13 +1,13 @@
 package import ServiceLifecycle
 package import SyncModel
 
-/// A service that finds due rows, leases them, and processes each.
+/// A service that finds due rows, leases them, and processes each row.
 ///
 /// At any time, at most one worker of all replicas has the lease of a row.
 ///
-/// A conforming type provides the statements and the work. The loop does the rest: it searches at intervals and when it
-/// is woken, assigns places to the items that it finds, and renews leases. At graceful shutdown, it ends after the work
-/// in progress.
+/// A conforming type provides the statements and the work. The loop does the rest: it searches at intervals and after a
+/// wake-up, assigns places to the items that it finds, and renews leases. At graceful shutdown, it ends when the work
+/// in progress is complete.
 package protocol LeasedWorker: Service {
     associatedtype Lease: Sendable
     /// The position at which a search continues.
@@ -16,7 +16,7 @@ package protocol LeasedWorker: Service {
 
     var loop: WorkerLoop<Places> { get }
 
-    /// The renewal of leases while ``work(on:)`` runs; nil if the steps of the work renew the lease.
+    /// The renewal of leases while ``work(on:)`` runs; nil if the steps of the work renew the lease themselves.
     var renewal: LeaseRenewal<Lease>? { get }
 
     /// Finds due items.
@@ -24,11 +24,11 @@ package protocol LeasedWorker: Service {
     /// If ``claim(_:)`` leases the items, the search takes no locks. Otherwise the search itself leases them, and
     /// returns only items that have a place.
     ///
-    /// - Parameter cursor: the position at which the search begins, nil for the start. The search sets it to the
-    ///   position at which the next search continues, nil at the end.
+    /// - Parameter cursor: the position at which the search begins; nil for the start. The search sets it to the
+    ///   position at which the next search continues, or to nil at the end.
     func due(from cursor: inout Cursor?) async throws(Problem) -> [Places.Item]
 
-    /// Leases an item; returns nil if it is no longer due, or if another worker has it.
+    /// Leases an item; returns nil if the item is no longer due, or if another worker has it.
     func claim(_ item: Places.Item) async throws(Problem) -> Lease?
 
     /// Processes an item and releases its lease. The task is cancelled if the lease is lost.
@@ -104,7 +104,7 @@ extension LeasedWorker {
             }
             if cursor != nil, !loop.places.hasRoom {
                 loop.noteFull()
-                // checked again, because only a place that is released after `noteFull` causes a search
+                // checked again, because only places that are released after `noteFull` cause a search
                 if !loop.places.hasRoom { return }
             }
         } while cursor != nil && !loop.ends
@@ -120,7 +120,7 @@ extension LeasedWorker {
         loop.release(item, isMoreDue: isMoreDue)
     }
 
-    /// Processes an item while this worker has its lease.
+    /// Processes an item while this worker holds its lease.
     private func hold(_ lease: Lease) async throws(Problem) -> Bool {
         guard let renewal else { return try await work(on: lease) }
         let result = await withTaskGroup(of: Result<Bool, Problem>?.self) { group in
@@ -161,7 +161,7 @@ package struct LeaseRenewal<Lease: Sendable>: Sendable {
     /// - Parameters:
     ///   - interval: the interval between renewals, in seconds.
     ///   - end: returns the time at which a new lease expires.
-    ///   - renew: returns the new end of the lease; nil if it was lost.
+    ///   - renew: returns the new end of the lease; nil if the lease was lost.
     package init(
         every interval: Double,
         now: @escaping TimeSource,
@@ -171,7 +171,7 @@ package struct LeaseRenewal<Lease: Sendable>: Sendable {
         (self.interval, self.now, self.end, self.renew) = (interval, now, end, renew)
     }
 
-    /// Returns if the lease is lost or the task is cancelled.
+    /// Renews the lease until it is lost or the task is cancelled.
     fileprivate func runRenewalLoop(_ lease: Lease) async {
         var until = end(lease)
         while !Task.isCancelled {
@@ -181,7 +181,7 @@ package struct LeaseRenewal<Lease: Sendable>: Sendable {
                 guard let renewed = try await renew(lease) else { return }
                 until = renewed
             } catch {
-                // until the lease ends, no other worker can get the item
+                // the renewal is tried again until the lease ends, because no other worker can get the item before
                 if now() >= until { return }
             }
         }

@@ -20,7 +20,7 @@ package protocol WorkPlaces<Item>: Sendable {
 
     func release(_ item: Item)
 
-    /// Measures the data on which the assignment depends, until the task is cancelled.
+    /// Measures the data for the assignment of places, until the task is cancelled.
     func run() async
 }
 
@@ -30,7 +30,7 @@ extension WorkPlaces {
 
 /// The places of a worker whose search also claims the items.
 ///
-/// The worker checks for free places before it claims, so every item gets a place.
+/// Every item gets a place, because the worker checks for free places before it claims items.
 package final class ClaimedPlaces<Item: WorkItem>: WorkPlaces {
     private let limit: Int
     private let counts = Mutex([UUID: Int]())
@@ -39,7 +39,7 @@ package final class ClaimedPlaces<Item: WorkItem>: WorkPlaces {
 
     package var count: Int { counts.withLock { $0.values.reduce(0, +) } }
     package var hasRoom: Bool { count < limit }
-    /// The number of items of each organization that has items.
+    /// The number of items that are being processed, by organization.
     package var held: [UUID: Int] { counts.withLock(\.self) }
 
     package func take(_ items: [Item]) -> (taken: [Item], isCrowded: Bool) {

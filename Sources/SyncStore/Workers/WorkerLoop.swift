@@ -10,9 +10,9 @@ package struct WorkerPace: Sendable {
     package var interval: Double
     /// The message that is logged if a search fails. By default it is also logged if the work on an item fails.
     package var unfinished: Logger.Message
-    /// Whether the next search continues at the cursor of a search whose items did not all get a place.
+    /// Whether the next search continues at the cursor of a search in which some items got no place.
     package var resumes: Bool
-    /// Whether a released place is assigned to a waiting item immediately, and not only by the next search.
+    /// Whether a released place is assigned to a waiting item immediately, instead of by the next search.
     package var refills: Bool
     /// The seconds for which requests in flight may continue once the gateway shuts down.
     package var grace: Double
@@ -64,7 +64,7 @@ package final class WorkerLoop<Places: WorkPlaces>: Sendable {
     /// Searches immediately. Wake-ups coalesce.
     package func wake() { signal.send() }
 
-    /// Runs a request in a separate task, which is cancelled when the grace period ends.
+    /// Runs a request in a separate task. The task is cancelled when the grace period ends.
     package func send<Answer: Sendable>(_ request: @escaping @Sendable () async -> Answer) async -> Answer {
         let task = Task { await request() }
         let id = UUID()
@@ -81,8 +81,10 @@ package final class WorkerLoop<Places: WorkPlaces>: Sendable {
         }
     }
 
-    /// Writes the outcome of work. It retries while the database is unavailable, but only a few times once the gateway
-    /// shuts down.
+    /// Writes the outcome of work.
+    ///
+    /// While the database is unavailable, the write is repeated. Once the gateway shuts down, it is repeated only a few
+    /// times.
     ///
     /// - Parameter drainAttempts: the number of attempts once the gateway shuts down or the task is cancelled.
     package func write<Value: Sendable>(

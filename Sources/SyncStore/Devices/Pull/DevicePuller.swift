@@ -8,11 +8,13 @@ package import SyncModel
 ///
 /// Entities that the device has not seen yet get the next free numbers.
 ///
-/// Such an assignment is tentative. The page's cursor names the assignment. A pull from that cursor confirms it, and a
-/// pull that repeats the previous cursor gets a new assignment. The feed is read before the device's numbers. A push
-/// commits an entity and its number together, so the number of every entity that the device created is found.
+/// Such an assignment is tentative, and the page's cursor names it. A pull from that cursor confirms the assignment. A
+/// pull that repeats the previous cursor gets a new assignment.
+///
+/// The feed is read before the device's numbers. A push commits an entity and its number together. Therefore the number
+/// of every entity that the device created is found.
 package struct DevicePuller: Sendable {
-    /// The counter of numbers assigned to devices.
+    /// The name of the counter of numbers that were assigned to devices.
     package static let assigned = "sluice_local_ids_assigned_total"
 
     let feed: FeedReader
@@ -72,10 +74,10 @@ package struct DevicePuller: Sendable {
     /// - Parameters:
     ///   - device: any id; an unknown device is registered when it gets its first number.
     ///   - wait: the time to wait for a change if the page is empty.
-    ///   - room: the memory budget from which the read rows are reserved.
+    ///   - room: the memory budget in which bytes for the rows are reserved before they are read.
     /// - Throws: `invalid_request` for an invalid cursor, and for counters of types without local ids;
-    ///   `validation_failed` (rule `device_limit`) if a new device exceeds the maximum, or if
-    ///   a type has no numbers left. It throws `cursor_expired` also if a page's assignments are no longer stored.
+    ///   `validation_failed` (rule `device_limit`) if a new device exceeds the maximum, or if a type has no numbers
+    ///   left. `cursor_expired` is also thrown if a page's assignments are no longer stored.
     package func pull(
         _ request: PullRequest,
         device: UUID,
@@ -116,7 +118,7 @@ package struct DevicePuller: Sendable {
 
     // MARK: - One attempt
 
-    /// - Parameter base: the newest page that the device has.
+    /// - Parameter base: the number of the newest page that the device has.
     private func find(_ call: Call, after cursor: FeedCursor?, _ base: Int64) async throws -> FeedPage {
         for _ in 0..<UnconfirmedAssignments.attempts {
             if let page = try await fetchOnce(call, after: cursor, base) { return page }
@@ -124,7 +126,7 @@ package struct DevicePuller: Sendable {
         throw Problem.overloaded("the device has several pulls in progress")
     }
 
-    /// Returns nil if a concurrent pull of the device stored its page first.
+    /// Returns a page; nil if a concurrent pull of the device stored its page first.
     private func fetchOnce(_ call: Call, after cursor: FeedCursor?, _ base: Int64) async throws -> FeedPage? {
         let others = [UnconfirmedAssignments.find(of: call.device)]
         let (reading, found) = try await feed.read(call.feed, after: cursor, excluding: others)
@@ -132,7 +134,7 @@ package struct DevicePuller: Sendable {
         var standing = known.standing(of: base)
         switch reading {
         case .expired(let isOfThisEpoch):
-            // a device keeps its numbers even if it reads the feed from the beginning again
+            // a device keeps its numbers even if it reads the feed again from the beginning
             if isOfThisEpoch { _ = try await confirm(standing, base, call.device) }
             throw expired(call.device)
         case .page(let page):
@@ -191,8 +193,8 @@ package struct DevicePuller: Sendable {
             next.page = page
         } else if !assignments.isEmpty {
             next.page = known.nextNumber
-            // these are the device's first numbers, so it may not be registered yet, and may exceed the user's maximum
-            // number of devices
+            // these are the device's first numbers, so the device may not be registered yet, and may exceed the user's
+            // maximum number of devices
             if known.pages.isEmpty {
                 _ = try await devices.register(
                     call.device.id,
@@ -214,8 +216,8 @@ package struct DevicePuller: Sendable {
 
     /// Returns the organization's types.
     ///
-    /// An id space is fixed once a type is in use, and every type with an entity is in use. A cached type that is not
-    /// in use can be outdated, because another replica may have used it.
+    /// An id space is fixed once a type is in use, and every type with an entity is in use. If a cached type is not in
+    /// use, the cache may be outdated, because another replica may have used the type.
     private func types(of page: FeedPage, in organization: UUID) async throws -> [ByteExactString: EntityType] {
         let types = try await catalog.entry(organization).types
         if PulledPage.types(page).allSatisfy({ types[$0]?.isInUse == true }) { return types }
@@ -225,7 +227,7 @@ package struct DevicePuller: Sendable {
 
     // MARK: - Numbers
 
-    /// Reads all numbers of a device, up to the maximum that the cache keeps.
+    /// Reads all numbers of a device, up to the maximum that the cache keeps for a device.
     private func load(_ numbers: DeviceNumbers, of device: DeviceKey) async throws {
         let rows = try await pool.run([
             PullStatements.allNumbers(
@@ -246,7 +248,7 @@ package struct DevicePuller: Sendable {
 
     /// Finds the device's numbers, and assigns the missing numbers.
     ///
-    /// - Parameter rivals: returns the assignments of other outstanding pages; it is called only if numbers are
+    /// - Parameter rivals: returns the assignments of other outstanding pages. It is called only if numbers are
     ///   assigned.
     private func number(
         _ planner: inout PullPlanner,
@@ -295,7 +297,7 @@ package struct DevicePuller: Sendable {
 }
 
 extension PullPlanner {
-    /// Returns the parameters that select a range of the page's entities, counted over all types.
+    /// Returns the parameters that select a range of the page's entities, which are counted over all types.
     fileprivate func numbered(_ device: Parameters, _ part: Range<Int>) -> Parameters {
         var parameters = device
         var (names, first, last, ids): ([String], [Int32], [Int32], [String]) = ([], [], [], [])

@@ -4,18 +4,18 @@ import Postgres
 import SyncModel
 import Synchronization
 
-/// Caches the numbers of devices that pull many pages in sequence.
+/// Caches the local ids (numbers) of devices that pull many pages in sequence.
 ///
-/// A database look-up costs microseconds for each id, and a page of the feed names thousands of ids. A device's number
-/// never changes.
+/// Without the cache, a page of thousands of ids would cost microseconds of database time for each id. A device's
+/// number never changes.
 ///
-/// Correctness does not depend on the cache: a missing id is looked up. Retention deletes numbers together with the
-/// tombstones of their entities, which raises the feed's horizon. Therefore entries of another horizon or epoch are
-/// dropped, and all entries are dropped after some minutes.
+/// Correctness does not depend on the cache, because an id that is not cached is looked up. Retention deletes numbers
+/// together with the tombstones of their entities, which raises the feed's horizon. Therefore entries of another
+/// horizon or epoch are dropped. All entries are dropped after some minutes.
 final class NumberCache: Sendable {
     /// The maximum number of cached ids of all devices. Each id needs about fifty bytes.
     ///
-    /// Beyond this number, the devices with the oldest pulls are dropped.
+    /// If it is exceeded, the devices whose last pulls are the oldest are dropped.
     static let limit = 500_000
     /// The maximum number of cached ids of one device.
     static let deviceLimit = 200_000
@@ -65,10 +65,10 @@ final class NumberCache: Sendable {
         }
     }
 
-    /// Drops devices until the number of cached ids is within the limit. Call it after ids were added.
+    /// Drops devices until the number of cached ids is within the limit. Call this method after adding ids.
     func trim() {
         state.withLock { state in
-            // counting all ids on every pull would cost too much
+            // not on every pull, because counting all ids would cost too much
             state.trims += 1
             guard state.trims % 64 == 1 else { return }
             var count = state.devices.values.reduce(0) { $0 + $1.numbers.count + DeviceNumbers.overhead }
@@ -84,7 +84,7 @@ final class NumberCache: Sendable {
 
 /// The known numbers of one device.
 final class DeviceNumbers: Sendable {
-    /// The memory of a device without its ids, expressed as a number of ids.
+    /// The memory that a device needs in addition to its ids, expressed as a number of ids.
     static let overhead = 20
 
     /// The numbers of the entities of one type.
@@ -144,7 +144,7 @@ final class DeviceNumbers: Sendable {
 
     /// Whether it is cheaper to read all of the device's numbers in one query.
     ///
-    /// This is the case if the device pulls pages in sequence and many numbers are unknown.
+    /// One query is cheaper if the device pulls pages in sequence and many numbers are unknown.
     func isWorthLoading(missing: Int) -> Bool {
         state.withLock { !$0.isLoaded && $0.count > 0 && missing >= 256 }
     }

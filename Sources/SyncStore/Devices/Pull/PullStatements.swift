@@ -1,11 +1,13 @@
 import Postgres
 
-/// The statements of a pull. All are set-based. Each look-up is a lateral subquery with an optimization fence, which
-/// uses an index in one partition for each type. A test EXPLAINs the statements.
+/// The statements of a pull. Each statement processes many rows.
+///
+/// Each look-up is a lateral subquery that PostgreSQL must not merge into its query, and uses an index in one partition
+/// for each type. A test EXPLAINs the statements.
 enum PullStatements {
-    /// The device's numbers of entities, as two arrays: the positions of ids in the request, and the numbers.
+    /// Reads the device's numbers of entities, as two arrays: the positions of ids in the request, and the numbers.
     ///
-    /// The ids of all types are counted in one sequence.
+    /// The positions are counted over all types.
     static let numbers = Statement(
         "pull_numbers",
         ["organization", "user", "device", "entity_types", "firsts", "lasts", "ids"],
@@ -24,7 +26,7 @@ enum PullStatements {
         """
     )
 
-    /// All numbers of a device, by type.
+    /// Reads all numbers of a device, by type.
     static let allNumbers = Statement(
         "pull_all_numbers",
         ["organization", "user", "device", "limit"],
@@ -40,9 +42,9 @@ enum PullStatements {
         """
     )
 
-    /// The highest number in use of each type, and the first numbers in use from a base on, up to a count.
+    /// Reads the highest number in use of each type, and the numbers in use from a base on, up to a count.
     ///
-    /// They include the numbers of creates that have not taken effect.
+    /// The numbers in use include the numbers of creates that have not taken effect.
     static let taken = Statement(
         "pull_taken",
         ["organization", "user", "device", "entity_types", "bases", "counts"],
@@ -67,7 +69,7 @@ enum PullStatements {
         """
     )
 
-    /// The outstanding pages of a device, and its last confirmed page.
+    /// Reads the outstanding pages of a device, and its last confirmed page.
     static let pages = Statement(
         "pull_pages",
         ["organization", "user", "device"],
@@ -80,9 +82,9 @@ enum PullStatements {
 
     // MARK: - Tentative pages
 
-    /// The assignments of the outstanding pages.
+    /// Reads the assignments of the outstanding pages.
     ///
-    /// Each assignment has the device's state in which it was made.
+    /// Each assignment includes the device's state for which it was made.
     static let rivals = Statement(
         "pull_rivals",
         ["organization", "user", "device"],
@@ -96,9 +98,10 @@ enum PullStatements {
 
     /// Stores a page's assignments.
     ///
-    /// Locks the organization's row, as the creation of a lane does, because a purged organization accepts no new rows.
-    /// It also locks the device's row, because a device that moved with a joined user accepts no new rows. If it
-    /// returns no row, the organization or the device no longer exists, or a concurrent pull stored its page first.
+    /// The statement locks two rows. It locks the organization's row, as the creation of a lane does, because a purged
+    /// organization accepts no new rows. It also locks the device's row, because a device that moved with a joined user
+    /// accepts no new rows. If the statement returns no row, the organization or the device no longer exists, or a
+    /// concurrent pull stored its page first.
     static let keepPage = Statement(
         "pull_keep_page",
         [
@@ -168,8 +171,8 @@ enum PullStatements {
 
     /// Confirms a page's assignments.
     ///
-    /// A number that the device already has, or has assigned to its own entity, takes precedence over a page's
-    /// assignment.
+    /// If the device already has the number, or has assigned it to its own entity, that use takes precedence over the
+    /// page's assignment.
     static let confirm = confirming("pull_confirm", as: "server_id", onConflict: "")
 
     /// Confirms numbers of entities for which the device already has another number.

@@ -1,9 +1,9 @@
 import JSONText
 import SyncModel
 
-/// A page of the feed while it is translated into a device's local ids.
+/// A page of the feed while its ids are replaced by a device's local ids.
 struct PulledPage: Sendable {
-    /// The device's number of an entity: already known, or to be determined by the planner.
+    /// The device's number of an entity: already known, or still to be determined by the planner.
     fileprivate enum Name {
         case known(Int64)
         case named(PullPlanner.Name)
@@ -32,15 +32,16 @@ struct PulledPage: Sendable {
 
     fileprivate struct Change {
         let name: Name?
-        /// The document as stored, or already translated if all its ids are known.
+        /// The document: as stored, or already with local ids if all its ids are known.
         var document: [UInt8]?
-        /// Set if the document contains ids to translate.
+        /// The parsed document, if it contains ids to replace.
         var parsed: JSONValue?
         var targets: [Target] = []
     }
 
-    /// The maximum number of entities without a known number that a page names. It limits the numbers that one page
-    /// assigns. The page ends with the change that reaches the maximum, which can exceed it.
+    /// The number of entities without a known number at which a page ends. It limits the numbers that one page assigns.
+    ///
+    /// The page ends with the change that reaches this limit. The entities of that change can exceed the limit.
     static let nameLimit = 10_000
 
     private var page: FeedPage
@@ -49,7 +50,7 @@ struct PulledPage: Sendable {
 
     /// The facts about one of a page's types.
     ///
-    /// It is computed once for each type, because most changes of a page have the same type.
+    /// The facts are computed once for each type, because most changes of a page have the same type.
     fileprivate struct TypeView {
         struct Relation {
             /// The member's name in UTF-8.
@@ -91,7 +92,7 @@ struct PulledPage: Sendable {
         }
     }
 
-    /// Decrypts and reads the changes. It parses only documents of types that have relations to types with local ids.
+    /// Decrypts and reads the changes. Documents are parsed only if their types have relations to types with local ids.
     ///
     /// - Parameter known: the device's known numbers; the planner determines the numbers of other entities.
     init(

@@ -2,11 +2,12 @@ import JSONText
 import Postgres
 import SyncModel
 
-/// The assignments of pulls that the devices have not confirmed.
+/// The assignments of pulls that devices have not confirmed yet. A page with such assignments is outstanding.
 struct UnconfirmedAssignments: Sendable {
     /// The maximum number of outstanding pages of a device.
     ///
-    /// This is the number of consecutive pulls, each in another state, whose responses can be lost.
+    /// The value is also the number of consecutive pulls whose responses can be lost while the device's state changes
+    /// between them.
     static let limit: Int64 = 8
     /// The number of attempts to store a page while concurrent pulls of the device store pages.
     static let attempts = 5
@@ -17,7 +18,7 @@ struct UnconfirmedAssignments: Sendable {
 
     /// The known pages of a device.
     struct Known: Sendable {
-        /// The pages, each with whether it is outstanding. A page that is not outstanding is the last confirmed page.
+        /// The pages, and whether each is outstanding. A page that is not outstanding is the last confirmed page.
         var pages: [(page: Int64, isOutstanding: Bool)]
 
         var nextNumber: Int64 { (pages.map(\.page).max() ?? 0) + 1 }
@@ -49,7 +50,7 @@ struct UnconfirmedAssignments: Sendable {
 
     /// Makes a page's assignments permanent.
     ///
-    /// - Returns: the state in which the page was found, because a concurrent pull may already have confirmed it.
+    /// - Returns: the page's state before the call, because a concurrent pull may already have confirmed the page.
     func confirm(_ page: Int64, of device: DeviceKey) async throws -> PageState {
         let key = Parameters(of: device, page)
         return try await pool.transaction { connection in
@@ -79,13 +80,13 @@ struct UnconfirmedAssignments: Sendable {
     /// A page to be stored.
     struct New {
         let number: Int64
-        /// The page from whose cursor the new page was pulled; 0 without such a page.
+        /// The page whose cursor the pull of the new page sent; 0 if there is no such page.
         let base: Int64
         let counters: [ByteExactString: Int64]
         let assignments: [PullPlanner.Assignment]
     }
 
-    /// Returns the unconfirmed pages with which a new page must not conflict.
+    /// Returns the unconfirmed pages whose assignments a new page must respect.
     func rivals(_ base: Int64, _ counters: [ByteExactString: Int64], of device: DeviceKey) async throws
         -> UnconfirmedPages
     {
@@ -136,8 +137,8 @@ struct UnconfirmedAssignments: Sendable {
 
     /// Stores a page's assignments until the page is confirmed or too many newer pages are stored.
     ///
-    /// - Returns: whether the page's number was free. Otherwise a concurrent pull stored its page first. The caller
-    ///   must then read that page, and plan its own again.
+    /// - Returns: whether the page's number was free. If it was not free, a concurrent pull stored its page first. The
+    ///   caller must then read that page, and plan its own page again.
     /// - Throws: `organization_unknown` if the organization was just deleted.
     func keep(_ new: New, superseding superseded: [Int64], of device: DeviceKey) async throws -> Bool {
         let organization = Parameters(of: device.lane.organization)
@@ -170,8 +171,8 @@ struct UnconfirmedAssignments: Sendable {
             }
             return false
         }
-        // if the process ends before this, a push that uses an id which two pages assigned differently is refused, and
-        // the device pulls again
+        // if the process ends before this statement, two pages may assign an id differently; a push that uses such an
+        // id is refused, and the device pulls again
         if !superseded.isEmpty {
             _ = try await pool.run([
                 PullStatements.supersede(
