@@ -84,7 +84,8 @@ extension UpstreamUpdate {
 package struct UpstreamRules: Sendable {
     /// Whether a key is configured that signs `signed` credentials.
     package var canSign: Bool
-    /// The duration of a lane's lease in seconds. A request that takes longer would be sent twice.
+    /// The duration of a lane's lease in seconds. If a request took longer than the lease, another worker would send it
+    /// again.
     package var leaseSeconds: Int
 
     package init(canSign: Bool = true, leaseSeconds: Int = .max) {

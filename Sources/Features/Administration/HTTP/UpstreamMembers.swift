@@ -2,7 +2,7 @@ import JSONText
 import SyncModel
 import SyncStore
 
-// The kinds of an upstream's members. If a closure returns nil, it has added an error to the report.
+// The kinds of an upstream's members. If a closure returns nil, the closure has added an error to the report.
 
 extension MemberKind<String> {
     static var baseURL: Self {
@@ -144,7 +144,8 @@ extension MemberKind<[String]> {
 }
 
 extension MemberReport {
-    /// Refuses a header name that many servers treat as equal to an earlier name.
+    /// Refuses a header name if an earlier name differs from it only in case, or in `-` and `_`: many servers treat
+    /// such names as equal.
     fileprivate mutating func record(header name: String, at pointer: String, _ seen: inout Set<ByteExactString>) {
         if seen.insert(UpstreamRequest.foldedHeader(name)).inserted { return }
         let detail = "names of headers are compared without case, and with - equal to _; list each name once"
@@ -197,7 +198,7 @@ extension MemberReport {
         return isBearer ? .bearer(text) : .header(name: name, value: text)
     }
 
-    /// A required text. A credential in the form that responses show, without its secret, is refused.
+    /// Returns a required text. Refuses a credential without its secret, which is the form that responses show.
     private mutating func text(of member: String, in value: JSONValue, at pointer: String) -> String? {
         let pointer = "\(pointer)/\(member)"
         guard let value = value.value(at: "/" + member) else {
