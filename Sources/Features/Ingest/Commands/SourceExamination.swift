@@ -4,7 +4,8 @@ import SyncDispatch
 import SyncModel
 import SyncStore
 
-/// Checks the databases that sources of kind `postgres` follow: server, publication, tables and slot.
+/// Checks the databases that sources of kind `postgres` follow. It checks the server, publication, tables and slot of
+/// each.
 struct SourceExamination {
     /// The maximum number of sources that are checked.
     static let maximum = 50

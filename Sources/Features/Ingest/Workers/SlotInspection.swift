@@ -370,7 +370,8 @@ struct SlotInspection {
 
     /// Returns the built-in type by which each of the database's own types is read.
     ///
-    /// For a domain of a built-in type, this is the domain's base type. Otherwise it is 25 (`text`), or 1009 (`text[]`) for an array.
+    /// For a domain of a built-in type, this is the domain's base type. Otherwise it is 25 (`text`), or 1009 (`text[]`)
+    /// for an array.
     func builtIn(_ types: [UInt32]) async throws -> [UInt32: UInt32] {
         let rows = try await connection.run(Query(Self.typesStatement, Parameters(types.map(Int64.init))))
         var found: [UInt32: UInt32] = [:]
