@@ -81,7 +81,7 @@ struct EntityTypeEndpoints: Sendable {
         }
     }
 
-    /// Returns the organization and the type's name. Responds to an invalid name as to an unknown type.
+    /// Returns the organization and the type's name. An invalid name gets the same response as an unknown type.
     private func place(_ exchange: Exchange) throws -> (UUID, String) {
         let name = String(exchange.parameters[1])
         guard EntityType.isValidName(name) else { throw Refusal.notFound }

@@ -72,7 +72,7 @@ extension UpstreamUpdate {
         }
     }
 
-    /// Reads the body of `PUT /admin/organizations/{id}/upstream`. No detail of a problem repeats a credential.
+    /// Reads the body of `PUT /admin/organizations/{id}/upstream`. No error message repeats a credential.
     ///
     /// - Throws: `invalid_json`, `invalid_request`; `validation_failed` with pointers.
     package init(body: [UInt8], rules: UpstreamRules) throws(Problem) {

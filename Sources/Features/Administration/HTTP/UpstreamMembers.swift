@@ -144,8 +144,8 @@ extension MemberKind<[String]> {
 }
 
 extension MemberReport {
-    /// Refuses a header name if an earlier name differs from it only in case, or in `-` and `_`: many servers treat
-    /// such names as equal.
+    /// Refuses a header name that equals an earlier name if case is ignored and `-` is treated as `_`. Many servers
+    /// treat such names as equal.
     fileprivate mutating func record(header name: String, at pointer: String, _ seen: inout Set<ByteExactString>) {
         if seen.insert(UpstreamRequest.foldedHeader(name)).inserted { return }
         let detail = "names of headers are compared without case, and with - equal to _; list each name once"
@@ -198,7 +198,8 @@ extension MemberReport {
         return isBearer ? .bearer(text) : .header(name: name, value: text)
     }
 
-    /// Returns a required text. Refuses a credential without its secret, which is the form that responses show.
+    /// Returns a required text. Responses show a credential without its secret, and a credential in this form is
+    /// refused.
     private mutating func text(of member: String, in value: JSONValue, at pointer: String) -> String? {
         let pointer = "\(pointer)/\(member)"
         guard let value = value.value(at: "/" + member) else {

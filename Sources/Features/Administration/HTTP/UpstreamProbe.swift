@@ -5,7 +5,7 @@ import SyncHTTP
 import SyncModel
 import SyncStore
 
-/// A test request to an organization's upstream, and the answer to it.
+/// A test request to an organization's upstream, and the response.
 ///
 /// The request carries the credential and follows all of the upstream's settings. Its result does not affect the
 /// circuit breaker, and the probe changes nothing in the organization.
@@ -125,7 +125,7 @@ struct UpstreamProbeEndpoint: Sendable {
         exchange.act?.markDryRun()
         let id = try exchange.uuid(at: 0)
         let request = try await bodies.withBody(of: exchange, isOptional: true) { try UpstreamProbeRequest(body: $0) }
-        // the probe must use the settings that an operator has just written, not those in the cache
+        // the probe must use the stored settings, because the cache may lack a change that an operator has just made
         catalog.invalidate(id)
         guard let organization = try await catalog.organization(id) else { throw Refusal.notFound }
         guard let upstream = organization.upstream else {

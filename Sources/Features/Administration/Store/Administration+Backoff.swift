@@ -53,10 +53,10 @@ package final class BackoffRequests: Sendable {
 extension Administration {
     /// The number of lanes that one statement reads. One transaction locks at most these lanes.
     package static let lanesAtOnce = 500
-    /// The number of pending mutations that one transaction reads. Mutations among them that wait for a retry become
+    /// The number of pending mutations that one transaction reads. If such a mutation waits for a retry, it becomes
     /// due.
     package static let mutationsAtOnce = 4_000
-    /// The time after a change, in seconds, for which gateways search for the change, because its pass may be
+    /// The maximum age in seconds of the changes for which gateways search. The passes of such changes may be
     /// unfinished.
     private static let searchedSeconds = 600.0
     /// The number of changes that one search returns.

@@ -218,8 +218,8 @@ extension Administration {
 }
 
 extension EntityTypeUpdate {
-    /// The parameters that register the type. A member that the update omits gets the value that the first use of an
-    /// unregistered type would give it.
+    /// The parameters that register the type. If the update omits a member, the member gets the same value as in a type
+    /// that is registered by its first use.
     fileprivate func making(_ name: String, in organization: UUID, hasUpstream: Bool) -> Parameters {
         let first = EntityType(firstUseOf: name, hasUpstream: isForwarded ?? hasUpstream)
         let parameters = Parameters(
@@ -335,8 +335,8 @@ extension EntityTypeUpdate {
 
 /// Changes an entity type, or describes a new type.
 ///
-/// A member that is nil keeps its value. In a new type, such a member gets the value that the first use of an
-/// unregistered type would give it.
+/// A member that is nil keeps its value. In a new type, such a member gets the same value as in a type that is
+/// registered by its first use.
 package struct EntityTypeUpdate: Sendable {
     package var idSpace: IDSpace?
     package var visibility: Visibility?
@@ -345,7 +345,7 @@ package struct EntityTypeUpdate: Sendable {
     package var isForwarded: Bool?
     /// All relations as JSON text.
     package var relations: [UInt8]?
-    /// The rules of the relations whose rule differs from the default, as JSON text.
+    /// The deletion rules that differ from the default, by relation, as JSON text.
     package var onDelete: [UInt8]?
     package var onErase: OnErase?
     /// All routes as JSON text.

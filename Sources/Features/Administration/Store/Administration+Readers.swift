@@ -12,8 +12,8 @@ package struct ReaderBinding: Sendable {
     package let createdAt: Timestamp?
     /// Whether the role has the memberships that the row-level security policies require.
     ///
-    /// False if, for example, the row was copied to another server without the roles. Adding the reader again repairs
-    /// the binding.
+    /// It is false, for example, if the row was copied to another server without the roles. Adding the reader again
+    /// repairs the binding.
     package let isEffective: Bool
 }
 

@@ -56,8 +56,10 @@ extension Administration {
         "UPDATE feeds AS f SET epoch = f.epoch # :change"
     )
 
-    /// Deletes the local ids that pulls assigned and devices had not confirmed. The restored database lacks the history
-    /// that shows which of these pages the devices received. Page numbers continue after the deleted pages.
+    /// Deletes the pages of local ids that pulls assigned and devices had not confirmed.
+    ///
+    /// The restored database lacks the history that shows which of these pages the devices received. Page numbers
+    /// continue after the deleted pages.
     static let forgetPagesStatement = Statement(
         "restore_local_id_pages",
         """
@@ -79,8 +81,8 @@ extension Administration {
 
     /// Assigns each user key to the user who owns the key's rows according to the restored joins.
     ///
-    /// The dump of the keys is newer than the joins: a join may be missing in the backup, or may have been made after
-    /// it. Without this step, an erasure could then destroy another user's key, or leave the erased user's key.
+    /// The keys come from a dump that is newer than the joins. Therefore a join can be missing in the restored
+    /// database. Without this step, an erasure could then destroy another user's key, or leave the erased user's key.
     static let ownKeysStatement = Statement(
         "restore_user_keys",
         """

@@ -43,7 +43,7 @@ extension Administration {
                 }
             }
             catalog.invalidate(organization)
-            // the change is stored, and nothing after it can make the request fail
+            // from here on, no step can make the request fail, because the change is stored
             if let written, written.1.pause == nil {
                 backOffRequests.add(BackoffPass(of: organization, changedAt: moment))
             }

@@ -11,7 +11,7 @@ extension Administration {
     /// Deletes an organization with all its data, in small batches; returns false if there is no such organization.
     ///
     /// After the first step the organization accepts no new lanes. The purge waits for lanes that are locked by pushes
-    /// in progress. Purged data do not reappear. If a purge is interrupted, call it again to continue.
+    /// in progress. Purged data do not reappear. If a purge is interrupted, call this method again to continue.
     package func purge(_ id: UUID) async throws(Problem) -> Bool {
         do {
             guard try await pool.run([Self.closeStatement(organization: id)])[0].affected > 0 else { return false }
@@ -87,7 +87,7 @@ extension Administration {
         }
     }
 
-    /// The statements of the last transaction. Rows that others refer to are deleted last.
+    /// The statements of the last transaction. Rows to which other rows refer are deleted last.
     static func lastStatements(_ tables: [StoredTable]) -> [Statement] {
         var (last, end): ([Statement], [Statement]) = ([], [])
         for table in tables {

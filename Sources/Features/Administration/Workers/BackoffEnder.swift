@@ -11,7 +11,7 @@ import SyncStore
 /// does not wait for the pass. Failed passes are repeated. If a gateway stops before it completes a pass, the search of
 /// another gateway finds the change.
 final class BackoffEnder: Service {
-    /// The seconds between two attempts.
+    /// The seconds between two attempts to complete all passes.
     private static let interval = 5.0
     /// The number of attempts between two searches.
     private static let triesPerSearch = 12

@@ -7,9 +7,9 @@ package import SyncStore
 extension KeyRotation {
     /// Seals an organization's rows under its newest data key, and drops its older keys.
     ///
-    /// Rows of a user with an own key are sealed under the user's key. Values that are already sealed under the right
-    /// key are only read. If a run is interrupted, call it again to continue. Values that cannot be decrypted stay
-    /// unchanged, and are reported.
+    /// If a user has a separate key, the user's rows are sealed under this key. Values that are already sealed under
+    /// the right key are only read. Values that cannot be decrypted stay unchanged, and are reported. If a run is
+    /// interrupted, call this method again to continue.
     ///
     /// - Parameters:
     ///   - grace: the seconds from the creation of the newest key to the start of sealing. The run waits until this
@@ -179,7 +179,7 @@ extension KeyRotation {
                 if !queries.isEmpty { _ = try await pool.run(queries) }
                 counts.rewrapped += queries.count
                 progress(counts.rewrapped)
-                // starts at the next key, because clients choose ids and a user can have the least UUID
+                // the next page includes this key, because clients choose ids and a user can have the least UUID
                 guard let next = end.name.successor else { return }
                 last = next
             }

@@ -59,7 +59,8 @@ package struct KeyRotation: Sendable {
 
     /// Wraps every data key, including users' keys, by the first master key.
     ///
-    /// Keys that this master key already wraps stay unchanged. If a run is interrupted, call it again to continue.
+    /// Keys that this master key already wraps stay unchanged. If a run is interrupted, call this method again to
+    /// continue.
     ///
     /// - Parameter progress: called after every few hundred keys, with the number of keys that were rewrapped so far.
     /// - Returns: the number of rewrapped keys, and the number of data keys that stay unchanged because their master
@@ -129,7 +130,7 @@ package struct KeyRotation: Sendable {
     /// If the organization has no key, the check passes if the master keys wrap any data key, or if there are no data
     /// keys at all.
     ///
-    /// A process that fails this check has other master keys than the gateways. The gateways could not decrypt the
+    /// A process that fails this check has other master keys than the gateways. The gateways could then not decrypt the
     /// values that this process would seal.
     ///
     /// - Throws: ``SealError/locked(_:)``.

@@ -6,7 +6,7 @@ package import SyncStore
 /// Seals one organization's rows.
 ///
 /// The run first seals the settings. Then it decrypts all other rows without locks, before it creates any user's key.
-/// This step detects values that cannot be decrypted, and users whose keys are missing. At last, the run seals the rows
+/// This step detects values that cannot be decrypted, and users whose keys are missing. Finally, the run seals the rows
 /// that are due, a few in each transaction.
 package struct SealingRun {
     /// The number of rows that one statement reads to find the rows that require sealing.

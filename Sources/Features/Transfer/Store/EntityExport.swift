@@ -38,8 +38,8 @@ package struct EntityExport: Sendable {
         package init() {}
     }
 
-    /// The maximum size of a page's documents, in bytes. A page has at least one document, even if this document is
-    /// larger.
+    /// The total size of documents, in bytes, at which a page ends. The page includes the document that exceeds the
+    /// total.
     static let pageBytes: Int64 = 2_097_152
 
     let pool: Pool

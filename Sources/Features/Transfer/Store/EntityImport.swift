@@ -4,13 +4,13 @@ package import SyncStore
 
 /// Imports the lines of a file of entities.
 ///
-/// Each line becomes an event, and is committed by the committer and the rules for a source's events. Batches are
-/// small, so that devices can push between them.
+/// Each line becomes an event, and is committed like the events of a source, under the same rules. Batches are small,
+/// so that devices can push between them.
 ///
 /// The id of an event is derived from its line, and is committed together with the event. An import recognizes imported
-/// lines by these ids. Therefore it can be interrupted anywhere and run again: no line is missed or imported twice. At
-/// first, the import looks up a few thousand lines at a time, which is a fast way to skip known lines. It stops these
-/// look-ups once one of them finds only new lines.
+/// lines by these ids. Therefore an import can be interrupted anywhere and run again: no line is missed or imported
+/// twice. At first, the import looks up a few thousand lines at a time, which is a fast way to skip known lines. Once a
+/// look-up finds only new lines, the import stops these look-ups.
 package struct EntityImport {
     package struct Options: Sendable {
         package let organization: UUID
@@ -69,8 +69,7 @@ package struct EntityImport {
 
     private let ingest: IngestCommit
     private let options: Options
-    /// Called with the report after each batch. After each look-up, it is called with 0 lines. The seconds set the
-    /// pace.
+    /// Called with the report after each batch. After each look-up, it is called with 0 lines. `seconds` sets the pace.
     private let passed: (Report, _ lines: Int, _ seconds: Double) async throws -> Void
     private let limit: () -> Int
     private let refused: (Refusal) -> Void
@@ -300,7 +299,7 @@ package struct TransferPace: Sendable {
     /// - Parameters:
     ///   - rate: the lines per second. If it is nil, the pace depends on the database's load.
     ///   - quota: the organization's quota of requests, which is for devices. A transfer does not use this quota. But
-    ///     the number of its batches is at most half the number of requests that the quota allows.
+    ///     it makes at most half as many batches as the quota allows requests.
     package init(rate: Int? = nil, quota: Quota? = nil) {
         self.rate = rate
         interval = quota.map { 2 / Double($0.limit) } ?? 0
