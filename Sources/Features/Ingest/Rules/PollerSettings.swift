@@ -16,7 +16,8 @@ package struct PollerSettings: TableObject, Hashable {
         package private(set) var form = Form.rfc3339
         /// The place of an item's time of change. A pointer with `^` refers to a time in the page instead of the item.
         package private(set) var from = MappedPointer()
-        /// The seconds by which a request starts earlier than the position, because an API may commit changes late.
+        /// The overlap of requests, in seconds. A request also covers this time before the position, because an API may
+        /// commit changes late.
         package private(set) var overlapSeconds = 60
 
         package init() {}

@@ -1,7 +1,7 @@
 import JSONText
 import SyncModel
 
-// Kinds of members that the settings of several kinds of sources use. Error messages call such a member "this".
+// `MemberKind`s that the settings of several sources share. Their error messages call the member "this".
 
 extension MemberKind<String> {
     /// A text without control characters.

@@ -27,8 +27,8 @@ package final class Poller: LeasedWorker {
         package var pollInterval: Double = 1
         /// The interval at which a worker renews its lease, in seconds.
         package var renewInterval = SourceStore.renewSeconds
-        /// The number of attempts to ingest a batch while the feed has no capacity. After them, the source releases its
-        /// place.
+        /// The number of attempts to ingest a batch while the feed has no capacity. After these attempts, the source
+        /// releases its place.
         package var timeout = 5
         /// The pause before the second attempt, in seconds. Each later pause is twice as long.
         package var retryPause = 0.5

@@ -52,7 +52,7 @@ package final class ReplicationPlaces: WorkPlaces {
             for source in sources {
                 guard let work = state.running[source], work.begun.duration(to: .now) > .seconds(configuration.settling)
                 else { continue }
-                // a source that is already followed for this time is due only if an operator has changed it
+                // if a followed source is still due after this time, an operator has changed the source
                 state.running[source]?.yields = true
             }
             let places = configuration.places

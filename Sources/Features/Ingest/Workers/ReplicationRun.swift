@@ -96,8 +96,8 @@ final class ReplicationRun: Sendable {
 
     // MARK: - Holding
 
-    /// Renews this worker's lease if no other call has renewed it recently, and checks at intervals that the worker has
-    /// it.
+    /// Renews this worker's lease if no other call has renewed it recently. At intervals, checks that the worker still
+    /// has the source.
     private func hold() async throws {
         var checkedAt = ContinuousClock.now
         while true {

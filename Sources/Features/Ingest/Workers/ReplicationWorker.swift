@@ -16,7 +16,7 @@ package final class ReplicationWorker: LeasedWorker {
         package var places = 32
         /// The maximum number of concurrent sources of one organization.
         package var maxConcurrentPerOrganization = 4
-        /// The time after which a source releases its place if other sources wait, in seconds.
+        /// The time in seconds after which a source releases its place if other sources wait.
         package var turn: Double = 60
         /// The time in seconds after which a source that is followed can no longer be due. If the source is due later,
         /// an operator has changed it.
@@ -30,7 +30,8 @@ package final class ReplicationWorker: LeasedWorker {
         /// The interval at which a worker checks its lease. After an operator disables a source, it ingests for five
         /// seconds at most.
         package var heldInterval: Duration = .seconds(2)
-        /// The number of attempts to submit the same event. After them, the source stops with an error, and pauses.
+        /// The number of attempts to submit the same event. After these attempts, the source stops with an error, and
+        /// pauses.
         package var attempts = 8
         /// The pause before the second attempt, in seconds. Each later pause is twice as long, up to ten seconds.
         package var retryPause = 0.25

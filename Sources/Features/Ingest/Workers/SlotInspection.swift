@@ -29,7 +29,7 @@ struct SlotInspection {
         let scope: PublicationScope
     }
 
-    /// Changes are missing in the log, because the publication was changed while the source followed it.
+    /// The error that changes are missing in the log, because the publication was changed while the source followed it.
     struct Loss: Error {
         let reason: String
         /// The defect that must be corrected first, and how to correct it.

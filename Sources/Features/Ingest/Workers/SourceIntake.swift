@@ -17,7 +17,7 @@ struct SourceIntake: Sendable {
         /// The maximum number of patches in a batch. A patched document has at most 1 MiB, and is read, merged and
         /// written as a whole.
         var patches = 32
-        /// The number of attempts to submit the same event. After them, the source stops.
+        /// The number of attempts to submit the same event. After these attempts, the source stops.
         var attempts = 8
         /// The pause before the second attempt, in seconds. Each later pause is twice as long, up to ``longestPause``.
         var pause = 0.25

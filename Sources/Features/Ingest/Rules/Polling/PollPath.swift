@@ -188,8 +188,8 @@ package enum SinceValue: Sendable, Hashable {
         }
     }
 
-    /// Returns the earlier of this time and a moment. A pass that began at a later time than the moment would miss
-    /// changes.
+    /// Returns this time, or the moment if the moment is earlier. If a position were later than the beginning of its
+    /// pass, the next pass could miss changes.
     func noLater(than moment: Timestamp) -> SinceValue {
         if case .time(let time) = self, time > moment { .time(moment) } else { self }
     }

@@ -241,8 +241,8 @@ package struct PollPlanner: Sendable {
     private func end(_ pass: PollState.Pass, of state: inout PollState, now: Timestamp) {
         state.pass = nil
         guard let since = settings.since else { return }
-        // the position is at most the beginning of the pass, because pages that were read earlier may lack later
-        // changes
+        // the new position is at most the beginning of the pass, because pages that were read before a later change
+        // lack this change
         if let greatest = pass.greatest?.noLater(than: pass.beganAt) {
             state.since = isToken ? greatest : greatest.max(state.since)
         } else if pass.items > 0 {

@@ -31,8 +31,8 @@ package struct FollowedTable: TableObject, Hashable {
     @Exact package private(set) var version: String?
     /// The column with the `Idempotency-Key` of the request that last wrote the row.
     @Exact package private(set) var causingKey: String?
-    /// The column that marks rows as deleted. A row is deleted if this column is true or, in a column of another type
-    /// than boolean, not null.
+    /// The column that marks rows as deleted. A boolean column marks a row if it is true, any other column if it is not
+    /// null.
     @Exact package private(set) var deletedAt: String?
     package private(set) var columns: Columns = .all
     /// The columns that have another name in a part of the log than in the settings.

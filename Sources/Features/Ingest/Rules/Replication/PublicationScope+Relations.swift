@@ -10,13 +10,13 @@ extension PublicationScope {
         package var file: Int64
         /// The oid of the TOAST table, which contains the large values; 0 if there is no TOAST table.
         package var toast: Int64
-        /// Whether PostgreSQL writes changes to the log. It does not for an unlogged or a foreign table. Not stored.
+        /// Whether PostgreSQL logs changes. It does not for an unlogged or a foreign table. This member is not stored.
         package var isLogged = true
-        /// Whether the publication has a row for this relation. PostgreSQL then refuses SET UNLOGGED. Not stored.
+        /// Whether the publication has a row for this relation, so that PostgreSQL refuses SET UNLOGGED (not stored).
         package var isProtected = false
-        /// Whether the relation has no rows. Not stored.
+        /// Whether the relation has no rows (not stored).
         package var isEmpty = true
-        /// The relation's name. Not stored.
+        /// The relation's name (not stored).
         @Exact package var name = ""
 
         package init(oid: Int64, attachment: String, file: Int64, toast: Int64) {
@@ -78,7 +78,7 @@ extension PublicationScope {
 }
 
 extension PublicationScope.Table {
-    /// Returns the reason why the log may lack changes of the table or of a partition; nil if it lacks none.
+    /// Returns the reason why the log may lack changes of the table or of a partition; nil if it contains all changes.
     func relationLoss(since before: PublicationScope.Table) -> String? {
         let isRedefined = isRedefined(since: before)
         for (relation, old) in pairs(with: before) {
@@ -119,8 +119,9 @@ extension PublicationScope.Table {
 
     /// Whether a column was added or altered.
     ///
-    /// A column whose default no longer fills older rows is not regarded as altered. In this case a rewrite of the
-    /// table, for example by VACUUM FULL, wrote the default to these rows and changed the column's row in the catalog.
+    /// A column is not altered if its default filled older rows at the last check, and does not any more. In this case
+    /// a rewrite of the table, for example by VACUUM FULL, wrote the default to these rows and changed the column's row
+    /// in the catalog.
     private func isRedefined(since before: PublicationScope.Table) -> Bool {
         let known = Dictionary(before.definitions.map { ($0.number, $0) }) { first, _ in first }
         return definitions.contains { definition in

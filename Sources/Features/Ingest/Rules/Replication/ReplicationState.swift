@@ -3,7 +3,8 @@ package import SyncModel
 
 /// The stored position of a worker in a database's log. Operators also see it.
 package struct ReplicationState: Sendable, Hashable {
-    /// The slot that was read last. A worker can change to another slot only if that slot is not ahead of the position.
+    /// The slot that was read last. A worker can change to another slot if that slot is not ahead of the stored
+    /// position.
     @Exact package var slot: String
     /// The server's system identifier. Log positions of servers with different identifiers are not comparable.
     @Exact package var system: String
@@ -23,8 +24,8 @@ package struct ReplicationState: Sendable, Hashable {
     package var warning: String?
     /// The scope of the publication at the last check; nil in states of older gateways.
     package var scope: PublicationScope?
-    /// The change of the publication that caused changes to be missing in the log. Only a run from the beginning
-    /// removes it.
+    /// The reason why the log lacks changes: a change of the publication. Only a run from the beginning removes this
+    /// reason.
     @Exact package var gap: String?
     /// The state of the slot at the last check.
     package var report: SlotReport?

@@ -1,7 +1,7 @@
 import JSONText
 import SyncModel
 
-/// Makes events from the rows of one followed table. It uses the columns that the log last described.
+/// Makes events from the rows of one followed table. The reader uses the columns that the log last described.
 struct TableReader: Sendable {
     /// The position of a change in the log, with the names for its events.
     struct Place {
@@ -101,8 +101,8 @@ struct TableReader: Sendable {
     /// The maximum number of events from one change.
     static let eventLimit = 2
 
-    /// Returns the events of an inserted or updated row. If the update changed the row's id, one event deletes the old
-    /// id.
+    /// Returns the events of an inserted or updated row. If the update changed the row's id, one of the events deletes
+    /// the entity with the old id.
     func events(
         old: [ColumnValue]?,
         new: [ColumnValue],
@@ -146,15 +146,15 @@ struct TableReader: Sendable {
             if isInsertion || gone != nil { whole.setLineage(.restartsIfDeleted) }
             return (gone.map { [$0] } ?? []) + [whole]
         }
-        // large values that did not change are missing in the log; they are taken from the entity with the old id, so
-        // the event for the new id precedes the deletion of the old id
+        // the log lacks large values that did not change; this event takes them from the entity with the old id, so it
+        // must precede the deletion of that entity
         let part = Self.entry(text, name, limits, ofRowThatWas: gone.flatMap { try? $0.entry.event.get().entityID })
         return [logged(part, step)] + (gone.map { [$0] } ?? [])
     }
 
     /// Whether the ids of two rows are different spellings of the same id.
     ///
-    /// Examples are a UUID in upper and lower case, `1.0` and `1.00`, and `0` and `-0`. The entity's id is then
+    /// Examples are a UUID in upper and lower case, `1.0` and `1.00`, and `0` and `-0`. In this case the entity's id is
     /// unchanged, and a deletion under the old spelling would delete the entity.
     private func isSameEntity(
         _ old: [ColumnValue],
@@ -179,7 +179,7 @@ struct TableReader: Sendable {
         LoggedEvent(entry, table: table.name, step: step, hasVersions: version != nil)
     }
 
-    /// Returns how a row with new values changes the rows that have its id; nil without complete old rows.
+    /// Returns the step of the row that has the id now: an arrival or a change. Nil without complete old rows.
     private func step(_ old: [ColumnValue]?, _ row: [ColumnValue], arrives: Bool) -> RowStep? {
         guard includesOldRows else { return nil }
         if arrives { return .arrival(Self.hash(row)) }
@@ -243,7 +243,8 @@ struct TableReader: Sendable {
             writer.name("id")
             writeID(of: row, to: &writer)
             if let version {
-                // a deletion has no version, because the row's version was already reported and the deletion is newer
+                // the deletion of a row has no version, because the row's version was already reported and the deletion
+                // is newer
                 if operation != .delete || isDeleted(row), case .text = row[version] {
                     writer.name("version")
                     write(row[version], as: types[version], to: &writer)
