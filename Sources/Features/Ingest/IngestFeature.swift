@@ -146,7 +146,7 @@ package struct IngestFeature: GatewayFeature {
         }
     }
 
-    /// Adds gauges for the sources of all served organizations. Their values are from the last count in the database.
+    /// Adds gauges for the sources of all active organizations. Their values are from the last count in the database.
     private func addSourceMetrics(to registry: PrometheusRegistry) {
         let (stats, now) = (stats, gateway.configuration.now)
         let name = "sluice_sources"

@@ -14,8 +14,9 @@ import Telemetry
 /// The messages are signed according to Standard Webhooks. The signature authenticates the sender, and no body is
 /// parsed before its signature is verified.
 struct ReceiverEndpoint: Sendable {
-    /// The maximum size of a message, in bytes; less if the limit of pushes is less. It is small because the sender is
-    /// not authenticated before the whole message has arrived.
+    /// The maximum size of a message, in bytes. If the limit of pushes is lower, that limit applies.
+    ///
+    /// The size is small because the sender is authenticated only after the whole message has arrived.
     static let maximumBytes = 1_048_576
 
     let store: Store
@@ -251,7 +252,7 @@ struct SourceVerifier: Sendable {
         let timestamp: String
         let signatures: String
 
-        /// Reads the headers. Returns nil if a header is missing, or if it is invalid for every source.
+        /// Reads the headers. Returns nil if a header is missing, or if the headers are invalid for every source.
         init?(_ headers: HTTPFields, now: Timestamp) {
             guard let id = headers[.webhookID], let timestamp = headers[.webhookTimestamp],
                 let signatures = headers[.webhookSignature],
@@ -275,7 +276,8 @@ struct SourceVerifier: Sendable {
 
     /// Whether a message is from its source.
     ///
-    /// - Parameter receiver: the source; nil if there is no such source. If it is nil or disabled, the result is false.
+    /// - Parameter receiver: the source; nil if there is no such source. The result is then false, as for a disabled
+    ///   source.
     func isGood(
         _ head: Head,
         _ body: [UInt8],

@@ -7,7 +7,7 @@ import SyncStore
 
 /// `/admin/organizations/{id}/sources`: the sources of an organization's events that need no separate program.
 ///
-/// If the gateway generated a secret, the response to that request contains the secret. No other response contains a
+/// If a request makes the gateway generate a secret, the response contains this secret. No other response contains a
 /// secret.
 struct SourceEndpoints: Sendable {
     let administration: SourceAdministration

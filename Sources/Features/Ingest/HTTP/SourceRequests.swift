@@ -52,7 +52,7 @@ struct SourceRequest {
 extension SourceUpdate {
     /// Reads the body of `PUT /admin/organizations/{id}/sources/{name}`.
     ///
-    /// - Throws: `invalid_json`, `invalid_request`; `validation_failed` with pointers. No message of an error repeats a
+    /// - Throws: `invalid_json`, `invalid_request`; `validation_failed` with pointers. No error message repeats a
     ///   secret.
     package init(body: [UInt8]) throws(Problem) { self = try SourceRequest.update(body) }
 

@@ -58,7 +58,7 @@ package final class ServiceTokens: Sendable {
         cache.withLock { $0.remove(Key(organization: organization, id: id)) }
     }
 
-    /// Returns the bearer of a token; nil for an invalid token.
+    /// Returns the sender that a token authenticates; nil for an invalid token.
     ///
     /// - Throws: `store_unavailable`.
     package func bearer(of token: ServiceToken) async throws(Problem) -> IngestBearer? {

@@ -7,7 +7,7 @@ import Synchronization
 package final class SourceReceivers: Sendable {
     /// The maximum number of cached names, including names that no source has.
     static let capacity = 20_000
-    /// The shortest time between two records about a source whose state does not change, in seconds.
+    /// The shortest time in seconds between two records of a source whose state does not change.
     static let noteSeconds: Double = 60
 
     /// A source that receives webhooks.
@@ -20,7 +20,7 @@ package final class SourceReceivers: Sendable {
         fileprivate let failingSince: Timestamp?
         fileprivate let lastSuccessAt: Timestamp?
 
-        /// The bearer of the source's events.
+        /// The source, as the authenticated sender of its events.
         package var bearer: IngestBearer { IngestBearer(key) }
     }
 
@@ -130,7 +130,7 @@ package final class SourceReceivers: Sendable {
 
     // MARK: - Results of messages
 
-    /// Records that a message was accepted. Records of a source that works are at least a minute apart.
+    /// Records that a message was accepted. While a source works, at most one success a minute is recorded.
     ///
     /// If the record cannot be written, the message is still accepted.
     package func succeeded(_ receiver: Receiver) async {
@@ -145,7 +145,7 @@ package final class SourceReceivers: Sendable {
         )
     }
 
-    /// Records that a message was refused. Records of a source that already fails are at least a minute apart.
+    /// Records that a message was refused. While a source fails, at most one failure a minute is recorded.
     ///
     /// - Parameter error: the reason, without a secret.
     package func failed(_ receiver: Receiver, _ error: String) async {
@@ -153,8 +153,8 @@ package final class SourceReceivers: Sendable {
         await fail(receiver.key, error)
     }
 
-    /// Whether to record a failure of a source. This is so if the source worked before, or if the last record is a
-    /// minute old.
+    /// Whether to record a failure of a source: true if the source worked before, or if the last record is a minute
+    /// old.
     private func isUnrecorded(_ key: SourceKey, at moment: Timestamp, isNew: Bool = false) -> Bool {
         state.withLock { state in
             if !isNew, let last = state.failures.find(key), last.adding(seconds: Self.noteSeconds) > moment {

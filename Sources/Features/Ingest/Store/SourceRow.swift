@@ -95,7 +95,7 @@ package struct ClaimedSource: Sendable {
     package let leasedUntil: Timestamp
     let token: Int64
 
-    /// The bearer of the source's events, for ``IngestCommit/submit(_:from:)``.
+    /// The source, as the authenticated sender of its events, for ``IngestCommit/submit(_:from:)``.
     package var bearer: IngestBearer { IngestBearer(key) }
 }
 
@@ -119,7 +119,7 @@ package enum SourceOutcome: Sendable, Hashable {
 }
 
 extension IngestBearer {
-    /// Creates the bearer of a configured source. Such a bearer has no token, so no use of a token is recorded.
+    /// Creates the sender for a configured source. It has no service token, so no use of a token is recorded.
     package init(_ key: SourceKey) {
         self.init(organization: key.organization, tokenID: .least, source: key.name, isFirstUse: false)
     }

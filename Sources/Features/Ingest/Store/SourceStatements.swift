@@ -3,7 +3,7 @@ import SyncStore
 
 /// The statements of the workers that fetch from sources.
 enum SourceStatements {
-    /// Finds the due sources, the longest waiting first. Only sources of organizations that are served are found.
+    /// Finds the due sources of active organizations, the longest waiting first.
     static let due = Statement(
         "sources_due",
         ["kind", "now", "after", "after_organization", "after_name", "limit"],
@@ -43,7 +43,7 @@ enum SourceStatements {
         "UPDATE sources AS s SET leased_until = :until, next_run_at = :until WHERE \(held)"
     )
 
-    /// Returns a row if the worker still has the source, the source is enabled, and the organization is served.
+    /// Returns a row if the worker still has the source, the source is enabled, and the organization is active.
     static let isHeld = Statement(
         "sources_is_held",
         ["organization", "name", "token"],
@@ -120,7 +120,7 @@ enum SourceStatements {
         """
     )
 
-    /// Counts the sources of all served organizations, for metrics.
+    /// Counts the sources of all active organizations, for metrics.
     static let stats = Statement(
         "sources_census",
         """

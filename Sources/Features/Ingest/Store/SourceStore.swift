@@ -77,9 +77,9 @@ package struct SourceStore: Sendable {
     ///
     /// - Returns: the lease. It is nil in these cases:
     ///   - The source is not due, or it is disabled, leased or deleted.
-    ///   - The organization is not served.
+    ///   - The organization is not active.
     ///   - A newer gateway wrote the source's settings.
-    ///   - The source's secret cannot be decrypted.
+    ///   - The source's secret or the organization's data cannot be decrypted.
     package func claim(_ key: SourceKey, _ kind: SourceKind) async throws(Problem) -> ClaimedSource? {
         // this also excludes organizations whose data cannot be decrypted, because their sources must not appear to
         // work
@@ -142,8 +142,8 @@ package struct SourceStore: Sendable {
 
     /// Renews the worker's lease. Call it every ``renewSeconds``.
     ///
-    /// If the result is nil, the worker has lost the source and must stop its work. Then another worker has the source,
-    /// or an operator changed, disabled, restarted or removed it.
+    /// The worker loses the source if another worker claims the source, or if an operator changes, disables, restarts
+    /// or removes it. The worker must then stop its work.
     ///
     /// - Returns: the new end of the lease; nil if the worker lost the source.
     package func renew(_ claim: ClaimedSource) async throws(Problem) -> Timestamp? {
@@ -198,7 +198,7 @@ package struct SourceStore: Sendable {
 
     /// Releases a source.
     ///
-    /// - Returns: true. If the worker lost the source before, writes nothing and returns false.
+    /// - Returns: true if the result was written; false if the worker had lost the source.
     package func finish(_ claim: ClaimedSource, _ outcome: SourceOutcome) async throws(Problem) -> Bool {
         let moment = now()
         switch outcome {
@@ -263,7 +263,7 @@ package struct SourceStore: Sendable {
         @Exact package private(set) var gap: String?
     }
 
-    /// Returns the enabled sources of kind `postgres` of all served organizations.
+    /// Returns the enabled sources of kind `postgres` of all active organizations.
     package func followed(limit: Int) async throws(Problem) -> [Followed] {
         do {
             var found: [Followed] = []
@@ -286,7 +286,7 @@ package struct SourceStore: Sendable {
 
     // MARK: - Metrics
 
-    /// Statistics about the sources of one kind in all served organizations.
+    /// Statistics about the sources of one kind in all active organizations.
     package struct Stats: Sendable, Hashable {
         package var ok = 0
         /// The number of enabled sources whose last attempt failed.
