@@ -208,12 +208,12 @@ extension Administration {
         "SELECT organization_id FROM readers WHERE role_name = :role::text::name"
     )
 
-    /// Selects facts about a role:
+    /// Selects a role's name, rights and memberships.
     ///
-    /// - its quoted name;
-    /// - whether it can read all organizations' rows;
-    /// - whether it has the rights of readers;
-    /// - the reader roles of organizations that have it as a direct member, separated by spaces.
+    /// - `quoted`: the role's quoted name.
+    /// - `sees_everything`: whether the role can read all organizations' rows.
+    /// - `is_reader`: whether the role has the rights of readers.
+    /// - `memberships`: the reader roles of organizations that have the role as a direct member, separated by spaces.
     static let roleStatement = Statement(
         "readers_role",
         ["role"],
