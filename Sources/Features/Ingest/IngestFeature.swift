@@ -9,7 +9,8 @@ package import SyncStore
 import SyncUpstream
 package import Telemetry
 
-/// Ingest: events from outside of Sluice, by service tokens, received webhooks, polled APIs and followed databases.
+/// Ingest: events from outside of Sluice, which arrive by service tokens, webhooks, polling, and replication of
+/// databases.
 package struct IngestFeature: GatewayFeature {
     private let gateway: GatewayContext
     private let replication: ReplicationWorker
@@ -145,7 +146,7 @@ package struct IngestFeature: GatewayFeature {
         }
     }
 
-    /// Adds the state of sources over all organizations, as of the last count in the database.
+    /// Adds gauges for the sources of all active organizations. Their values are from the last count in the database.
     private func addSourceMetrics(to registry: PrometheusRegistry) {
         let (stats, now) = (stats, gateway.configuration.now)
         let name = "sluice_sources"

@@ -83,8 +83,9 @@ struct AfterRestoreCommand: AsyncParsableCommand {
         case done(RestoreReport, [RestoreNote])
     }
 
-    /// Returns the number of sessions that remain after two seconds. It waits because the server takes a moment to end
-    /// a session, such as this command's own.
+    /// Returns the number of gateways' sessions that remain after two seconds.
+    ///
+    /// The method waits because the server takes a moment to end a session, such as an earlier session of this command.
     private static func longLivedSessions(_ administration: Administration) async throws(Problem) -> Int {
         for _ in 1...20 {
             if try await administration.otherSessions() == 0 { return 0 }

@@ -45,7 +45,7 @@ struct ChannelArguments: ParsableArguments {
     @OptionGroup var options: AdministrationOptions
 }
 
-/// Reads the name of a channel.
+/// Reads a channel's name.
 func channelArgument(_ text: String) throws -> String {
     guard ChannelName.isValid(text) else {
         throw ValidationError("A channel has \(ChannelName.bounds).")

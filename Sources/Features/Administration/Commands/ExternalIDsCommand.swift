@@ -38,7 +38,7 @@ struct ExternalIDArguments: ParsableArguments {
         ExternalID(issuer: try await issuer.resolve(options.options), id: name)
     }
 
-    /// Changes the organization's external ids and prints its result.
+    /// Changes the organization's external ids and prints the result.
     func change(
         _ name: ExternalID,
         _ userMessage: String,

@@ -214,7 +214,7 @@ struct PurgeOrganizationCommand: AsyncParsableCommand {
         }
     }
 
-    /// Shows what would be deleted, and ends the command unless the operator confirms it.
+    /// Prints the data that would be deleted, and ends the command if the operator does not confirm the deletion.
     private func requireConfirmation() async throws {
         let found = try await options.run { administration throws(Problem) -> (name: String, extent: Extent)? in
             guard let organization = try await administration.organization(id) else { return nil }

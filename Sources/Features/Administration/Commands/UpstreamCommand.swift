@@ -250,7 +250,7 @@ extension AdministrationOptions {
         let row = try await run(act, orElse: .noUpstream(id)) { administration throws(Problem) -> UpstreamRow? in
             guard try await administration.upstream(of: id) != nil else { return nil }
             guard let row = try await administration.putUpstream(of: id, update)?.value else { return nil }
-            // the change is stored: if this fails, a gateway ends the back-offs within a minute
+            // the change is already stored; if ending the back-offs fails here, a gateway ends them within a minute
             if !isPaused { try? await administration.endBackOffs(of: id, changedAt: row.settings.changedAt) }
             return row
         }

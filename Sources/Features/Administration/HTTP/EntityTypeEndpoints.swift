@@ -61,8 +61,8 @@ struct EntityTypeEndpoints: Sendable {
         }
     }
 
-    /// Responds with the settings after the update, which is not written, and with its effect on the entities'
-    /// channels.
+    /// Responds with the settings after an update that is not written, and with the effect of the update on the
+    /// channels of entities.
     private func validate(_ update: EntityTypeUpdate, _ name: String, _ organization: UUID) async throws -> Answer {
         guard let next = try await store.administration.entityType(name, in: organization, after: update) else {
             throw Refusal.notFound
@@ -81,7 +81,7 @@ struct EntityTypeEndpoints: Sendable {
         }
     }
 
-    /// Returns the organization and the type's name; refuses an invalid name as not found.
+    /// Returns the organization and the type's name. An invalid name gets the same response as an unknown type.
     private func place(_ exchange: Exchange) throws -> (UUID, String) {
         let name = String(exchange.parameters[1])
         guard EntityType.isValidName(name) else { throw Refusal.notFound }

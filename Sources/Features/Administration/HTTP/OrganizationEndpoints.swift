@@ -130,7 +130,7 @@ extension MemberKind<OrganizationStatus> {
 }
 
 extension MemberKind<[ExternalID]> {
-    /// A list of `{"issuer", "external_id"}`, each once.
+    /// A list of `{"issuer", "external_id"}` without duplicates.
     fileprivate static var externalIDs: Self {
         Self { value, place, report in
             let detail = "external_ids must be a list of objects with issuer and external_id"

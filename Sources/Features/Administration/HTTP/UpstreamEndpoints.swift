@@ -72,7 +72,7 @@ extension UpstreamUpdate {
         }
     }
 
-    /// Reads the body of `PUT /admin/organizations/{id}/upstream`. No detail of a problem repeats a credential.
+    /// Reads the body of `PUT /admin/organizations/{id}/upstream`. No error message repeats a credential.
     ///
     /// - Throws: `invalid_json`, `invalid_request`; `validation_failed` with pointers.
     package init(body: [UInt8], rules: UpstreamRules) throws(Problem) {
@@ -84,7 +84,8 @@ extension UpstreamUpdate {
 package struct UpstreamRules: Sendable {
     /// Whether a key is configured that signs `signed` credentials.
     package var canSign: Bool
-    /// The duration of a lane's lease in seconds. A request that takes longer would be sent twice.
+    /// The duration of a lane's lease in seconds. If a request took longer than the lease, another worker would send it
+    /// again.
     package var leaseSeconds: Int
 
     package init(canSign: Bool = true, leaseSeconds: Int = .max) {

@@ -2,7 +2,7 @@ import JSONText
 import SyncModel
 import SyncStore
 
-// The kinds of an upstream's members. If a closure returns nil, it has added an error to the report.
+// The kinds of an upstream's members. If a closure returns nil, the closure has added an error to the report.
 
 extension MemberKind<String> {
     static var baseURL: Self {
@@ -144,7 +144,8 @@ extension MemberKind<[String]> {
 }
 
 extension MemberReport {
-    /// Refuses a header name that many servers treat as equal to an earlier name.
+    /// Refuses a header name that equals an earlier name if case is ignored and `-` is treated as `_`. Many servers
+    /// treat such names as equal.
     fileprivate mutating func record(header name: String, at pointer: String, _ seen: inout Set<ByteExactString>) {
         if seen.insert(UpstreamRequest.foldedHeader(name)).inserted { return }
         let detail = "names of headers are compared without case, and with - equal to _; list each name once"
@@ -197,7 +198,8 @@ extension MemberReport {
         return isBearer ? .bearer(text) : .header(name: name, value: text)
     }
 
-    /// A required text. A credential in the form that responses show, without its secret, is refused.
+    /// Returns a required text. Responses show a credential without its secret, and a credential in this form is
+    /// refused.
     private mutating func text(of member: String, in value: JSONValue, at pointer: String) -> String? {
         let pointer = "\(pointer)/\(member)"
         guard let value = value.value(at: "/" + member) else {

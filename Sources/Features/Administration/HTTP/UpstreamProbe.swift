@@ -5,10 +5,10 @@ import SyncHTTP
 import SyncModel
 import SyncStore
 
-/// A test request to an organization's upstream, and the answer to it.
+/// A test request to an organization's upstream, and the response.
 ///
-/// The request carries the credential and follows all rules of the upstream's settings. Its result does not count for
-/// the circuit breaker, and the probe changes nothing in the organization.
+/// The request carries the credential and follows all of the upstream's settings. Its result does not affect the
+/// circuit breaker, and the probe changes nothing in the organization.
 struct UpstreamProbe: Sendable {
     /// The maximum number of bytes of a response that are read.
     private static let maximumBytes = 1_048_576
@@ -18,9 +18,9 @@ struct UpstreamProbe: Sendable {
     let method: String
     let url: String
     let answer: FetchAnswer
-    /// The rule that would determine the outcome if a mutation got this answer.
+    /// The rule that would determine a mutation's outcome if the mutation got this response.
     let rule: OutcomeRule?
-    /// The finding about the answer to a batch; nil if the request is not a batch.
+    /// The finding about the response to a batch; nil if the request is not a batch.
     let batch: BatchProbe.Finding?
     let milliseconds: Int64
 
@@ -106,7 +106,7 @@ struct UpstreamProbe: Sendable {
         }
     }
 
-    /// The beginning of the answer's body, as text; invalid UTF-8 is shown as replacement characters.
+    /// The beginning of the response's body, as text. Invalid UTF-8 is replaced by replacement characters.
     var excerpt: String? {
         guard case .response(let response) = answer, let body = response.body else { return nil }
         return String(decoding: body.prefix(Self.excerptBytes), as: UTF8.self)
@@ -125,7 +125,7 @@ struct UpstreamProbeEndpoint: Sendable {
         exchange.act?.markDryRun()
         let id = try exchange.uuid(at: 0)
         let request = try await bodies.withBody(of: exchange, isOptional: true) { try UpstreamProbeRequest(body: $0) }
-        // the probe must use the settings that an operator has just written, not those in the cache
+        // the probe must use the stored settings, because the cache may lack a change that an operator has just made
         catalog.invalidate(id)
         guard let organization = try await catalog.organization(id) else { throw Refusal.notFound }
         guard let upstream = organization.upstream else {

@@ -20,10 +20,10 @@ struct OpenAPIResource: Sendable {
         if path.idParameter == nil { collection = (path, item) } else { entity = (path, item) }
     }
 
-    /// The path, as messages show it.
+    /// The collection's path for messages.
     var path: String { "/" + key }
 
-    /// The collection's value in the document, for the line of an error.
+    /// The collection's value in the document. Error messages contain the line of this value.
     let place: JSONValue
 
     var hasRoutes: Bool { !operations.isEmpty }
@@ -44,16 +44,16 @@ struct OpenAPIResource: Sendable {
 
     var depth: Int { [collection, entity].compactMap { $0?.path.words.count }.min() ?? 0 }
 
-    /// Whether entities have operations, but cannot be created at this path.
+    /// Whether the entities have other operations, but cannot be created at this path.
     var lacksCreate: Bool { hasRoutes && collection?.item.value(at: "/post") == nil }
 
-    /// Whether entities can be created, and have no other operation at this path.
+    /// Whether the only operation at this path creates entities.
     var onlyCreates: Bool { operations.map(\.operation) == [.create] }
 
-    /// The collection's name in the path.
+    /// The last word of the collection's path.
     var word: ByteExactString? { (collection ?? entity)?.path.words.last.map { ByteExactString($0) } }
 
-    /// Creates entities by the path of another collection.
+    /// Takes over the path at which another collection creates entities.
     mutating func takeCreate(of nested: OpenAPIResource) { collection = nested.collection }
 
     /// Possible names of the entity type, the best first.
@@ -76,7 +76,7 @@ struct OpenAPIResource: Sendable {
         return remarks
     }
 
-    /// The routes as JSON, in the short form if the collection has the usual paths.
+    /// The routes as JSON. The short form is used if the collection has the usual paths.
     func routes(idPointer: String?) -> [UInt8] {
         let operations = operations
         let base = collection?.path.template ?? ""
@@ -103,8 +103,9 @@ struct OpenAPIResource: Sendable {
         }
     }
 
-    /// Returns the pointer to the entity's id in an answer, and remarks. The pointer is nil if the default of upstreams
-    /// applies.
+    /// Returns the pointer to the entity's id in the response to a create, and remarks for a person.
+    ///
+    /// The pointer is nil if the default pointer of upstreams applies.
     func idPointer(_ type: String, _ root: JSONValue) -> (pointer: String?, remarks: [String]) {
         guard let post = collection?.item.value(at: "/post") else { return (nil, []) }
         guard let schema = Self.answer(of: post, root), let members = Self.properties(of: schema, root) else {
@@ -125,7 +126,7 @@ struct OpenAPIResource: Sendable {
         return (nil, ["the answer to POST has no member like id: set id_pointer"])
     }
 
-    /// Returns the schema of a successful answer.
+    /// Returns the schema of an operation's successful response.
     private static func answer(of operation: JSONValue, _ root: JSONValue) -> JSONValue? {
         for status in ["201", "200", "2XX", "202", "default"] {
             guard let answer = operation.value(at: "/responses/\(status)").flatMap({ resolved($0, root) }) else {

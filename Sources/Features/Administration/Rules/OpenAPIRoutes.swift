@@ -4,8 +4,9 @@ import SyncModel
 
 /// Routes of entity types that are derived from an OpenAPI document of the upstream.
 ///
-/// A collection is a path that accepts `POST`, or that another path extends by one parameter: `/contacts` and
-/// `/contacts/{id}`. It becomes an entity type with the name of the collection in the singular.
+/// A collection is a path that accepts `POST`, or a path that another path extends by one parameter: `/contacts` is a
+/// collection if `/contacts/{id}` exists. Each collection becomes an entity type. The type's name is the collection's
+/// name in the singular.
 struct OpenAPIRoutes: Sendable {
     /// The routes of one entity type.
     struct Proposal: Sendable {
@@ -54,7 +55,7 @@ struct OpenAPIRoutes: Sendable {
             }
         }
         var names: Set<ByteExactString> = []
-        // of collections with the same last word, the one with the shorter path gets the plain name
+        // if several collections have the same last word, the collection with the shortest path gets the plain name
         for resource in Self.joiningShallowPaths(resources).sorted(by: { $0.depth < $1.depth }) {
             guard resource.hasRoutes else {
                 skipped.append("\(resource.path): no POST, PATCH, PUT or DELETE of a collection")
@@ -73,7 +74,8 @@ struct OpenAPIRoutes: Sendable {
         }
     }
 
-    /// Joins collections whose entities have a short path, such as `POST /lists/{list}/items` and `/items/{item}`.
+    /// Joins a collection that only creates entities, such as `POST /lists/{list}/items`, with the shorter path of
+    /// these entities, such as `/items/{item}`.
     private static func joiningShallowPaths(_ resources: [OpenAPIResource]) -> [OpenAPIResource] {
         var nested: [ByteExactString: [Int]] = [:]
         for (index, resource) in resources.enumerated() where resource.depth > 1 && resource.onlyCreates {
@@ -81,7 +83,7 @@ struct OpenAPIRoutes: Sendable {
         }
         var (joined, taken) = (resources, Set<Int>())
         for (index, resource) in resources.enumerated() where resource.depth == 1 && resource.lacksCreate {
-            // with several such paths, it is unknown where entities are created
+            // if several collections have this last word, the path that creates the entities is ambiguous
             guard let word = resource.word, let found = nested[word], found.count == 1 else { continue }
             joined[index].takeCreate(of: resources[found[0]])
             taken.insert(found[0])
@@ -101,8 +103,8 @@ struct OpenAPIRoutes: Sendable {
         }
     }
 
-    /// Whether the text does not begin as a JSON object, and one of its first lines begins with `openapi:` or
-    /// `swagger:`.
+    /// Whether a text seems to be YAML: it does not begin with `{`, and one of its first lines begins with `openapi:`
+    /// or `swagger:`.
     private static func isYAML(_ text: [UInt8]) -> Bool {
         text.first != UInt8(ascii: "{")
             && text.prefix(65_536).split(whereSeparator: { $0 == 10 || $0 == 13 }).contains { line in
@@ -131,15 +133,15 @@ struct OpenAPIRoutes: Sendable {
     }
 }
 
-/// A path of an OpenAPI document, as a collection or as an entity in it.
+/// A path of an OpenAPI document. It is the path of a collection, or of an entity in a collection.
 struct OpenAPIPath: Sendable {
-    /// A key that the path of a collection and the path of its entities have in common.
+    /// The key of the collection. The path of a collection and the path of its entities have the same key.
     let key: String
     /// The template of a route.
     let template: String
     /// The name of the parameter with the entity's id; nil for a collection.
     let idParameter: String?
-    /// The texts between slashes, except for parameters.
+    /// The segments of the path that are not parameters.
     let words: [String]
 
     /// Nil if the path is malformed.

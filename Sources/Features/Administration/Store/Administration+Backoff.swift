@@ -4,10 +4,10 @@ package import SyncModel
 package import SyncStore
 import Synchronization
 
-/// A pass over an organization's lanes that ends back-offs after an operator changed the upstream, because its old
-/// settings may have caused them.
+/// A pass over an organization's lanes that ends back-offs after an operator changed the upstream.
 ///
-/// A pass proceeds page by page. It can be repeated, because it concerns only attempts that ended before the change.
+/// The upstream's old settings may have caused these back-offs. A pass proceeds page by page. It can be repeated,
+/// because it affects only mutations whose last attempt ended before the change.
 package struct BackoffPass: Sendable {
     package let organization: UUID
     /// The time at which the upstream's settings were changed.
@@ -15,7 +15,8 @@ package struct BackoffPass: Sendable {
     package fileprivate(set) var isDone = false
     /// The last lane that was read; the nil UUID at the beginning.
     fileprivate var lastUser = UUID(uuid: (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0))
-    /// The lanes with mutations that were not read yet, each with the position of the last mutation that was read.
+    /// The lanes of the present page with mutations that were not read yet, each with the position of the last mutation
+    /// that was read.
     fileprivate var unread: [(user: UUID, position: Int64)] = []
 
     package init(of organization: UUID, changedAt: Timestamp) {
@@ -23,7 +24,7 @@ package struct BackoffPass: Sendable {
     }
 }
 
-/// The back-offs that this process has to end.
+/// The passes that this process has to complete.
 package final class BackoffRequests: Sendable {
     private let passes = Mutex([UUID: BackoffPass]())
     /// Sent when a pass is added.
@@ -31,7 +32,7 @@ package final class BackoffRequests: Sendable {
 
     package var pending: [BackoffPass] { passes.withLock { Array($0.values) } }
 
-    /// Adds a pass, unless a later change of the organization's upstream already has a pass.
+    /// Adds a pass. If the organization already has a pass for the same change or a later change, nothing is added.
     package func add(_ pass: BackoffPass) {
         passes.withLock { passes in
             if let other = passes[pass.organization], other.changedAt >= pass.changedAt { return }
@@ -50,28 +51,30 @@ package final class BackoffRequests: Sendable {
 }
 
 extension Administration {
-    /// The number of lanes that one statement reads, and among which one transaction locks the lanes with pending
-    /// mutations.
+    /// The number of lanes that one statement reads. One transaction locks at most these lanes.
     package static let lanesAtOnce = 500
-    /// The number of pending mutations that one transaction reads. It makes those that wait for a retry due.
+    /// The number of pending mutations that one transaction reads. If such a mutation waits for a retry, it becomes
+    /// due.
     package static let mutationsAtOnce = 4_000
-    /// The seconds after a change for which gateways search for it, because its pass may be unfinished.
+    /// The maximum age in seconds of the changes for which gateways search. The passes of such changes may be
+    /// unfinished.
     private static let searchedSeconds = 600.0
     /// The number of changes that one search returns.
     private static let changesAtOnce = 1_000
 
-    /// The passes of this process' changes.
+    /// The passes for changes that this process made or found.
     package var backOffRequests: BackoffRequests { store.shared(BackoffRequests.init) }
 
-    /// Ends all back-offs of an organization. Only commands call it; a gateway ends back-offs in the background.
+    /// Ends all back-offs of an organization. Only commands call this method, because a gateway ends back-offs in the
+    /// background.
     package func endBackOffs(of organization: UUID, changedAt: Timestamp) async throws(Problem) {
         var pass = BackoffPass(of: organization, changedAt: changedAt)
         while !pass.isDone { try await advance(&pass) }
     }
 
-    /// Reschedules mutations that wait for a retry, as many as one transaction may change.
+    /// Advances a pass by one transaction, which reschedules mutations that wait for a retry.
     ///
-    /// They become due once all gateways have the new settings.
+    /// These mutations become due once all gateways have the upstream's new settings.
     package func advance(
         _ pass: inout BackoffPass,
         lanes: Int = lanesAtOnce,
@@ -97,8 +100,8 @@ extension Administration {
         pass.isDone = lanes.isEmpty
     }
 
-    /// - Parameter limit: the number of mutations that are read of each lane.
-    /// - Returns: the lanes that have more pending mutations than were read.
+    /// - Parameter limit: the maximum number of mutations that are read of each lane.
+    /// - Returns: the lanes that may have more pending mutations than were read.
     private func endBackOffs(_ pass: BackoffPass, limit: Int) async throws -> [(user: UUID, position: Int64)] {
         let organization = pass.organization
         let due = max(pass.changedAt.adding(seconds: Catalog.lifetimeSeconds + 1), now())
@@ -135,7 +138,7 @@ extension Administration {
         }
     }
 
-    /// Returns passes for the changes of the last minutes, because a gateway may have stopped before it completed them.
+    /// Returns passes for the changes of the last minutes. A gateway may have stopped before it completed these passes.
     package func recentBackoffPasses() async throws(Problem) -> [BackoffPass] {
         let query = Self.changedUpstreamsStatement(
             since: now().adding(seconds: -Self.searchedSeconds),
@@ -153,7 +156,7 @@ extension Administration {
 
     // MARK: - Statements
 
-    /// Reads lanes; the head of a lane without pending mutations is null.
+    /// Reads lanes. The head of a lane is null if the lane has no pending mutations.
     static let queuedLanesStatement = Statement(
         "upstreams_queued_lanes",
         ["organization", "after", "limit"],
@@ -165,7 +168,8 @@ extension Administration {
         """
     )
 
-    /// Reads pending mutations, and whether each waits for a retry after an attempt that ended before the change.
+    /// Reads pending mutations. `is_waiting` is true for a mutation that waits for a retry, and whose last attempt
+    /// ended before the change.
     static let pendingStatement = Statement(
         "upstreams_pending_mutations",
         ["organization", "users", "positions", "due", "changed", "limit"],
@@ -196,7 +200,8 @@ extension Administration {
         """
     )
 
-    /// Wakes lanes, except for lanes under a worker's lease, because the worker finds their mutations.
+    /// Wakes lanes that no worker has leased. A worker that has leased a lane finds the due mutations without a
+    /// wake-up.
     static let wakeLanesStatement = Statement(
         "upstreams_wake_lanes",
         ["organization", "users", "due"],
@@ -208,9 +213,11 @@ extension Administration {
         """
     )
 
-    /// Finds upstreams that changed since a time. The table has at most one row for each organization, and is read
-    /// once a minute by each gateway. Without an index on `updated_at`, this takes 14 ms for 50,000 rows (49 MB), so an
-    /// index is not worth its writes.
+    /// Finds the upstreams that were changed after a time.
+    ///
+    /// The table has at most one row for each organization, and each gateway reads it once a minute. Without an index
+    /// on `updated_at`, the statement takes 14 ms for 50,000 rows (49 MB). An index would cost more at each write than
+    /// it saves.
     static let changedUpstreamsStatement = Statement(
         "upstreams_changed",
         ["since", "now", "limit"],

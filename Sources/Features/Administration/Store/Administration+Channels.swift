@@ -20,8 +20,8 @@ package struct ChannelReport: Sendable {
     package let next: String?
 }
 
-/// A position in the list of a channel's grants. It includes the source, because a user can hold a channel from several
-/// sources.
+/// A position in the list of a channel's grants. The position includes the source of the grant, because several sources
+/// can grant a channel to the same user.
 private struct GrantPlace {
     var user = Writer.erased
     var source = ""
@@ -30,7 +30,7 @@ private struct GrantPlace {
 
     init(_ cursor: String?) throws(Problem) {
         guard let cursor else { return }
-        // a source can contain points
+        // a source can contain points, so only the first two points separate parts
         let parts = cursor.split(separator: ".", maxSplits: 2, omittingEmptySubsequences: false).map(String.init)
         guard parts.count == 3, parts[0] == "c1", let user = UUID(parsing: parts[1]), GrantSource(parts[2]) != nil,
             !ExternalName.hasControls(parts[2])
@@ -47,10 +47,10 @@ extension Administration {
     /// The maximum number of a channel's entities that are counted.
     private static let mostCountedEntities: Int64 = 100_000
 
-    /// Grants a channel to a user, as an operator. A grant with another role is replaced.
+    /// Grants a channel to a user, as an operator. An earlier grant by an operator with another role is replaced.
     ///
     /// - Returns: whether anything changed; nil if the organization does not exist.
-    /// - Throws: `validation_failed` (rule `channel_limit`) if the user holds as many channels as a user may.
+    /// - Throws: `validation_failed` (rule `channel_limit`) if the user already holds the maximum number of channels.
     package func grantChannel(
         _ name: String,
         to user: UUID,
@@ -107,7 +107,7 @@ extension Administration {
 
     /// Ends an operator's grant. Grants of other sources remain.
     ///
-    /// - Returns: whether there was such a grant; nil if the organization does not exist.
+    /// - Returns: whether an operator's grant existed; nil if the organization does not exist.
     package func revokeChannel(
         _ name: String,
         from user: UUID,
@@ -135,8 +135,9 @@ extension Administration {
         }
     }
 
-    /// Returns the channels that a user holds, by name and source, without the user's own channel; nil if the
-    /// organization does not exist.
+    /// Returns the channels that a user holds, sorted by name and source; nil if the organization does not exist.
+    ///
+    /// The list does not include the user's own channel.
     package func channels(
         of user: UUID,
         in organization: UUID
@@ -147,8 +148,9 @@ extension Administration {
         return try await rows(Self.ofUserStatement, parameters, "list a user's channels", Self.row)
     }
 
-    /// Returns the users who hold a channel by a grant, and the number of its entities; nil if the organization does
-    /// not exist.
+    /// Returns the users who hold a channel by a grant, and the number of entities in the channel.
+    ///
+    /// Returns nil if the organization does not exist.
     ///
     /// - Parameter cursor: ``ChannelReport/next`` of the previous page.
     package func channel(

@@ -10,9 +10,9 @@ extension Administration {
         return try await rows(Self.getTypeStatement, key, "read an entity type", EntityTypeRow.read).first
     }
 
-    /// Returns a page of an organization's entity types by name, and the name of the last type if more follow.
+    /// Returns a page of an organization's entity types, sorted by name; nil if the organization does not exist.
     ///
-    /// Returns nil if the organization does not exist.
+    /// `next` is the name of the page's last type if more types follow; otherwise it is nil.
     ///
     /// - Parameter limit: 1 to 1,000.
     package func entityTypes(
@@ -29,8 +29,10 @@ extension Administration {
 
     /// Registers or changes an entity type (product rule 16). Returns nil if the organization does not exist.
     ///
-    /// - Throws: `id_space_is_immutable` once a mutation or an entity of the type exists; `validation_failed` for a
-    ///   type that is to be forwarded if there is no upstream, and for removing a relation of a type in use.
+    /// - Throws:
+    ///   - `id_space_is_immutable` for another id space, once a mutation or an entity of the type exists.
+    ///   - `validation_failed` if the type is to be forwarded and there is no upstream.
+    ///   - `validation_failed` if a type in use would lose a relation.
     package func putEntityType(
         _ name: String,
         in organization: UUID,
@@ -58,7 +60,7 @@ extension Administration {
                             due_at: moment.adding(seconds: Self.settingsSeconds)
                         )
                     ] : []
-                // ids of subjects depend on it
+                // the ids of subjects depend on the organization's salt
                 let salt = next.grantsToSubjects ? [Identities.makeSalt(for: organization)] : []
                 let results = try await connection.run(
                     salt + [
@@ -73,7 +75,7 @@ extension Administration {
             if let changed = try results[1].read(EntityTypeRow.read).first {
                 return (results[0].affected > 0, changed)
             }
-            // if nothing prevents the change now, a concurrent change of the type has removed the obstacle
+            // if the type no longer prevents the change, a concurrent change has removed the obstacle
             let refusal = try results[2].read(EntityTypeRow.read).first.flatMap { try update.refusal(of: $0) }
             throw refusal ?? Problem.overloaded("the entity type is being changed by another request")
         } catch {
@@ -81,7 +83,7 @@ extension Administration {
         }
     }
 
-    /// Returns the settings of a type after an update, without writing it; nil if the organization does not exist.
+    /// Returns a type's settings after an update, without writing the update; nil if the organization does not exist.
     ///
     /// - Throws: the same errors as ``putEntityType(_:in:_:by:)``.
     package func entityType(
@@ -169,8 +171,8 @@ extension Administration {
         """
     )
 
-    /// Changes a type, or returns no row if a type in use would lose its id space or a relation. Stored documents hold
-    /// ids of the types to which the relations lead.
+    /// Changes a type. Returns no row if a type in use would lose its id space or a relation, because stored documents
+    /// contain ids of the related types.
     static let changeTypeStatement = Statement(
         "entity_types_change",
         [
@@ -211,13 +213,13 @@ extension Administration {
 }
 
 extension Administration {
-    /// The time after which all gateways have a type's new settings, in seconds.
+    /// The time in seconds after which all gateways use a type's new settings.
     private static let settingsSeconds: Double = 6
 }
 
 extension EntityTypeUpdate {
-    /// The parameters that register the type. Members that the update omits get the values of a type that is registered
-    /// by its first use.
+    /// The parameters that register the type. If the update omits a member, the member gets the same value as in a type
+    /// that is registered by its first use.
     fileprivate func making(_ name: String, in organization: UUID, hasUpstream: Bool) -> Parameters {
         let first = EntityType(firstUseOf: name, hasUpstream: isForwarded ?? hasUpstream)
         let parameters = Parameters(
@@ -331,8 +333,10 @@ extension EntityTypeUpdate {
     }
 }
 
-/// Changes an entity type, or describes a new type. A member that is nil keeps its value; in a new type, it gets the
-/// value of a type that is registered by its first use.
+/// Changes an entity type, or describes a new type.
+///
+/// A member that is nil keeps its value. In a new type, such a member gets the same value as in a type that is
+/// registered by its first use.
 package struct EntityTypeUpdate: Sendable {
     package var idSpace: IDSpace?
     package var visibility: Visibility?
@@ -341,7 +345,7 @@ package struct EntityTypeUpdate: Sendable {
     package var isForwarded: Bool?
     /// All relations as JSON text.
     package var relations: [UInt8]?
-    /// The rules of all relations that do not have the default rule, as JSON text.
+    /// The deletion rules that differ from the default, by relation, as JSON text.
     package var onDelete: [UInt8]?
     package var onErase: OnErase?
     /// All routes as JSON text.

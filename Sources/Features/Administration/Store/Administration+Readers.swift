@@ -6,20 +6,23 @@ import SyncStore
 /// A login role that reads an organization's rows.
 package struct ReaderBinding: Sendable {
     package let role: String
-    /// The time at which the role was bound; nil if only the server's memberships show the binding, as on a cluster
-    /// after a superuser granted the membership by hand.
-    package let createdAt: Timestamp?
-    /// Whether the role has the memberships that the policies require.
+    /// The time at which the role was bound; nil if the binding has no row.
     ///
-    /// False if the row was copied to another server without the roles. Adding the reader again repairs the binding.
+    /// On a cluster, a superuser can create such a binding by granting the membership by hand.
+    package let createdAt: Timestamp?
+    /// Whether the role has the memberships that the row-level security policies require.
+    ///
+    /// It is false, for example, if the row was copied to another server without the roles. Adding the reader again
+    /// repairs the binding.
     package let isEffective: Bool
 }
 
 extension Administration {
-    /// Returns the login roles that read an organization's rows, by name; nil if the organization does not exist.
+    /// Returns the login roles that read an organization's rows, sorted by name; nil if the organization does not
+    /// exist.
     ///
-    /// A role is listed if it has a row in `readers` or, on a cluster, a membership in the organization's reader role,
-    /// which alone permits reading there.
+    /// A role is listed if it has a row in `readers`. On a cluster, a role is also listed if it is a member of the
+    /// organization's reader role, because there the membership alone permits reading.
     package func readers(of organization: UUID) async throws(Problem) -> [ReaderBinding]? {
         guard try await self.organization(organization) != nil else { return nil }
         let bound = try await rows(Self.readersStatement, Parameters(of: organization), "list readers") { row in
@@ -50,12 +53,14 @@ extension Administration {
 
     /// Permits a login role to read the rows of one organization, and no other rows, by SQL.
     ///
-    /// Repairs a binding whose memberships are missing. If this connection may not grant them, a superuser can: the next
-    /// call finds the memberships and records the binding.
+    /// The call also repairs a binding whose memberships are missing. If this connection may not grant memberships, a
+    /// superuser can grant them. The next call then finds the memberships and records the binding.
     ///
     /// - Returns: whether anything changed; nil if the organization does not exist.
-    /// - Throws: `validation_failed` for a role that does not exist, that reads another organization, or that can
-    ///   already read all organizations' rows; `forbidden` if this connection is not permitted to grant memberships.
+    /// - Throws:
+    ///   - `validation_failed` for a role that does not exist, that reads another organization, or that can already
+    ///     read all organizations' rows.
+    ///   - `forbidden` if this connection is not permitted to grant memberships.
     package func addReader(_ role: String, to organization: UUID) async throws(Problem) -> Bool? {
         guard try await self.organization(organization) != nil else { return nil }
         guard let facts = try await facts(of: role) else {
@@ -77,8 +82,8 @@ extension Administration {
         let script = grants.isEmpty ? nil : grants.joined(separator: "; ")
         let change = Self.addReaderStatement(organization: organization, role: role, now: now())
         let isNew = try await bind(change, granting: script) { connection in
-            // no grant if the organization is being purged, or if a concurrent call has bound the role to another
-            // organization
+            // there is no grant if the organization is being purged, or if a concurrent call has bound the role to
+            // another organization
             let rows = try await connection.run(Self.bindingStatement(role: role))
             guard rows.count > 0 else { return false }
             return try rows.read(0, 0, as: UUID.self) == organization
@@ -90,13 +95,13 @@ extension Administration {
     package func removeReader(_ role: String, from organization: UUID) async throws(Problem) -> Bool {
         let facts = try await facts(of: role)
         let change = Self.removeReaderStatement(organization: organization, role: role)
-        // on a cluster the membership is the binding, whether or not a row exists
+        // on a cluster the membership alone permits reading, even without a row
         let isMember = cluster.isThere && facts?.memberships.contains(Roles.reader(of: organization)) == true
         let script = facts.map { "REVOKE \"\(Roles.reader(of: organization))\" FROM \($0.quoted)" }
         let hadRow = try await bind(change, granting: isMember ? script : nil) { _ in true }
         guard hadRow || isMember else { return false }
         if let facts, facts.isReader, facts.organization ?? organization == organization {
-            // a member without a binding reads no rows, so the removal is sufficient even if this connection cannot
+            // a member without a binding reads no rows, so the deletion of the row suffices if this connection cannot
             // revoke the membership
             _ = try? await pool.withConnection { connection in
                 try await connection.execute(script: "REVOKE \(Roles.reader) FROM \(facts.quoted)")
@@ -110,7 +115,7 @@ extension Administration {
         let seesEverything: Bool
         let organization: UUID?
         let isReader: Bool
-        /// The organizations' reader roles (``Roles/reader(of:)``) of which the role is a direct member.
+        /// The reader roles of organizations (``Roles/reader(of:)``) that have this role as a direct member.
         let memberships: [String]
     }
 
@@ -130,9 +135,10 @@ extension Administration {
         }.first
     }
 
-    /// Changes a binding and, if the binding then has the state `isBound`, the memberships, in one transaction.
+    /// Executes the change of a binding. If `isBound` then returns true, also executes `membership` in the same
+    /// transaction.
     ///
-    /// - Returns: whether the row was changed.
+    /// - Returns: whether the binding's row was changed.
     private func bind(
         _ change: Query,
         granting membership: String?,
@@ -169,7 +175,7 @@ extension Administration {
         "SELECT role_name::text AS role_name, created_at FROM readers WHERE organization_id = :organization ORDER BY role_name"
     )
 
-    /// An organization that is being purged accepts no reader.
+    /// Adds a binding, except to an organization that is being purged.
     static let addReaderStatement = Statement(
         "readers_add",
         ["organization", "role", "now"],
@@ -178,8 +184,8 @@ extension Administration {
         SELECT o.id, :role::text, :now FROM organizations o WHERE o.id = :organization AND o.status <> 'purging' FOR SHARE
         ON CONFLICT (role_name) DO NOTHING
         """,
-        // a row that is on one server cannot be locked together with a row that is on all servers; a purge that begins
-        // now deletes the row at its end
+        // a cluster cannot lock the organization's row, which is on all servers, together with a row on one server; if
+        // a purge begins at the same time, its last transaction deletes the new row
         variant: """
             INSERT INTO readers AS r (organization_id, role_name, created_at) VALUES (:organization, :role::text::name, :now)
             ON CONFLICT (role_name) DO NOTHING
@@ -194,16 +200,20 @@ extension Administration {
 
     /// Selects the organization that a role reads.
     ///
-    /// This is a separate statement: in a join with one of our tables, a cluster reads the view of roles with the
-    /// caller's own rights, which are insufficient.
+    /// This is not a part of ``roleStatement``: if a statement joins the view of roles with one of Sluice's tables, a
+    /// cluster reads the view with the caller's own rights, which are insufficient.
     static let bindingStatement = Statement(
         "readers_binding",
         ["role"],
         "SELECT organization_id FROM readers WHERE role_name = :role::text::name"
     )
 
-    /// A role's quoted name; whether it bypasses row-level security; whether it may read an organization; and the
-    /// organizations' reader roles of which it is a member, separated by spaces.
+    /// Selects a role's name, rights and memberships.
+    ///
+    /// - `quoted`: the role's quoted name.
+    /// - `sees_everything`: whether the role can read all organizations' rows.
+    /// - `is_reader`: whether the role has the rights of readers.
+    /// - `memberships`: the reader roles of organizations that have the role as a direct member, separated by spaces.
     static let roleStatement = Statement(
         "readers_role",
         ["role"],
@@ -225,8 +235,10 @@ extension Administration {
         """
     )
 
-    /// The named roles, and the direct members of an organization's reader role (`role`): whether each has the rights
-    /// of readers, and whether it is a direct member of that role.
+    /// Selects the roles in `gateways`, and the direct members of an organization's reader role (`role`).
+    ///
+    /// The columns show whether each selected role has the rights of readers, and whether it is a direct member of
+    /// `role`.
     static let membersStatement = Statement(
         "readers_members",
         ["role", "gateways"],

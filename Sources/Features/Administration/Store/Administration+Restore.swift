@@ -4,14 +4,14 @@ package import SyncModel
 import SyncStore
 
 extension Administration {
-    /// Corrects the parts of a restored database's state that date from its backup.
+    /// Corrects those parts of a restored database that are valid only at the time of the backup, such as leases.
     ///
-    /// Call it before gateways use the database. A repeated call only makes clients read the feed from the beginning
-    /// again.
+    /// Call it before gateways use the database. A repeated call has only one effect: clients read the feed from the
+    /// beginning again.
     ///
-    /// A feed's new epoch is random and not the next number: a backup that is restored twice must not accept the
-    /// cursors made after the first restore. Requests in flight are left to the lanes' workers, which treat them as
-    /// requests of unknown outcome.
+    /// A feed's new epoch is random instead of the next number. Otherwise a backup that is restored twice would accept
+    /// cursors that were made after the first restore. Requests in flight are left to the lanes' workers, which treat
+    /// the outcomes of these requests as unknown.
     package func setRightAfterRestore() async throws(Problem) -> RestoreReport {
         let change = Parameters(Int64.random(in: 1...0xffff_ffff_ffff))
         let time = Parameters(now())
@@ -40,7 +40,8 @@ extension Administration {
     /// The timeout of the search for erased users, which reads every row.
     private static let restoreTimeout: Duration = .seconds(3_600)
 
-    /// Counts the sessions of other gateways on the database, as far as the role can see them.
+    /// Counts the database sessions of other gateways. Sessions that PostgreSQL does not show to this role are not
+    /// counted.
     package func otherSessions() async throws(Problem) -> Int {
         do {
             return Int(try await pool.run([Query(Self.sessionsStatement)])[0].read(0, 0, as: Int64.self))
@@ -55,8 +56,10 @@ extension Administration {
         "UPDATE feeds AS f SET epoch = f.epoch # :change"
     )
 
-    /// Deletes the assignments of pulls that devices had not confirmed, because the restored database lacks the history
-    /// that shows which pages the devices received. Page numbers continue after the deleted pages.
+    /// Deletes the pages of local ids that pulls assigned and devices had not confirmed.
+    ///
+    /// The restored database lacks the history that shows which of these pages the devices received. Page numbers
+    /// continue after the deleted pages.
     static let forgetPagesStatement = Statement(
         "restore_local_id_pages",
         """
@@ -76,10 +79,10 @@ extension Administration {
         "UPDATE retention_runs AS r SET owner = NULL, expires_at = NULL WHERE r.owner IS NOT NULL"
     )
 
-    /// Assigns each user key to the user who owns its rows according to the restored joins.
+    /// Assigns each user key to the user who owns the key's rows according to the restored joins.
     ///
-    /// The keys' dump is newer than the joins. Without this step, if a join was lost or came later, an erasure could
-    /// destroy another user's key, or leave the erased user's key.
+    /// The keys come from a dump that is newer than the joins. Therefore a join can be missing in the restored
+    /// database. Without this step, an erasure could then destroy another user's key, or leave the erased user's key.
     static let ownKeysStatement = Statement(
         "restore_user_keys",
         """
@@ -96,8 +99,8 @@ extension Administration {
 
     /// Restarts the erasures of users whose data the backup restored, so that gateways erase these users again.
     ///
-    /// These users are recognized by their hashes. The statement checks all users of the organizations that have erased
-    /// a user.
+    /// The statement recognizes these users by their hashes. It checks all users of each organization that has erased a
+    /// user.
     static let reopenErasuresStatement = Statement(
         "restore_erasures",
         ["started_at"],
@@ -131,7 +134,7 @@ extension Administration {
         SELECT count(*) FROM pg_stat_activity a
         WHERE a.datname = current_database() AND a.application_name IN ('sluice', 'sluice direct') AND a.pid <> pg_backend_pid()
         """,
-        // gateways may be connected to any server
+        // on a cluster, gateways may be connected to any server
         variant: """
             SELECT count(*) FROM citus_stat_activity a
             WHERE a.datname = current_database() AND a.application_name IN ('sluice', 'sluice direct')
@@ -149,8 +152,8 @@ extension Administration {
 package struct RestoreReport: Sendable {
     /// The number of organizations whose older cursors are now refused with `cursor_expired`.
     package let feeds: Int
-    /// The number of lanes that were under a worker's lease at the time of the backup; other workers can now claim them
-    /// immediately.
+    /// The number of lanes that were under a worker's lease at the time of the backup. Other workers can now claim
+    /// these lanes immediately.
     package let lanes: Int
     /// Whether retention was running when the backup was made.
     package let hadRetention: Bool

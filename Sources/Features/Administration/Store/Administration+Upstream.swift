@@ -43,7 +43,7 @@ extension Administration {
                 }
             }
             catalog.invalidate(organization)
-            // the change is stored, so no later step can make the request fail
+            // from here on, no step can make the request fail, because the change is stored
             if let written, written.1.pause == nil {
                 backOffRequests.add(BackoffPass(of: organization, changedAt: moment))
             }
@@ -53,7 +53,7 @@ extension Administration {
         }
     }
 
-    /// Refuses batches in an organization whose mutations run one at a time.
+    /// Refuses batches if the organization's mutations run one at a time.
     private func checkOrder(of organization: UUID) async throws(Problem) {
         catalog.invalidate(organization)
         guard try await catalog.organization(organization)?.settings.order == .lane else { return }
@@ -151,7 +151,7 @@ package struct UpstreamRow: Sendable {
         self.settings = settings
     }
 
-    /// Reads ``UpstreamSettingsRow``.
+    /// Reads the columns of ``UpstreamSettingsRow``.
     init(_ row: inout RowReader, _ seal: Seal, now: Timestamp) throws {
         settings = try UpstreamSettingsRow.read(&row, seal).withoutEndedPause(at: now)
     }
@@ -179,8 +179,9 @@ package struct UpstreamUpdate: Sendable {
         self.baseURL = baseURL
     }
 
-    /// Returns the settings after the change. `current` has the settings before it, and is nil if there is no upstream
-    /// yet.
+    /// Returns the settings after the change.
+    ///
+    /// - Parameter current: the settings before the change; nil if there is no upstream yet.
     func applied(to current: UpstreamSettings?, now: Timestamp) throws(Problem) -> UpstreamSettings {
         guard let baseURL = baseURL ?? current?.baseURL else {
             let detail = "base_url is required: the organization has no upstream yet"
@@ -206,7 +207,7 @@ package struct UpstreamUpdate: Sendable {
         return settings
     }
 
-    /// Returns the pause after the change. A time at which the pause ends also begins a pause.
+    /// Returns the pause after the change. Setting the end of a pause also begins a pause.
     private func pause(after current: UpstreamPause?, now: Timestamp) throws(Problem) -> UpstreamPause? {
         var pause = current
         switch isPaused {
@@ -235,9 +236,9 @@ package struct UpstreamUpdate: Sendable {
         return pause
     }
 
-    /// Rejects other uses of the header that carries the credential, in any spelling.
+    /// Refuses other settings that use the header of the credential, in any spelling.
     ///
-    /// Neither the operator's other settings nor a mutation may set it.
+    /// Neither the operator's other settings nor a mutation may set this header.
     private static func checkUnique(_ credential: String, in settings: UpstreamSettings) throws(Problem) {
         let folded = UpstreamRequest.foldedHeader(credential)
         let isIt = { (name: String) in UpstreamRequest.foldedHeader(name) == folded }

@@ -10,14 +10,14 @@ extension Administration {
 
     /// Deletes an organization with all its data, in small batches; returns false if there is no such organization.
     ///
-    /// The organization accepts no new lanes from the first step on, and the purge waits for lanes that pushes in
-    /// progress have locked. Purged data do not reappear; an interrupted purge continues when it is called again.
+    /// After the first step the organization accepts no new lanes. The purge waits for lanes that are locked by pushes
+    /// in progress. Purged data do not reappear. If a purge is interrupted, call this method again to continue.
     package func purge(_ id: UUID) async throws(Problem) -> Bool {
         do {
             guard try await pool.run([Self.closeStatement(organization: id)])[0].affected > 0 else { return false }
             catalog.invalidate(id)
-            // a push that began before the status changed may add rows while the first pass runs, so passes are
-            // repeated until no rows are left
+            // a push that began before the status changed may add rows during the first pass; passes are repeated until
+            // a pass finds no rows
             var isClean = false
             while !isClean {
                 isClean = true
@@ -38,11 +38,12 @@ extension Administration {
         }
     }
 
-    /// The maximum number of rows of a table that are counted. The number is for people and need not be exact.
+    /// The maximum number of rows that are counted in each table. The number is for people and need not be exact.
     package static let extentLimit: Int64 = 1_000_000
 
-    /// Returns the tables with rows that a purge of an organization would delete, largest first. Rows of a table are
-    /// counted up to ``extentLimit``. Tables without rows are omitted.
+    /// Returns the tables with rows that a purge of an organization would delete, the largest first.
+    ///
+    /// Rows are counted up to ``extentLimit`` in each table. Tables without rows are omitted.
     package func extent(of id: UUID) async throws(Problem) -> [(table: String, rows: Int64)] {
         var extent: [(table: String, rows: Int64)] = []
         do {
@@ -57,7 +58,7 @@ extension Administration {
         return extent.sorted { ($1.rows, $0.table) < ($0.rows, $1.table) }
     }
 
-    /// Returns a statement for each table that is shown to operators.
+    /// Returns a counting statement for each table that operators see.
     static func extentStatements(_ tables: [StoredTable]) -> [(table: String, Statement)] {
         tables.filter(\.isShown).map { table in
             let statement = Statement(
@@ -86,7 +87,7 @@ extension Administration {
         }
     }
 
-    /// The statements of the last transaction. Rows that others refer to are deleted last.
+    /// The statements of the last transaction. Rows to which other rows refer are deleted last.
     static func lastStatements(_ tables: [StoredTable]) -> [Statement] {
         var (last, end): ([Statement], [Statement]) = ([], [])
         for table in tables {
@@ -105,14 +106,14 @@ extension Administration {
         return last + end
     }
 
-    /// - Parameter key: the other columns of the primary key, in its order.
+    /// - Parameter key: the columns of the primary key after `organization_id`, in order.
     private static func purge(_ table: String, key: [String]) -> Statement {
         let columns = key.joined(separator: ", ")
         return Statement(
             "purge_\(table)",
             ["organization", "limit"],
-            // looks up the last row once, and deletes up to it: without statistics, PostgreSQL would join a list of
-            // rows with the table by scanning the table for each row of the list
+            // looks up the last row of the batch, and deletes all rows up to it; a list of rows would be slower,
+            // because without statistics PostgreSQL would scan the table for each row of the list
             """
             DELETE FROM \(table) WHERE organization_id = :organization AND (\(columns)) <= (
                 SELECT \(columns) FROM (

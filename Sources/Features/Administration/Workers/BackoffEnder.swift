@@ -5,13 +5,13 @@ import ServiceLifecycle
 import SyncModel
 import SyncStore
 
-/// Ends the back-offs of organizations whose upstreams' settings an operator has changed.
+/// Ends the back-offs of organizations whose upstream settings were changed by an operator.
 ///
-/// The response to the change does not wait for the pass, because an organization can have many lanes and the change is
-/// stored already. Failed passes are repeated. A search finds the changes of gateways that stopped before they
-/// completed their passes.
+/// The change is stored before the pass, and an organization can have many lanes. Therefore the response to the change
+/// does not wait for the pass. Failed passes are repeated. If a gateway stops before it completes a pass, the search of
+/// another gateway finds the change.
 final class BackoffEnder: Service {
-    /// The seconds between two attempts.
+    /// The seconds between two attempts to complete all passes.
     private static let interval = 5.0
     /// The number of attempts between two searches.
     private static let triesPerSearch = 12

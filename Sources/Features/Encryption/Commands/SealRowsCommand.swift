@@ -55,12 +55,12 @@ struct SealRowsCommand: AsyncParsableCommand {
             for (index, organization) in organizations.enumerated() {
                 let place = " (\(index + 1) of \(organizations.count))"
                 do throws(Problem) {
-                    // a purge of the organization during the run is not an error
+                    // if the organization is purged during the run, there is no error
                     outcome.left += try await seal(organization, place, store.keyRotation)?.left ?? 0
                 } catch {
                     if [.storeUnavailable, .overloaded].contains(error.code), !error.isLocked { throw error }
                     locked += error.isLocked ? 1 : 0
-                    // the keys of no organization can be opened, so the cause is the configuration
+                    // if the data keys of all organizations cannot be unwrapped, the configuration is the cause
                     if locked == organizations.count { throw error }
                     Terminal.printError("\(organization.lowercased): \(error.detail)")
                     outcome.left += 1
@@ -72,11 +72,12 @@ struct SealRowsCommand: AsyncParsableCommand {
     }
 
     private struct Outcome: Sendable {
-        /// Values that cannot be opened and were left as they are, and organizations that are locked.
+        /// The number of values that cannot be decrypted and stay unchanged, and of organizations whose data keys
+        /// cannot be unwrapped.
         var left = 0
     }
 
-    /// Nil if there is no such organization.
+    /// Returns nil if there is no such organization.
     private func seal(
         _ organization: UUID,
         _ place: String,

@@ -24,7 +24,8 @@ struct KeyEndpoint: Sendable {
         }
     }
 
-    /// The state of a data key: `seals` for the newest, `opens` for an older key, `locked` without its master key.
+    /// The state of a data key: `seals` for the newest key, `opens` for an older key, `locked` if its master key is not
+    /// configured.
     private func state(of key: KeyRotation.Key, newest: Int32?) -> String {
         guard store.masterKeys?[key.masterKey] != nil else { return "locked" }
         return key.number == newest ? "seals" : "opens"

@@ -7,18 +7,19 @@ package import SyncStore
 extension KeyRotation {
     /// Seals an organization's rows under its newest data key, and drops its older keys.
     ///
-    /// Rows of users with their own keys are sealed under the user's key. Values that are already sealed under the
-    /// right key are only read, so an interrupted run continues when it is called again. Values that cannot be opened
-    /// stay unchanged, and are reported.
+    /// If a user has a separate key, the user's rows are sealed under this key. Values that are already sealed under
+    /// the right key are only read. Values that cannot be decrypted stay unchanged, and are reported. If a run is
+    /// interrupted, call this method again to continue.
     ///
     /// - Parameters:
-    ///   - grace: the seconds from the creation of the newest key to the start of sealing. The run waits for this time.
+    ///   - grace: the seconds from the creation of the newest key to the start of sealing. The run waits until this
+    ///     time has passed.
     ///   - dropsKeys: whether to drop older data keys once no value is sealed under them.
     ///   - onWait: called before the run waits, with the number of seconds.
-    ///   - progress: called after each few hundred rows.
+    ///   - progress: called after every few hundred rows.
     /// - Returns: nil if there is no such organization.
     /// - Throws: `validation_failed` if the organization has no data key and there is no master key to wrap one;
-    ///   `store_unavailable` while its data are locked.
+    ///   `store_unavailable` while the organization's data key cannot be unwrapped.
     package func sealRows(
         of organization: UUID,
         grace: Double = OrganizationKeys.grace,
@@ -51,10 +52,11 @@ extension KeyRotation {
         }
     }
 
-    /// Creates an organization's first data key, if it has no key and there is a master key to wrap one.
+    /// Creates an organization's first data key, if the organization has no key and there is a master key to wrap one.
     ///
-    /// Returns false if there is no such organization. Call it before sealing many values, so that only the first
-    /// caller waits for the key.
+    /// Returns false if there is no such organization. Before you seal the rows of several organizations, call this
+    /// method for each organization. Then only the first call of ``sealRows(of:grace:dropsKeys:onWait:_:)`` waits for
+    /// the new keys.
     package func prepare(_ organization: UUID) async throws(Problem) -> Bool {
         do {
             return try await isThere(organization)
@@ -65,7 +67,7 @@ extension KeyRotation {
 
     /// Whether the organization exists and is not being purged.
     ///
-    /// Reading it through the catalog also creates its first data key.
+    /// The method reads the organization through the catalog, which also creates the organization's first data key.
     private func isThere(_ organization: UUID) async throws -> Bool {
         if let masterKeys, masterKeys.wrapping != nil {
             let keys = try OrganizationKeys.keys(await pool.run([OrganizationKeys.read(organization)])[0])
@@ -91,7 +93,7 @@ extension KeyRotation {
         try await Task.sleep(for: .microseconds(wait))
     }
 
-    /// Drops older data keys, unless a value may still be sealed under them.
+    /// Drops older data keys, except keys under which a value may still be sealed.
     private func drop(before number: Int32, _ organization: UUID, _ rows: inout SealedRows) async throws {
         let results = try await pool.run([
             Self.dropStatement(
@@ -140,12 +142,12 @@ extension LaneKey {
     }
 }
 
-/// Rewraps users' data keys that are wrapped by another master key.
+/// Rewraps users' keys that another master key wraps.
 extension KeyRotation {
     /// Wraps every user's key by the first master key, a page at a time.
     ///
     /// - Parameters:
-    ///   - counts: the counts of data keys so far, to which this adds.
+    ///   - counts: the counts of rewrapped and unknown data keys so far. The method adds users' keys to these counts.
     ///   - progress: called with the number of keys rewrapped so far.
     func rewrapUserKeys(
         by master: MasterKey,
@@ -177,7 +179,7 @@ extension KeyRotation {
                 if !queries.isEmpty { _ = try await pool.run(queries) }
                 counts.rewrapped += queries.count
                 progress(counts.rewrapped)
-                // clients choose ids, so a user can have the least UUID
+                // the next page includes this key, because clients choose ids and a user can have the least UUID
                 guard let next = end.name.successor else { return }
                 last = next
             }

@@ -3,8 +3,10 @@ import Postgres
 package import SyncModel
 package import SyncStore
 
-/// The operators' actions on data keys, while gateways run: listing, rewrapping under another master key, renewal, and
-/// sealing values that are stored in plain text or under an older key.
+/// The operators' actions on data keys, while gateways run.
+///
+/// Operators can list data keys, wrap them by another master key, and renew them. They can also seal values that are
+/// stored in plain text or under an older key.
 package struct KeyRotation: Sendable {
     /// The maximum number of keys that one statement reads.
     static let page: Int64 = 500
@@ -18,16 +20,16 @@ package struct KeyRotation: Sendable {
 
     package struct Key: Sendable, Hashable {
         package let organization: UUID
-        /// The number of the key. An organization's highest number seals new values.
+        /// The number of the key. The key with the organization's highest number seals new values.
         package let number: Int32
         /// The name and the check value of the master key that wraps this key.
         @Exact package private(set) var masterKey: String
         package let createdAt: Timestamp
     }
 
-    /// Returns the data keys after an organization and a number, ordered by both.
+    /// Returns the data keys after an organization and a key number, sorted by organization and number.
     ///
-    /// - Returns: at most 500 keys; fewer at the end.
+    /// - Returns: at most 500 keys. Fewer than 500 keys mean that no more keys follow.
     package func keys(after organization: UUID, _ number: Int32) async throws(Problem) -> [Key] {
         try await stored(after: organization, number, excluding: "").map(\.key)
     }
@@ -57,13 +59,13 @@ package struct KeyRotation: Sendable {
 
     /// Wraps every data key, including users' keys, by the first master key.
     ///
-    /// Keys that this master key already wraps are not changed, so an interrupted run continues when it is called
-    /// again.
+    /// Keys that this master key already wraps stay unchanged. If a run is interrupted, call this method again to
+    /// continue.
     ///
-    /// - Parameter progress: called with the number of keys rewrapped so far, a few hundred at a time.
-    /// - Returns: the number of rewrapped keys, and the number of data keys that stay because their master keys are not
-    ///   configured in this process.
-    /// - Throws: `validation_failed` if no master key wraps.
+    /// - Parameter progress: called after every few hundred keys, with the number of keys that were rewrapped so far.
+    /// - Returns: the number of rewrapped keys, and the number of data keys that stay unchanged because their master
+    ///   keys are not configured in this process.
+    /// - Throws: `validation_failed` if no configured master key can wrap keys.
     package func rewrap(_ progress: (Int) -> Void) async throws(Problem) -> (rewrapped: Int, unknown: Int) {
         let (masters, master) = try wrapping()
         var (rewrapped, unknown) = (0, 0)
@@ -96,12 +98,13 @@ package struct KeyRotation: Sendable {
 
     // MARK: - Data keys
 
-    /// Makes a new data key for an organization, which seals all later writes; other gateways use it within five
-    /// seconds.
+    /// Creates a new data key for an organization. The new key seals all later writes.
+    ///
+    /// Other gateways use the new key within five seconds.
     ///
     /// - Returns: the number of the new key; nil if there is no such organization.
-    /// - Throws: `store_unavailable` if this process cannot open the newest data key; `validation_failed` if no master
-    ///   key wraps.
+    /// - Throws: `store_unavailable` if this process cannot unwrap the newest data key; `validation_failed` if no
+    ///   configured master key can wrap keys.
     package func renew(_ organization: UUID) async throws(Problem) -> Int32? {
         let (masters, master) = try wrapping()
         return try await failure.reporting("renew a data key") {
@@ -115,16 +118,20 @@ package struct KeyRotation: Sendable {
                 ])
                 catalog.invalidate(organization)
                 if results[0].affected > 0 { return number }
-                // another rotation already made a key, or there is no such organization
+                // no key was created: either another rotation created a key with this number, or there is no such
+                // organization
                 if try OrganizationKeys.keys(results[1]).allSatisfy({ $0.number < number }) { return nil }
             }
         }
     }
 
-    /// Checks that the master keys open the organization's data keys or, if it has no key, another organization's.
+    /// Checks that the master keys unwrap the organization's data keys.
     ///
-    /// A process that fails this check has other master keys than the gateways. So the gateways could not open the
-    /// values that the process seals.
+    /// If the organization has no key, the check passes if the master keys wrap any data key, or if there are no data
+    /// keys at all.
+    ///
+    /// A process that fails this check has other master keys than the gateways. The gateways could then not decrypt the
+    /// values that this process would seal.
     ///
     /// - Throws: ``SealError/locked(_:)``.
     func check(_ masterKeys: MasterKeys, _ keys: [WrappedKey], of organization: UUID) async throws {
@@ -216,7 +223,7 @@ package struct KeyRotation: Sendable {
 }
 
 extension Store {
-    /// Data keys, and rows that require sealing again.
+    /// Manages data keys, and seals rows that require sealing again.
     package var keyRotation: KeyRotation {
         KeyRotation(
             tables: tables,

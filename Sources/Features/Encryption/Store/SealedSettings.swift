@@ -12,7 +12,7 @@ struct SealedSettings {
 
     var statements: [Statement] { [read, write] }
 
-    /// Nil for a table without such settings.
+    /// Returns nil for a table without sealed settings.
     init?(_ table: StoredTable) {
         guard case .settings(let columns) = table.sealing else { return nil }
         self.columns = columns
@@ -40,7 +40,7 @@ struct SealedSettings {
         )
     }
 
-    /// The query that writes a row of an organization with its values sealed again.
+    /// Returns the query that writes a row's values sealed again.
     func renewed(_ row: inout RowReader, of organization: UUID, _ renewal: inout Renewal) throws -> Query {
         var parameters = Parameters(of: organization)
         if hasKey { parameters.add(try row.read("row_key", as: String.self)) }

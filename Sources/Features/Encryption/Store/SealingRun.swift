@@ -5,12 +5,13 @@ package import SyncStore
 
 /// Seals one organization's rows.
 ///
-/// Before it makes any key, it opens all rows without locks. So it detects values that cannot be opened, and users
-/// whose keys are missing. Then it seals the rows that are due, a few in each transaction.
+/// The run first seals the settings. Then it decrypts all other rows without locks, before it creates any user's key.
+/// This step detects values that cannot be decrypted, and users whose keys are missing. Finally, the run seals the rows
+/// that are due, a few in each transaction.
 package struct SealingRun {
-    /// The number of rows of which one statement checks whether they require sealing.
+    /// The number of rows that one statement reads to find the rows that require sealing.
     package static let scan = SealedLaneRows.scan
-    /// The number of rows that one transaction writes or one statement reads.
+    /// The number of rows that one transaction writes, or that one statement reads to decrypt them.
     package static let batch = 20
 
     let tables: [StoredTable]
@@ -23,7 +24,7 @@ package struct SealingRun {
     package var rows = SealedRows()
 
     private enum Step {
-        /// Opens every row without sealing any.
+        /// Decrypts every row, and seals no row.
         case inspect
         /// Seals the rows that are due.
         case write
@@ -37,7 +38,7 @@ package struct SealingRun {
 
     private mutating func walk(_ step: Step) async throws {
         let ofLanes = tables.compactMap(SealedTable.init)
-        // clients choose ids, so a user can have the least UUID
+        // starts at the least UUID, because clients choose ids and a user can have this UUID
         var next: UUID? = UUID.least
         while let start = next, let user = try await user(from: start) {
             let lane = LaneKey(organization: organization, user: user)
@@ -88,7 +89,7 @@ package struct SealingRun {
         }
     }
 
-    /// Opens rows. If a due row has values that cannot be opened, `write` records them.
+    /// Decrypts rows. Values of due rows that cannot be decrypted are recorded later, by `write`.
     private mutating func inspect<Kind: SealedKind>(at keys: [Kind.Key], of kind: Kind, areDue: Bool) async throws {
         let seal = seal
         let closed = try await userKeys.fetchingMissingKeys {
@@ -97,15 +98,15 @@ package struct SealingRun {
             _ = try found.readSealed { try kind.renewed(&$0, &renewal) }
             return renewal.closed
         }
-        // a user whose rows need a missing key gets no new key, because it would look like the key that sealed the
-        // rows
+        // if rows of a user need a missing key, the user gets no new key, because the new key would look like the
+        // missing key
         for case .keys(_, let user?) in closed.map(\.cover) {
             userKeys.withoutKey.insert(LaneKey(organization: organization, user: user))
         }
         if !areDue { rows.leave(closed) }
     }
 
-    /// Seals rows again under their locks. Values that cannot be opened stay unchanged, and are recorded.
+    /// Seals rows again under their locks. Values that cannot be decrypted stay unchanged, and are recorded.
     private mutating func write<Kind: SealedKind>(_ keys: [Kind.Key], of kind: Kind) async throws {
         let seal = seal
         let closed = try await userKeys.fetchingMissingKeys {
@@ -121,7 +122,7 @@ package struct SealingRun {
         rows.leave(closed)
     }
 
-    /// Seals all settings in one transaction, because every writer of settings takes the same lock.
+    /// Seals all settings in one transaction. The transaction takes the lock that every writer of settings takes.
     private mutating func seal(_ settings: SealedSettings) async throws {
         let (organization, seal) = (organization, seal)
         let (count, closed) = try await pool.transaction { connection in

@@ -2,7 +2,7 @@ import CommandSupport
 import JSONText
 
 extension RestoreNote {
-    /// The sources whose slots may be ahead of the restored position.
+    /// Lists the sources whose slots may be ahead of the restored position.
     init(_ sources: [RestoredSource]) {
         var writer = JSONWriter()
         writer.beginArray()

@@ -62,7 +62,7 @@ struct RunSourceCommand: AsyncParsableCommand {
     private func beginning(of source: SourceRow) throws(Problem) -> SourceAdministration.Beginning {
         if fromBeginning { return .anew }
         guard let from else { return .continuing }
-        // a text can be given without quotes for the shell and for JSON
+        // a value that is not JSON is a string, so that operators need not quote strings
         var json = Array(from.utf8)
         if (try? JSONTree(parsing: json)) == nil {
             var writer = JSONWriter()

@@ -4,7 +4,7 @@ import SyncDispatch
 import SyncModel
 import SyncStore
 
-/// Checks the databases that sources of kind `postgres` follow: server, publication, tables and slot.
+/// Checks the server, publication, tables and slot of each database that a source of kind `postgres` follows.
 struct SourceExamination {
     /// The maximum number of sources that are checked.
     static let maximum = 50

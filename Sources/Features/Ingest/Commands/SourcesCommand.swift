@@ -30,7 +30,7 @@ struct SourcesCommand: AsyncParsableCommand {
     )
 }
 
-/// A source of an organization, by its name.
+/// The arguments that identify a source: its organization and its name.
 struct SourceArguments: ParsableArguments {
     @Argument(help: .organization, transform: uuidArgument)
     var organization: UUID
@@ -46,10 +46,10 @@ struct SourceArguments: ParsableArguments {
 
     var unknown: CommandFailure { .notFound("organization \(organization.lowercased) has no source '\(name)'") }
 
-    /// The maximum size of a file in bytes; settings and messages are smaller.
+    /// The maximum size of a file, in bytes. Valid settings and messages are smaller.
     private static let maximumBytes = 4_194_304
 
-    /// Returns the content of a file, or of standard input for `-`.
+    /// Returns the content of a file. If the name is `-`, reads standard input.
     static func bytes(of file: String) throws -> [UInt8] {
         let bytes = try InputFile(file).bytes(upTo: maximumBytes + 1)
         guard bytes.count <= maximumBytes else {
@@ -67,7 +67,7 @@ extension SourceRow {
         return "\(name)  \(kind.rawValue)  \(activity.rawValue)  \(success)\(failure)"
     }
 
-    /// A complete description as text.
+    /// A complete description for people.
     var userMessage: String {
         var lines = [line, "settings: \(String(decoding: settings, as: UTF8.self))"]
         if let state { lines.append("progress: \(String(decoding: state, as: UTF8.self))") }

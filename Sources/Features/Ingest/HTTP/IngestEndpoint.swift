@@ -5,7 +5,7 @@ import SyncHTTP
 package import SyncModel
 import SyncStore
 
-/// `POST /v1/ingest`: accepts edits made outside the gateway, and returns the outcome of each.
+/// `POST /v1/ingest`: accepts events, and returns the outcome of each event.
 struct IngestEndpoint: Sendable {
     let store: Store
     let bodies: BodyReader
@@ -27,13 +27,13 @@ struct IngestEndpoint: Sendable {
     }
 }
 
-/// Determines the source of events before a body is read.
+/// Authenticates requests by service tokens, before their bodies are read.
 struct SourceAuthenticator: Sendable {
     let tokens: ServiceTokens
-    /// The authenticator of users, which has the served organizations and their quotas.
+    /// The authenticator of users, which also looks up organizations and enforces their quotas.
     let authenticator: Authenticator
 
-    /// An endpoint for sources only, within their organization's quota of requests.
+    /// Returns an endpoint that requires a service token, and that enforces the organization's quota of requests.
     func sources(
         only endpoint: @escaping @Sendable (Exchange, IngestBearer) async throws -> Answer
     ) -> Route.Endpoint {

@@ -9,12 +9,14 @@ import SyncModel
 import SyncStore
 import Telemetry
 
-/// `POST /v1/sources/{organization}/{source}`: receives webhooks of an organization's API, signed according to Standard
-/// Webhooks.
+/// `POST /v1/sources/{organization}/{source}`: receives webhooks from an organization's API.
 ///
-/// The signature is the authentication; no body is parsed before it is verified.
+/// The messages are signed according to Standard Webhooks. The signature authenticates the sender, and no body is
+/// parsed before its signature is verified.
 struct ReceiverEndpoint: Sendable {
-    /// The largest message in bytes, unless pushes must be smaller. It is small because the sender is not known yet.
+    /// The maximum size of a message, in bytes. If the limit of pushes is lower, that limit applies.
+    ///
+    /// The size is small because the sender is authenticated only after the whole message has arrived.
     static let maximumBytes = 1_048_576
 
     let store: Store
@@ -22,14 +24,14 @@ struct ReceiverEndpoint: Sendable {
     let limits: IntakeLimits
     /// Limits the number of bodies that are decoded concurrently, including the bodies of pushes.
     let gate: AdmissionController
-    /// The authenticator of users, which has the served organizations and their quotas.
+    /// The authenticator of users, which also looks up organizations and enforces their quotas.
     let authenticator: Authenticator
     let now: @Sendable () -> Timestamp
     let logger: Logger
 
     private let verifier = SourceVerifier()
     private let metrics = SourceMetrics()
-    /// Limits the log lines about callers without a valid signature to one line a second.
+    /// Limits log lines about callers without a valid signature to one per second.
     private let warned = Throttle(.seconds(1), isDueFirst: true)
 
     init(
@@ -58,7 +60,7 @@ struct ReceiverEndpoint: Sendable {
         return try await bodies.withUnverifiedBody(of: exchange, addressedTo: source) { body, arrival in
             let isGood = try await isGood(head, body, of: receiver, addressedTo: source, exchange)
             guard isGood, let receiver else { throw refuse(exchange) }
-            // from here on, the message counts toward the organization's quota
+            // the signature is valid, and from here on the message counts toward the organization's quota
             let user = LaneKey(organization: receiver.key.organization, user: receiver.stand)
             try bodies.budget.take(body.count, for: user)
             defer { bodies.budget.release(body.count, of: user) }
@@ -67,7 +69,8 @@ struct ReceiverEndpoint: Sendable {
         }
     }
 
-    /// Verifies a message. Large messages wait for each other, and so do messages for one source or from one address.
+    /// Verifies a message. Large messages are queued, so that messages for one source or from one address wait for each
+    /// other.
     private func isGood(
         _ head: SourceVerifier.Head,
         _ body: [UInt8],
@@ -86,7 +89,8 @@ struct ReceiverEndpoint: Sendable {
         return try await exchange.budgets.verifying.admit(body.count, for: user) { try await verify() }
     }
 
-    /// Returns a placeholder for a message's source until the source is found. The same text always has the same UUID.
+    /// Returns an id that represents the source in a request's path, whether or not this source exists. The same path
+    /// always gives the same id.
     private static func stand(for parameters: [Substring]) -> UUID {
         let organization = UUID(parsing: String(parameters[0])) ?? LaneKey.nobody.organization
         return IngestSource.stand(in: organization, for: String(parameters[1].prefix(64)))
@@ -100,7 +104,7 @@ struct ReceiverEndpoint: Sendable {
         return try await store.receivers.receiver(SourceKey(organization: organization, name: name))
     }
 
-    /// Returns the same refusal for each reason: a caller without a secret cannot find out which sources exist.
+    /// Returns the same refusal for all reasons, so that a caller without a secret cannot find out which sources exist.
     private func refuse(_ exchange: Exchange) -> Refusal {
         metrics.run(.webhook, .unauthorized)
         logger.log(
@@ -119,7 +123,7 @@ struct ReceiverEndpoint: Sendable {
 
     // MARK: - Messages with a valid signature
 
-    /// Ingests a message of a source, within its organization's quota of requests.
+    /// Ingests a message within the organization's quota of requests.
     private func take(
         _ body: [UInt8],
         _ messageID: String,
@@ -157,7 +161,7 @@ struct ReceiverEndpoint: Sendable {
                     try Self.events(of: body, messageID, by: receiver.settings.mapping, limits)
                 }
                 let request = IngestRequest(entries: events.entries, bodyBytes: body.count)
-                // the sender cannot divide a message
+                // a batch that is too large is halved here, because the sender cannot divide a message
                 return (events, try await store.ingest.submitHalving(request, from: receiver.bearer))
             } catch {
                 await record(error, receiver, exchange)
@@ -192,10 +196,10 @@ struct ReceiverEndpoint: Sendable {
         return try mapping.map(tree.root, id: .message(ByteExactString(messageID)), limits: limits)
     }
 
-    /// Returns the reason why the sender must send a message again, or nil if all events in it were accepted.
+    /// Returns the reason why the sender must send a message again; nil if all events in the message were accepted.
     ///
-    /// The accepted part of the message stays accepted. For every refusal, the sender receives a status that makes it
-    /// retry: another status, such as 410, would end the deliveries permanently.
+    /// Accepted events stay accepted even if other events of the message were refused. The reason has a status that
+    /// makes the sender retry. Another status, such as 410, would end the deliveries permanently.
     static func problem(of verdicts: [IngestVerdict], _ events: MappedEvents) -> Problem? {
         let refused = verdicts.enumerated().compactMap { index, verdict in
             verdict.problem.map { events.placed($0, of: index) }
@@ -209,7 +213,7 @@ struct ReceiverEndpoint: Sendable {
     }
 
     private func record(_ problem: Problem, _ receiver: SourceReceivers.Receiver, _ exchange: Exchange) async {
-        // these problems are temporary, and the source does not cause them
+        // these problems are temporary and not caused by the source, so they are not recorded as failures of the source
         guard ![.overloaded, .storeUnavailable, .keysUnavailable].contains(problem.code) else { return }
         let place = problem.errors.first.map { " (at '\($0.pointer)')" } ?? ""
         logger.notice(
@@ -225,7 +229,7 @@ struct ReceiverEndpoint: Sendable {
 }
 
 extension SourceReceivers.Receiver {
-    /// The placeholder for the source, used in place of a user's id.
+    /// An id that represents the source where a user's id is required.
     fileprivate var stand: UUID { IngestSource.stand(in: key.organization, for: key.name) }
 }
 
@@ -233,27 +237,27 @@ extension SourceReceivers.Receiver {
 
 /// Verifies that a message is from its source.
 ///
-/// A verification takes the same time for every source, and for a name without a source. It always uses two secrets and
-/// two public keys; random values replace missing ones.
+/// A verification takes the same time for each source, and for a name that no source has. The verification always uses
+/// two secrets and two public keys. If a source has fewer, random values are used in their place.
 struct SourceVerifier: Sendable {
     /// The maximum number of secrets that are valid at the same time.
     private static let width = 2
-    /// The maximum number of signatures that are checked. The time to check a `v1a` signature grows with the body, and
-    /// the sender is not authenticated yet.
+    /// The maximum number of signatures that are checked in a message. The limit is low because the time to check a
+    /// `v1a` signature grows with the body, and the sender is not authenticated yet.
     private static let maximumSignatures = 6
 
-    /// The headers of a message, before its body is read.
+    /// The headers of a message. They are read before its body.
     struct Head: Sendable {
         let id: String
         let timestamp: String
         let signatures: String
 
-        /// Reads the headers; nil if a header is missing, or if the message would be refused from any sender.
+        /// Reads the headers. Returns nil if a header is missing, or if the headers are invalid for every source.
         init?(_ headers: HTTPFields, now: Timestamp) {
             guard let id = headers[.webhookID], let timestamp = headers[.webhookTimestamp],
                 let signatures = headers[.webhookSignature],
                 !id.isEmpty, id.utf8.count <= WebhookVerifier.maximumIDBytes,
-                // characters that the name of an event cannot have
+                // the id becomes part of the events' names, which contain no control characters
                 id.utf8.allSatisfy({ $0 >= 0x20 && $0 != 0x7f }),
                 timestamp.utf8.count <= 12, let seconds = Int64(timestamp),
                 abs(now.seconds - seconds) <= WebhookVerifier.usualTolerance,
@@ -266,13 +270,14 @@ struct SourceVerifier: Sendable {
         }
     }
 
-    /// Random secrets and keys, which belong to no source.
+    /// Random secrets and keys that belong to no source.
     private let secrets = (0..<width).map { _ in WebhookSecret() }
     private let keys = (0..<width).map { _ in WebhookSigningKey().publicKey }
 
     /// Whether a message is from its source.
     ///
-    /// - Parameter receiver: nil if there is no such source. Then, as for a disabled source, no message is valid.
+    /// - Parameter receiver: the source; nil if there is no such source. The result is then false, as for a disabled
+    ///   source.
     func isGood(
         _ head: Head,
         _ body: [UInt8],

@@ -4,7 +4,7 @@ import SyncHTTP
 import SyncModel
 import SyncStore
 
-/// `/admin/organizations/{id}/service-tokens`: the tokens with which programs ingest edits made outside the gateway.
+/// `/admin/organizations/{id}/service-tokens`: the tokens with which programs report events.
 struct ServiceTokenEndpoints: Sendable {
     let store: Store
     let bodies: BodyReader
@@ -19,7 +19,7 @@ struct ServiceTokenEndpoints: Sendable {
         }
     }
 
-    /// Creates a token, and responds with it. No later response contains it.
+    /// Creates a token, and responds with the token. No later response contains it.
     func make(_ exchange: Exchange) async throws -> Answer {
         _ = try URLQuery(of: exchange)
         let organization = try exchange.uuid(at: 0)
@@ -44,7 +44,7 @@ struct ServiceTokenEndpoints: Sendable {
 }
 
 extension ServiceTokenRow: AnswerBody {
-    /// The members of a token in JSON. From requests, only the source is read.
+    /// The members of a token in JSON. Requests contain only the source.
     fileprivate static let table = MemberTable<String, Self>("a service token", missing: .alone) {
         BodyMember("id", shown: \.id)
         BodyMember("source", .text("must match [a-z][a-z0-9_-]{0,63}") { IngestSource.isValid($0) }, into: \.self)

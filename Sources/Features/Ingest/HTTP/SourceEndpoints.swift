@@ -5,10 +5,10 @@ import SyncHTTP
 package import SyncModel
 import SyncStore
 
-/// `/admin/organizations/{id}/sources`: the sources that report an organization's edits without a separate program.
+/// `/admin/organizations/{id}/sources`: the sources of an organization's events that need no separate program.
 ///
-/// A secret that the gateway generated is shown once, in the response to the request that required it. All other
-/// secrets are never shown.
+/// If a request makes the gateway generate a secret, the response contains this secret. No other response contains a
+/// secret.
 struct SourceEndpoints: Sendable {
     let administration: SourceAdministration
     let bodies: BodyReader
@@ -66,7 +66,7 @@ struct SourceEndpoints: Sendable {
         }
     }
 
-    /// Returns the events that a source would make from a body; changes nothing.
+    /// Returns the events that a source would make from a body, and changes nothing.
     func test(_ exchange: Exchange) async throws -> Answer {
         _ = try URLQuery(of: exchange)
         exchange.act?.markDryRun()
@@ -128,9 +128,9 @@ package struct SourceTrial: AnswerBody {
     }
 
     /// - Parameters:
-    ///   - messageID: for a webhook source, the id of the tried message, from which ids of events are made.
-    ///   - mapping: the mapping to be tried instead of the source's own.
-    /// - Throws: the reason why no event can be made from the body, with pointers below `/body`.
+    ///   - messageID: the id of the message, for a source of kind `webhook`. The ids of events are made from it.
+    ///   - mapping: the mapping to try instead of the source's mapping; nil to use the source's mapping.
+    /// - Throws: the reason why no events can be made from the body. Its pointers begin with `/body`.
     package init(
         of body: [UInt8],
         from source: SourceRow,
@@ -192,7 +192,7 @@ package struct SourceTrial: AnswerBody {
 }
 
 extension IngestEvent {
-    /// Writes the event in the form in which a program would send it.
+    /// Writes the event in the form that a program would send.
     fileprivate func write(to writer: inout JSONWriter) {
         writer.beginObject()
         writer.member("event_id", id)

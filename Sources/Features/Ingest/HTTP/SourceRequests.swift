@@ -4,7 +4,8 @@ import StandardWebhooks
 import SyncHTTP
 package import SyncModel
 
-/// The body of `PUT /admin/organizations/{id}/sources/{name}`, before its members are checked against each other.
+/// The body of `PUT /admin/organizations/{id}/sources/{name}`, before the gateway has checked that its members fit each
+/// other.
 struct SourceRequest {
     private var kind: SourceKind?
     private var settings: JSONValue?
@@ -12,7 +13,7 @@ struct SourceRequest {
     private var secret: String?
     private var parsed: SourceSettings?
 
-    /// The longest secret: a connection URI may hold certificates' names and more.
+    /// The maximum length of a secret, in bytes. The longest secrets are connection URIs with many parameters.
     private static let maximumSecretBytes = 4_096
 
     static let table = MemberTable<Self, SourceRow>("a source: kind, settings, secret, status") {
@@ -51,10 +52,11 @@ struct SourceRequest {
 extension SourceUpdate {
     /// Reads the body of `PUT /admin/organizations/{id}/sources/{name}`.
     ///
-    /// - Throws: `invalid_json`, `invalid_request`; `validation_failed` with pointers. No detail repeats a secret.
+    /// - Throws: `invalid_json`, `invalid_request`; `validation_failed` with pointers. No error message repeats a
+    ///   secret.
     package init(body: [UInt8]) throws(Problem) { self = try SourceRequest.update(body) }
 
-    /// Checks the source's address, as webhooks' URLs are checked.
+    /// Checks the address in the source's secret by the rules for URLs of webhooks.
     ///
     /// - Throws: `validation_failed` at `/secret`.
     package func check(_ policy: AddressPolicy) throws(Problem) {
@@ -92,8 +94,8 @@ struct SourceRunRequest {
 }
 
 extension SourceAdministration.Beginning {
-    /// Reads the place at which a run begins: null for the beginning of the data, or a place in the form that the
-    /// source's settings define.
+    /// Reads where a run begins. The value is null for the beginning of the data, or a place in the form that the kind
+    /// of source defines.
     fileprivate init?(from value: JSONValue, of source: SourceRow, _ report: inout MemberReport) {
         guard !value.isNull else {
             self = .anew
@@ -107,9 +109,9 @@ extension SourceAdministration.Beginning {
         self = .at(state)
     }
 
-    /// Reads the place from JSON.
+    /// Reads where a run begins, from JSON text.
     ///
-    /// - Throws: `invalid_json`; `validation_failed` if there is no such place.
+    /// - Throws: `invalid_json`; `validation_failed` if the value is not a valid place.
     package init(from json: [UInt8], of source: SourceRow) throws(Problem) {
         let tree: JSONTree
         do throws(JSONParseError) {
@@ -125,12 +127,12 @@ extension SourceAdministration.Beginning {
     }
 }
 
-/// The body of `POST …/sources/{name}/test`: a message or a response to be tried.
+/// The body of `POST …/sources/{name}/test`. It contains a message or a response from which to make events.
 struct SourceTestRequest {
-    /// JSON.
+    /// The message or the response, as JSON.
     private(set) var body: [UInt8] = []
     private(set) var messageID = "test"
-    /// The mapping to be tried instead of the source's own.
+    /// The mapping to try instead of the source's mapping; nil to use the source's mapping.
     private(set) var mapping: SourceMapping?
 
     private static let table = MemberTable<Self, Never>("a test") {
@@ -154,12 +156,12 @@ extension MemberKind<String> {
         text("must be a string of 1 to \(maximumBytes) bytes") { (1...maximumBytes).contains($0.utf8.count) }
     }
 
-    /// The key that verifies messages: a secret or a public key, in its usual form.
+    /// A key that verifies messages: a secret or a public key, in the form of Standard Webhooks.
     fileprivate static var receiverSecret: Self {
         Self { value, place, report in report.receiverSecret(value.string ?? "", at: place.pointer) }
     }
 
-    /// The id in a message's headers; nil also if they have no id.
+    /// The id in the headers of a message; nil if the headers contain no id.
     fileprivate static var messageID: Self {
         Self { value, place, report in
             guard let members = value.members else {

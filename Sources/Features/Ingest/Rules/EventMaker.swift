@@ -13,10 +13,10 @@ extension MappingRule {
     }
 }
 
-/// Makes an item's event by its rule.
+/// Makes an item's event by a rule.
 ///
-/// The event is written as a program would send it, and then read like an event that a program sent. So the same
-/// conditions apply to both.
+/// The event is first written in the form that a program would send. Then it is read like an event of a program, so
+/// that the same conditions apply to all events.
 struct EventMaker {
     let rule: MappingRule
     /// The place of the item in the body.
@@ -30,12 +30,14 @@ struct EventMaker {
         self.limits = limits
     }
 
-    /// More bytes than an id or a time can have. A longer value is refused without being copied.
+    /// The maximum length of an id or a time, in bytes. A longer value is refused without being copied. Valid values
+    /// are shorter.
     private static let maximumScalarBytes = 4_096
 
     /// Makes the item's event.
     ///
-    /// - Returns: the event, and the bytes of its document; for a refused event, all bytes that were written for it.
+    /// - Returns: the event, and the number of bytes of its document. For a refused event, the number includes all
+    ///   bytes that were written.
     func entry(_ values: inout MappedValues, id: MappedID) -> (entry: IngestRequest.Entry, bytes: Int) {
         var maker = self
         let (bytes, name) = maker.write(&values, id: id)
@@ -47,7 +49,7 @@ struct EventMaker {
         var maker = self
         let tree: JSONTree
         do throws(JSONParseError) {
-            // an item is at most as deep as its body, and the event is one level deeper
+            // the depth is not limited here: the body was already checked, and the event is at most one level deeper
             tree = try JSONTree(parsing: bytes, limits: .widest)
         } catch {
             maker.report("document", Rule.payload, "the event cannot be read: \(error)")
@@ -86,15 +88,15 @@ struct EventMaker {
 
     // MARK: - Writing
 
-    /// Writes the event as a program would send it.
+    /// Writes the event in the form that a program would send.
     ///
-    /// - Returns: the bytes, and the event's id; the id is nil if it is derived from the content.
+    /// - Returns: the bytes, and the event's id. The id is nil if it is derived from the content.
     private mutating func write(_ values: inout MappedValues, id: MappedID) -> (bytes: [UInt8], name: String?) {
         let operation = operation(&values)
         let name = name(&values, id)
         var writer = JSONWriter(capacity: 512)
         writer.beginObject()
-        // a placeholder if the id is derived from the content
+        // the placeholder `-` is written if the id is derived from the content
         writer.member("event_id", name ?? "-")
         writer.member("entity_type", rule.entityType)
         if let operation { writer.member("operation", operation.rawValue) }
@@ -123,7 +125,7 @@ struct EventMaker {
         return (writer.bytes, name)
     }
 
-    /// Returns the value of a required member; reports a missing value.
+    /// Returns the value of a required member. If there is no value, reports an error and returns nil.
     private mutating func needed(
         _ member: String,
         _ pointer: MappedPointer,
@@ -137,7 +139,7 @@ struct EventMaker {
         return member == "document" ? value : short(member, value)
     }
 
-    /// Returns the value of an optional member.
+    /// Returns the value of an optional member; nil if there is no value.
     private mutating func scalar(
         _ member: String,
         _ pointer: MappedPointer?,
@@ -210,7 +212,8 @@ struct EventMaker {
 
     // MARK: - Names
 
-    /// Returns an id that is the same for equal events, and differs for different events.
+    /// Returns an id that is derived from the event. Equal events have equal ids, and different events have different
+    /// ids.
     static func contentID(of event: IngestEvent) -> String {
         var text: [UInt8] = []
         for part in [
@@ -221,7 +224,7 @@ struct EventMaker {
             text.append(0)
         }
         if event.mark.version == nil {
-            // two changes may have the same time
+            // the document is included, because two changes may have the same time
             text += (event.mark.occurredAt.map { String($0.microseconds) + event.mark.fractionSuffix } ?? "").utf8
             text.append(0)
             if let document = event.document { text += ContentHash(of: document)?.bytes ?? document }
@@ -256,17 +259,17 @@ extension IngestEvent {
 
 // MARK: - MappedEvents
 
-/// The result of mapping a body.
+/// The result of converting a body by a mapping.
 package struct MappedEvents: Sendable {
     /// The item and the rule from which an event was made.
     package struct Origin: Sendable, Hashable {
-        /// The place of its item in the body, as a JSON Pointer.
+        /// The place of the item in the body, as a JSON Pointer.
         @Exact package private(set) var place: String
         /// The index of the rule that made the event, from 0.
         package let rule: Int
     }
 
-    /// The events in the order of the items. Each is valid or holds its errors, whose pointers refer to the body.
+    /// The events or their errors, in the order of the items. The errors' pointers refer to the body.
     package private(set) var entries: [IngestRequest.Entry] = []
     /// The origin of each entry.
     package private(set) var origins: [Origin] = []
@@ -282,9 +285,10 @@ package struct MappedEvents: Sendable {
         rules.append(rule)
     }
 
-    /// Returns a verdict's problem with pointers into the body, in place of pointers into a batch of these entries.
+    /// Converts the pointers of a problem. In a verdict they refer to a batch of these entries; in the result they
+    /// refer to the body.
     ///
-    /// - Parameter index: the entry's index in these events and in the batch.
+    /// - Parameter index: the index of the entry, which is the same in ``entries`` and in the batch.
     package func placed(_ problem: Problem, of index: Int) -> Problem {
         guard entries.indices.contains(index) else { return problem }
         var problem = problem
@@ -302,11 +306,12 @@ package struct MappedEvents: Sendable {
     }
 }
 
-/// The way in which events get their ids if their rule does not define an id.
+/// How events get their ids if the rule does not define an id.
 package enum MappedID: Sendable, Hashable {
-    /// The id of the message, with the item's place in the message if there are several items.
+    /// The id is the id of the message. If a message has several items, the id also includes the item's index.
     case message(ByteExactString)
-    /// The id is derived from the content: entity, operation, and the version or, without a version, time and document.
+    /// The id is derived from the entity, the operation and the version. Without a version, it is derived from the
+    /// entity, the operation, the time and the document.
     case content
 
     func ofItem(_ index: Int) -> MappedID {
@@ -329,8 +334,9 @@ extension MappingRule {
         }
     }
 
-    /// Returns the place in the body to which a pointer into an event refers; the item if the rule itself sets the
-    /// member.
+    /// Converts a pointer into an event to the place in the body from which the value comes.
+    ///
+    /// Returns the place of the item if the rule itself sets the member.
     func place(ofMember pointer: String, in place: String) -> String {
         let steps = pointer.dropFirst().split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false)
         guard let member = steps.first, let found = self.pointer(of: member) else { return place }

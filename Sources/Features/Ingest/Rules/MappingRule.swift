@@ -1,9 +1,9 @@
 package import JSONText
 package import SyncModel
 
-/// A rule that converts an item to an event.
+/// A rule that converts an item of a message or a response to an event.
 package struct MappingRule: TableObject, Hashable {
-    /// The maximum number of a rule's conditions.
+    /// The maximum number of conditions in a rule.
     package static let conditionLimit = 20
     /// The maximum number of values in a condition or an operation.
     package static let valueLimit = 100
@@ -19,10 +19,10 @@ package struct MappingRule: TableObject, Hashable {
 
     package enum OperationChoice: Sendable, Hashable {
         case always(IngestOperation)
-        /// The value at a place selects the operation by name.
+        /// The value at a place is the name of the operation. `otherwise` applies to other values.
         case at(MappedPointer, [ByteExactString: IngestOperation], otherwise: IngestOperation?)
 
-        /// Whether the event may need a document.
+        /// Whether some event of the rule may have a document.
         var mayHaveDocument: Bool {
             switch self {
             case .always(let operation): operation != .delete
@@ -32,7 +32,7 @@ package struct MappingRule: TableObject, Hashable {
         }
     }
 
-    /// The unit of a time that is a whole number.
+    /// The unit of times that are whole numbers.
     package enum TimeUnit: String, Sendable, Hashable, CaseIterable, JSONWritable {
         case seconds
         case milliseconds

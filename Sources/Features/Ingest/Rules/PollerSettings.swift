@@ -10,13 +10,14 @@ package struct PollerSettings: TableObject, Hashable {
     package static let maximumParameterBytes = 100
     package static let headerLimit = 32
 
-    /// The parameter that requests only the changes since the last known change.
+    /// The query parameter by which the gateway requests only later changes.
     package struct Since: TableObject, Hashable {
         @Exact package private(set) var parameter: String = ""
         package private(set) var form = Form.rfc3339
-        /// The place of the time of change in an item; after a `^`, its place in the page.
+        /// The place of an item's time of change. A pointer with `^` refers to a time in the page instead of the item.
         package private(set) var from = MappedPointer()
-        /// The seconds by which a request starts earlier, to include changes that the API committed late.
+        /// The overlap of requests, in seconds. A request also covers this time before the position, because an API may
+        /// commit changes late.
         package private(set) var overlapSeconds = 60
 
         package init() {}
@@ -36,13 +37,13 @@ package struct PollerSettings: TableObject, Hashable {
             }
         }
 
-        /// The format of the parameter.
+        /// The format of the parameter's value.
         package enum Form: String, Sendable, Hashable, CaseIterable, JSONWritable {
             case rfc3339
             /// Seconds since 1970.
             case seconds
             case milliseconds
-            /// Any number or text in the item: the greatest value is sent back unchanged.
+            /// Any number or text in the items. The greatest value is sent back unchanged.
             case text
 
             /// A description of this form, for error messages.
@@ -57,15 +58,15 @@ package struct PollerSettings: TableObject, Hashable {
         }
     }
 
-    /// The way to find the next page.
+    /// How the gateway finds the next page.
     package enum Paging: Sendable, Hashable {
-        /// There is one page.
+        /// The list has only one page.
         case none
-        /// The header `Link` (RFC 8288) with `rel="next"`.
+        /// The response has the header `Link` (RFC 8288) with `rel="next"`.
         case link
-        /// A value in the page, which is sent back as a parameter.
+        /// The page contains a cursor, which the next request sends back as a parameter.
         case cursor(parameter: ByteExactString, pointer: ByteExactString)
-        /// Page numbers.
+        /// The request contains a page number as a parameter.
         case page(parameter: ByteExactString, first: Int)
     }
 
@@ -81,16 +82,16 @@ package struct PollerSettings: TableObject, Hashable {
         }
     }
 
-    /// The path below the upstream's base URL; may have a query.
+    /// The path below the upstream's base URL. It may contain a query.
     package private(set) var path = ""
     package private(set) var since: Since?
     package private(set) var paging = Paging.none
     package private(set) var pageSize: PageSize?
-    /// Seconds from the end of a run to the next run.
+    /// The time from the end of a run to the next run, in seconds.
     package private(set) var intervalSeconds = 30
-    /// Headers by name in lower case; they take precedence over the upstream's.
+    /// The headers of requests, by name in lower case. They take precedence over headers in the upstream's settings.
     @Exact package private(set) var headers: [ByteExactString: String] = [:]
-    /// The mapping. Its `events` are the settings' `items`.
+    /// The mapping of items to events. Its `events` is the setting `items`.
     package private(set) var mapping = SourceMapping()
 
     package init() { mapping.events = MappedPointer() }
@@ -134,7 +135,8 @@ package struct PollerSettings: TableObject, Hashable {
             let detail = "a poller's items are configured by items, not in mapping"
             report.refuse(place.pointer + "/events", Rule.unknownMember, detail)
         }
-        // otherwise a page's events could be many times as large as the page
+        // a document from the whole body would be repeated for each item, and the events could be much larger than the
+        // page
         for (index, rule) in mapping.rules.enumerated() where rule.document?.isOfBody == true {
             let detail = "a poller's documents are in its items, so the pointer cannot start at the body"
             report.refuse("\(place.pointer)/rules/\(index)/document", Rule.range, detail)
@@ -143,7 +145,7 @@ package struct PollerSettings: TableObject, Hashable {
         settings.mapping = mapping
     }
 
-    /// Refuses parameters that occur twice, because servers differ in which of the two values they use.
+    /// Refuses a parameter that occurs twice, because servers differ in which of the two values they use.
     private func checkParameters(at pointer: String, _ report: inout MemberReport) {
         var seen = Set<ByteExactString>(PollPath(path).parameters)
         var ours: [(String, String)] = []
@@ -159,9 +161,9 @@ package struct PollerSettings: TableObject, Hashable {
         }
     }
 
-    /// Returns the state of a worker after an operator requested all data from a place on, `{"from": …}`.
+    /// Returns the worker's state for an operator's request to read all data from a place on (`{"from": …}`).
     ///
-    /// If there is no such place, this returns nil and adds the error to the report.
+    /// If the value is not a valid place, this returns nil and adds an error to the report.
     func state(from value: JSONValue, at pointer: String, _ report: inout MemberReport) -> [UInt8]? {
         guard let form = since?.form else {
             report.refuse(pointer, Rule.range, "from must be null (everything), because updated_since is not set")
@@ -179,7 +181,7 @@ package struct PollerSettings: TableObject, Hashable {
 extension PollerSettings.Paging: JSONWritable {
     private static let form = #"{"link": true}, {"cursor": {"parameter", "pointer"}} or {"page": {"parameter"}}"#
 
-    /// The ways of paging. The object must contain exactly one of them.
+    /// The members of a paging object, which must contain exactly one of them.
     private static let table = MemberTable<[Self], Self>("paging: " + form) {
         BodyMember("link") { value, place, found, report in
             let detail = "link must be true; omit paging if there is only one page"

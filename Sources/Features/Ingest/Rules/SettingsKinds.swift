@@ -1,7 +1,7 @@
 import JSONText
 import SyncModel
 
-// Kinds of members that several settings of sources share. Their errors call the member "this".
+// `MemberKind`s that the settings of several sources share. Their error messages call the member "this".
 
 extension MemberKind<String> {
     /// A text without control characters.
@@ -32,7 +32,7 @@ extension MemberKind<String> {
 }
 
 extension MemberKind<MappedPointer> {
-    /// A pointer of a mapping.
+    /// A pointer in a mapping.
     static var mappedPointer: Self { Self(pointerForm, subject: "this") { $0.string.flatMap { MappedPointer($0) } } }
 
     static let pointerForm = """

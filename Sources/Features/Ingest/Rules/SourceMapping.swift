@@ -1,16 +1,17 @@
 package import JSONText
 package import SyncModel
 
-/// Defines how messages of an organization's API become events.
+/// Defines how the items of a message or a response become events.
 ///
-/// Pure and total: each item of a body becomes an event, is ignored, or is refused for a reason that names its place.
+/// Pure and total: each item of a body becomes an event, is ignored, or is refused. The reason for a refusal includes
+/// the place of the item.
 package struct SourceMapping: TableObject, Hashable {
-    /// The maximum number of rules of a mapping.
+    /// The maximum number of rules in a mapping.
     package static let ruleLimit = 50
 
     /// The array of items in a body; nil if the body is the only item.
     package internal(set) var events: MappedPointer?
-    /// The rules. The first rule that matches an item applies to it.
+    /// The rules. An item is converted by the first rule that matches the item.
     package private(set) var rules: [MappingRule] = []
 
     package init() {}
@@ -20,18 +21,18 @@ package struct SourceMapping: TableObject, Hashable {
         BodyMember("rules", .rules, as: \.rules).required()
     }
 
-    /// The maximum number of document bytes made from one body, in addition to its own length.
+    /// The maximum number of bytes by which the documents from one body may exceed the body.
     ///
-    /// With `^`, every item may repeat a part of the body. The bytes of refused events count, too, because they were
-    /// written and read.
+    /// A pointer with `^` starts at the whole body, so the documents of all items may repeat the same part of the body.
+    /// The bytes of refused events are included, because these events were written and read, too.
     package static let repeatedBytes = 4_194_304
 
     /// Makes events from a body.
     ///
     /// - Parameters:
-    ///   - id: how the ids of events are made whose rule does not define an id.
-    ///   - limits: the limits of a push. `mutations` limits the number of items; a caller that submits events in
-    ///     several batches can permit more.
+    ///   - id: how events get their ids if the rule does not define an id.
+    ///   - limits: the limits of a push. `mutations` limits the number of items. A caller that submits the events in
+    ///     several batches can permit more items.
     /// - Throws: `validation_failed` if there is no array of items; `payload_too_large` if there are too many items.
     package func map(_ body: JSONValue, id: MappedID, limits: IntakeLimits) throws(Problem) -> MappedEvents {
         let items = try items(of: body, limit: limits.mutations)
@@ -90,7 +91,7 @@ package struct MappedPointer: Sendable, Hashable, JSONWritable {
     /// The longest pointer, in bytes.
     package static let maximumBytes = 500
 
-    /// The pointer as it was written.
+    /// The pointer as the operator wrote it.
     @Exact package private(set) var text: String
 
     /// Creates a pointer to the whole item.
@@ -114,7 +115,7 @@ package struct MappedPointer: Sendable, Hashable, JSONWritable {
     func place(in place: String) -> String { isOfBody ? pointer : place + pointer }
 }
 
-/// The values of pointers, each looked up once: the time for a look-up grows with the size of the body.
+/// The values at pointers. Each value is looked up only once, because a look-up in a large body takes longer.
 struct MappedValues {
     private let body: JSONValue
     private var ofBody: [ByteExactString: JSONValue?] = [:]
@@ -131,7 +132,7 @@ struct MappedValues {
         ofItem.removeAll(keepingCapacity: true)
     }
 
-    /// Returns the value at a pointer; nil if there is no value, or null.
+    /// Returns the value at a pointer; nil if there is no value, or if the value is null.
     mutating func value(at pointer: MappedPointer) -> JSONValue? {
         if pointer.isOfBody {
             if let known = ofBody[pointer.text] { return known }
@@ -146,14 +147,14 @@ struct MappedValues {
     }
 }
 
-/// A value with which a mapping compares. A missing value equals null.
+/// A value that the conditions of a mapping can contain. A missing value is treated as null.
 package enum MappedScalar: Sendable, Hashable, JSONWritable {
     case text(ByteExactString)
     case integer(Int64)
     case bool(Bool)
     case null
 
-    /// Reads a value; nil for arrays, objects and numbers that are not whole.
+    /// Reads a value; nil for an array, an object, or a number that is not an integer.
     init?(_ value: JSONValue?) {
         guard let value, !value.isNull else {
             self = .null
@@ -170,7 +171,7 @@ package enum MappedScalar: Sendable, Hashable, JSONWritable {
         }
     }
 
-    /// The value as the name of a member, by which a rule's operations are looked up.
+    /// The value as a member name. A rule's operations are looked up by this name.
     var name: String {
         switch self {
         case .text(let text): text.string

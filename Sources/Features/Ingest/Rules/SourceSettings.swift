@@ -8,7 +8,7 @@ package enum SourceSettings: Sendable, Hashable {
     case poller(PollerSettings)
     case postgres(ReplicationSettings)
 
-    /// The largest stored settings, in bytes.
+    /// The maximum size of stored settings, in bytes.
     package static let maximumBytes = 65_536
 
     package var kind: SourceKind {
@@ -19,7 +19,7 @@ package enum SourceSettings: Sendable, Hashable {
         }
     }
 
-    /// Reads settings; nil if the report has a further error.
+    /// Reads settings. If they are invalid, adds errors to the report and returns nil.
     ///
     /// - Parameter pointer: the place of the settings in the request.
     package init?(_ kind: SourceKind, _ value: JSONValue, at pointer: String, _ report: inout MemberReport) {
@@ -34,7 +34,7 @@ package enum SourceSettings: Sendable, Hashable {
         self = settings
     }
 
-    /// Reads the stored form; nil if it cannot be read, for example if a newer gateway wrote it.
+    /// Reads the stored form; nil if it is invalid, for example because a newer gateway wrote it.
     package init?(_ kind: SourceKind, stored: [UInt8]) {
         guard let tree = try? JSONTree(parsing: stored) else { return nil }
         var report = MemberReport()
@@ -52,7 +52,7 @@ package enum SourceSettings: Sendable, Hashable {
         }
     }
 
-    /// The mapping of items to events, for sources whose items are any JSON; nil if the kind defines its events.
+    /// The mapping of items to events; nil for a kind of source that makes events without a mapping.
     package var mapping: SourceMapping? {
         switch self {
         case .webhook(let settings): settings.mapping
@@ -61,9 +61,9 @@ package enum SourceSettings: Sendable, Hashable {
         }
     }
 
-    /// Returns the state of a worker after an operator requested all data from a place on.
+    /// Returns the worker's state for an operator's request to read all data from a place on.
     ///
-    /// - Returns: the state; nil if there is no such place. The report then contains the error.
+    /// - Returns: the state. If the value is not a valid place, returns nil and adds an error to the report.
     package func state(
         from value: JSONValue,
         at pointer: String,
@@ -78,10 +78,11 @@ package enum SourceSettings: Sendable, Hashable {
         }
     }
 
-    /// Returns the reason why the gateway does not connect to the address in a valid secret, as far as the reason is
-    /// known before the name is resolved.
+    /// Returns the reason why the gateway does not connect to the address in a valid secret; nil if there is no such
+    /// reason.
     ///
-    /// The text contains no password.
+    /// The host name is not resolved here, so the address that it resolves to is not checked. The text contains no
+    /// password.
     package static func problem(
         ofSecret secret: String?,
         for kind: SourceKind,
@@ -91,9 +92,9 @@ package enum SourceSettings: Sendable, Hashable {
         return uri.problem(policy).map { "the connection URI \($0)" }
     }
 
-    /// Returns why a text cannot be a secret of such a source, without any part of the text.
+    /// Returns the reason why a text cannot be the secret of such a source; nil for a valid secret.
     ///
-    /// Returns nil for a valid secret, and if the kind needs no secret.
+    /// Also returns nil if the kind needs no secret. The reason contains no part of the text.
     package static func problem(ofSecret secret: String?, for kind: SourceKind) -> String? {
         switch kind {
         case .webhook: ReceiverSettings.problem(ofSecret: secret)
@@ -103,7 +104,7 @@ package enum SourceSettings: Sendable, Hashable {
     }
 }
 
-/// The way in which a source reports an organization's edits.
+/// How the gateway gets changes that were made outside of Sluice.
 package enum SourceKind: String, Sendable, Hashable, CaseIterable {
     /// The organization's API sends webhooks to the gateway.
     case webhook
@@ -112,14 +113,15 @@ package enum SourceKind: String, Sendable, Hashable, CaseIterable {
     /// The gateway reads the log of the organization's database.
     case postgres
 
-    /// Whether a worker of the gateway fetches the source's data.
+    /// Whether the gateway fetches the source's data. If not, the source sends its data to the gateway.
     package var isWorkedOn: Bool { self != .webhook }
 }
 
-/// A configured source of an organization.
+/// The organization and the name of a source.
 package struct SourceKey: Sendable, Hashable, Comparable {
     package let organization: UUID
-    /// `[a-z][a-z0-9_-]{0,63}`. Events of service tokens for this name belong to the same source.
+    /// The name, of the form `[a-z][a-z0-9_-]{0,63}`. Events that are reported with a service token for this name
+    /// belong to the same source.
     @Exact package private(set) var name: String
 
     package init(organization: UUID, name: String) {
@@ -146,6 +148,7 @@ package struct ReceiverSettings: TableObject, Hashable {
         BodyMember("mapping", .object, as: \.mapping).required()
     }
 
-    /// Returns the reason why a text cannot be a secret; nil for a valid secret. The gateway makes a missing secret.
+    /// Returns the reason why a text cannot be a secret; nil for a valid secret. If there is no secret, the gateway
+    /// generates one.
     static func problem(ofSecret secret: String?) -> String? { nil }
 }

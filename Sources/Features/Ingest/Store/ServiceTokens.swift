@@ -4,9 +4,9 @@ package import SyncModel
 package import SyncStore
 import Synchronization
 
-/// Validates service tokens, with a cache.
+/// Verifies service tokens, with a cache.
 ///
-/// A cached token is at most five seconds old, so that a revoked token is refused within five seconds.
+/// Cached tokens are at most five seconds old, so that a revoked token is refused within five seconds.
 package final class ServiceTokens: Sendable {
     /// The maximum number of cached tokens, including unknown tokens.
     static let capacity = 20_000
@@ -23,7 +23,7 @@ package final class ServiceTokens: Sendable {
     }
 
     private struct Known {
-        /// The token; nil if there is no such token, or if it was revoked.
+        /// The token; nil if there is no such token, or if the token was revoked.
         let found: Found?
         let readAt: Timestamp
     }
@@ -53,12 +53,12 @@ package final class ServiceTokens: Sendable {
         self.failure = failure
     }
 
-    /// Removes a token from the cache after this gateway revoked it.
+    /// Removes a token from the cache. Call it after this gateway revoked the token.
     package func invalidate(_ id: UUID, of organization: UUID) {
         cache.withLock { $0.remove(Key(organization: organization, id: id)) }
     }
 
-    /// Returns the bearer of a token; nil for an invalid token.
+    /// Returns the sender that a token authenticates; nil for an invalid token.
     ///
     /// - Throws: `store_unavailable`.
     package func bearer(of token: ServiceToken) async throws(Problem) -> IngestBearer? {
@@ -106,13 +106,14 @@ package final class ServiceTokens: Sendable {
 }
 
 extension Administration {
-    /// The maximum number of valid service tokens of an organization.
+    /// The maximum number of valid service tokens in an organization.
     package static let serviceTokenLimit = 100
-    /// The maximum number of revoked tokens that are kept for lists; the latest tokens are kept.
+    /// The maximum number of revoked tokens that lists still show. Tokens that were revoked earlier are deleted.
     static let revokedTokenLimit: Int64 = 100
 
-    /// Returns the organization's service tokens, newest first, including revoked tokens; nil if there is no such
-    /// organization.
+    /// Returns an organization's service tokens, the newest first; nil if there is no such organization.
+    ///
+    /// The list includes revoked tokens.
     package func serviceTokens(of organization: UUID) async throws(Problem) -> [ServiceTokenRow]? {
         guard try await self.organization(organization) != nil else { return nil }
         return try await rows(Self.tokensStatement, Parameters(of: organization), "list service tokens") { row in
@@ -122,8 +123,8 @@ extension Administration {
 
     /// Creates a service token for a source of events.
     ///
-    /// - Returns: the token, whose secret is not stored, with its row; nil if there is no such organization.
-    /// - Throws: `validation_failed` for a source that is not well-formed, and if there are too many tokens.
+    /// - Returns: the token and its row; nil if there is no such organization. The token's secret is not stored.
+    /// - Throws: `validation_failed` for an invalid source name, and if the organization has too many tokens.
     package func makeServiceToken(
         for source: String,
         of organization: UUID
@@ -158,7 +159,8 @@ extension Administration {
         return rows.first.map { (token, $0) }
     }
 
-    /// Revokes a service token: this gateway refuses it immediately, other gateways within five seconds.
+    /// Revokes a service token. This gateway refuses the token immediately, other gateways refuse it within five
+    /// seconds.
     ///
     /// - Returns: the token's row; nil if there is no such token.
     package func revokeServiceToken(_ id: UUID, of organization: UUID) async throws(Problem) -> ServiceTokenRow? {
@@ -181,7 +183,7 @@ extension Administration {
         """
     )
 
-    /// Locks the organization's row: a purged organization accepts no new rows.
+    /// Adds a token, and locks the organization's row. An organization that is being purged accepts no new rows.
     static let makeTokenStatement = Statement(
         "admin_make_service_token",
         ["organization", "id", "source", "secret_hash", "now"],
@@ -220,12 +222,12 @@ extension Administration {
     ]
 }
 
-/// A service token as operators see it: without its secret.
+/// A service token without its secret, as operators see it.
 package struct ServiceTokenRow: Sendable, Hashable {
     package let id: UUID
     @Exact package private(set) var source: String
     package let createdAt: Timestamp
-    /// The time of the last use, to the minute; nil if the token was never used.
+    /// The time of the last use, with a precision of a minute; nil if the token was never used.
     package let lastUsedAt: Timestamp?
     package let revokedAt: Timestamp?
 

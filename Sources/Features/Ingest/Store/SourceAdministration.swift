@@ -3,9 +3,9 @@ import Postgres
 package import SyncModel
 package import SyncStore
 
-/// The operators' actions on sources, which report an organization's edits.
+/// The operators' actions on an organization's sources.
 package struct SourceAdministration: Sendable {
-    /// The maximum number of sources of an organization.
+    /// The maximum number of sources in an organization.
     package static let maximumSources = 20
 
     let pool: Pool
@@ -14,7 +14,7 @@ package struct SourceAdministration: Sendable {
     let now: TimeSource
     let failure: StoreFailure
 
-    /// Returns an organization's sources, by name; nil if there is no such organization.
+    /// Returns an organization's sources, sorted by name; nil if there is no such organization.
     package func list(in organization: UUID) async throws(Problem) -> [SourceRow]? {
         do {
             let results = try await pool.run([
@@ -31,12 +31,12 @@ package struct SourceAdministration: Sendable {
         try await rows(Query(SourceAdminStatements.get, Self.parameters(key, now())), "read a source")
     }
 
-    /// Adds a source, or replaces its settings; returns nil if there is no such organization.
+    /// Adds a source, or replaces a source's settings; returns nil if there is no such organization.
     ///
     /// - Parameter defaultSecret: the secret that a new source gets if the update has no secret.
     /// - Returns: the source's row, and whether the source is new.
-    /// - Throws: `validation_failed` if the organization already has the maximum number of sources, if the kind
-    ///   differs, or if the secret does not fit the kind.
+    /// - Throws: `validation_failed` if the organization already has the maximum number of sources, if the existing
+    ///   source has another kind, or if the secret does not fit the kind.
     package func put(
         _ key: SourceKey,
         _ update: SourceUpdate,
@@ -102,8 +102,8 @@ package struct SourceAdministration: Sendable {
 
     /// Replaces a source's secret; returns nil if there is no such source.
     ///
-    /// - Parameter overlap: seconds for which the previous secret also verifies; with 0, it becomes invalid
-    ///   immediately.
+    /// - Parameter overlap: the seconds for which the previous secret is also accepted. With 0, the previous secret
+    ///   becomes invalid immediately.
     package func rotate(
         _ key: SourceKey,
         to secret: String,
@@ -141,19 +141,20 @@ package struct SourceAdministration: Sendable {
         }
     }
 
-    /// The place at which a run begins.
+    /// Where a run begins.
     package enum Beginning: Sendable, Hashable {
-        /// The end of the previous run.
+        /// The run continues where the previous run ended.
         case continuing
-        /// The beginning of all data.
+        /// The run reads all data from the beginning.
         case anew
-        /// A place, in the form of the kind's settings.
+        /// The run begins at a place, which has the form that the kind of source defines.
         case at([UInt8])
     }
 
-    /// Makes a worker read a source immediately. A worker that already has the source begins again.
+    /// Schedules an immediate run of a source. If a worker already has the source, that worker stops and a new run
+    /// begins.
     ///
-    /// Returns nil if there is no such source, if it is not enabled, or if its kind only receives messages.
+    /// Returns nil if there is no such source, if the source is disabled, or if its kind only receives messages.
     package func run(_ key: SourceKey, from beginning: Beginning) async throws(Problem) -> SourceRow? {
         var parameters = Self.parameters(key, now())
         switch beginning {
@@ -178,7 +179,7 @@ package struct SourceAdministration: Sendable {
         return Problem(.statusTransitionMustBeValid, reason)
     }
 
-    /// Deletes a source; returns false if there is no such source. The results and ids of its events stay.
+    /// Deletes a source; returns false if there is no such source. The effects and ids of the source's events stay.
     package func delete(_ key: SourceKey) async throws(Problem) -> Bool {
         let query = SourceAdminStatements.delete(organization: key.organization, name: key.name)
         let isFound = try await failure.reporting("delete a source") {
@@ -208,7 +209,7 @@ package struct SourceAdministration: Sendable {
 package struct SourceUpdate: Sendable, Hashable {
     package let settings: SourceSettings
     package let isEnabled: Bool
-    /// The secret; nil if it stays unchanged.
+    /// The secret; nil if the secret stays unchanged.
     @Exact package private(set) var secret: String?
 
     package init(settings: SourceSettings, isEnabled: Bool = true, secret: String? = nil) {
@@ -218,16 +219,16 @@ package struct SourceUpdate: Sendable, Hashable {
     }
 }
 
-/// A source that follows a database's log, as stored in a restored database.
+/// A source of kind `postgres`, as a restored database contains it.
 package struct RestoredSource: Sendable, Hashable {
     package let key: SourceKey
     package let isEnabled: Bool
-    /// The restored position; nil if no position was stored when the backup was made.
+    /// The restored position; nil if the backup contains no position.
     package let confirmed: String?
 }
 
 extension Administration {
-    /// Returns the sources of kind `postgres`. Each slot is probably ahead of the restored position.
+    /// Returns the sources of kind `postgres`. The slot of each source is probably ahead of the restored position.
     package func restoredSources() async throws(Problem) -> [RestoredSource] {
         try await rows(Self.sourcesStatement, Parameters(), "list restored sources") { row in
             let key = SourceKey(organization: try row.read("organization_id"), name: try row.read("name"))
@@ -237,7 +238,7 @@ extension Administration {
         }
     }
 
-    /// The sources that read a slot. Their slots no longer return changes that were confirmed after the backup.
+    /// Selects the sources that read a slot. A slot no longer returns changes that were confirmed after the backup.
     static let sourcesStatement = Statement(
         "restore_sources",
         """

@@ -1,19 +1,20 @@
 import Metrics
 package import SyncModel
 
-/// The activity of sources, over all organizations.
+/// Metrics of the sources of all organizations.
 package struct SourceMetrics: Sendable {
-    /// Runs of workers, and requests to receivers, by `kind` and `outcome`.
+    /// The name of the counter of workers' runs and of requests to receivers, by `kind` and `outcome`.
     package static let runs = "sluice_source_runs_total"
-    /// Items that became events, by `kind` and `result`; `ignored` for items that no rule matches.
+    /// The name of the counter of events, by `kind` and `result`. The result `ignored` counts items that no rule
+    /// matches.
     package static let events = "sluice_source_events_total"
 
-    /// Batches of events that the feed did not accept immediately, by `kind` and `reason`.
+    /// The name of the counter of batches that the feed did not accept immediately, by `kind` and `reason`.
     package static let retries = "sluice_source_retries_total"
 
-    /// The reason why a batch is retried.
+    /// The reason why a batch of events is retried.
     package enum Retry: String, Sendable, Hashable, CaseIterable {
-        /// The batch was too large for one transaction, so its halves are submitted.
+        /// The batch was too large for one transaction. Its halves are submitted separately.
         case tooLarge = "too_large"
         /// The database is unavailable or overloaded, or refused the batch.
         case unavailable
@@ -24,9 +25,9 @@ package struct SourceMetrics: Sendable {
     package enum Outcome: String, Sendable, Hashable, CaseIterable {
         case succeeded
         case failed
-        /// A worker's lease was lost: the result of its work was discarded.
+        /// A worker lost its lease. The result of its work was discarded.
         case lost
-        /// A message's signature was invalid, or there is no such source.
+        /// A message's signature was invalid, or no source has the name.
         case unauthorized
     }
 

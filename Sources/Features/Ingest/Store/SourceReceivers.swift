@@ -3,11 +3,11 @@ package import SyncModel
 package import SyncStore
 import Synchronization
 
-/// The sources that receive webhooks, with a cache whose entries are at most five seconds old.
+/// The sources that receive webhooks. Cached entries are at most five seconds old.
 package final class SourceReceivers: Sendable {
-    /// The maximum number of cached sources, including names without a source.
+    /// The maximum number of cached names, including names that no source has.
     static let capacity = 20_000
-    /// The shortest time between two records of an unchanged source, in seconds.
+    /// The shortest time in seconds between two records of a source whose state does not change.
     static let noteSeconds: Double = 60
 
     /// A source that receives webhooks.
@@ -15,17 +15,17 @@ package final class SourceReceivers: Sendable {
         package let key: SourceKey
         package let isEnabled: Bool
         package let settings: ReceiverSettings
-        /// The secrets that are valid at the moment, decrypted.
+        /// The decrypted secrets that are valid at present.
         package let secrets: [String]
         fileprivate let failingSince: Timestamp?
         fileprivate let lastSuccessAt: Timestamp?
 
-        /// The bearer of its events.
+        /// The source, as the authenticated sender of its events.
         package var bearer: IngestBearer { IngestBearer(key) }
     }
 
     private struct Known {
-        /// The source; nil if there is no such source.
+        /// The source; nil if no source has the name.
         let found: Found?
         let readAt: Timestamp
     }
@@ -66,14 +66,14 @@ package final class SourceReceivers: Sendable {
         self.failure = failure
     }
 
-    /// Removes a source from the cache after this gateway changed it.
+    /// Removes a source from the cache. Call it after this gateway changed the source.
     package func invalidate(_ key: SourceKey) {
         state.withLock { $0.sources.remove(key) }
     }
 
-    /// Returns a source that receives webhooks; nil if there is no source of this name.
+    /// Returns a source that receives webhooks; nil if no such source has the name.
     ///
-    /// If its secrets cannot be decrypted, this records a failure of the source, at most once a minute.
+    /// If the source's secrets cannot be decrypted, this records a failure of the source, at most once a minute.
     ///
     /// - Throws: `store_unavailable`.
     package func receiver(_ key: SourceKey) async throws(Problem) -> Receiver? {
@@ -98,7 +98,7 @@ package final class SourceReceivers: Sendable {
     }
 
     private func read(_ key: SourceKey, at moment: Timestamp) async throws -> Found? {
-        // decrypts only the secrets of existing sources, so that an invented name causes no read of keys
+        // the source is looked up before any key is read, so that a request with an invented name reads no key
         guard let row = try await lookup.find(key) else { return nil }
         return try await catalog.opening(key.organization) { seal in
             var row = row
@@ -130,9 +130,9 @@ package final class SourceReceivers: Sendable {
 
     // MARK: - Results of messages
 
-    /// Records that a message was accepted, at most once a minute.
+    /// Records that a message was accepted. While a source works, at most one success a minute is recorded.
     ///
-    /// The message stays accepted even if the record cannot be written.
+    /// If the record cannot be written, the message is still accepted.
     package func succeeded(_ receiver: Receiver) async {
         let moment = now()
         let isChange =
@@ -145,7 +145,7 @@ package final class SourceReceivers: Sendable {
         )
     }
 
-    /// Records that a message was refused, at most once a minute.
+    /// Records that a message was refused. While a source fails, at most one failure a minute is recorded.
     ///
     /// - Parameter error: the reason, without a secret.
     package func failed(_ receiver: Receiver, _ error: String) async {
@@ -153,7 +153,8 @@ package final class SourceReceivers: Sendable {
         await fail(receiver.key, error)
     }
 
-    /// Whether a failure of a source is to be recorded: the failure is new, or the last record is a minute old.
+    /// Whether to record a failure of a source: true if the source worked before, or if the last record is a minute
+    /// old.
     private func isUnrecorded(_ key: SourceKey, at moment: Timestamp, isNew: Bool = false) -> Bool {
         state.withLock { state in
             if !isNew, let last = state.failures.find(key), last.adding(seconds: Self.noteSeconds) > moment {

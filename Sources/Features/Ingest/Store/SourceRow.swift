@@ -2,17 +2,17 @@ import Postgres
 package import SyncModel
 package import SyncStore
 
-/// A source as operators see it, without its secrets.
+/// A source without its secrets, as operators see it.
 package struct SourceRow: Sendable {
     /// The present activity of the source.
     package enum Activity: String, Sendable, Hashable, CaseIterable {
-        /// The source accepts messages.
+        /// The source accepts webhook messages.
         case receiving
         /// A gateway is fetching the source's data.
         case running
-        /// A gateway is about to fetch the source's data.
+        /// The source waits until a gateway fetches its data.
         case waiting
-        /// The last attempt failed: a gateway retries after a pause.
+        /// The last attempt failed. A gateway retries after a pause.
         case retrying
         case disabled
     }
@@ -23,9 +23,9 @@ package struct SourceRow: Sendable {
     /// The validated settings, as JSON.
     package let settings: [UInt8]
     package let hasSecret: Bool
-    /// The time until which the previous secret also verifies; nil if there is no such secret.
+    /// The time until which the previous secret is also accepted; nil if there is no such secret.
     package let previousSecretUntil: Timestamp?
-    /// The position of workers: a JSON object.
+    /// The position that workers have reached: a JSON object.
     package let state: [UInt8]?
     package let nextRunAt: Timestamp?
     package let isLeased: Bool
@@ -44,9 +44,9 @@ package struct SourceRow: Sendable {
         return failureCount > 0 ? .retrying : .waiting
     }
 
-    /// The columns of the row, for a table with the alias `s`.
+    /// Returns the columns of a row, for a table with the alias `s`.
     ///
-    /// - Parameter now: the name of the parameter with the present time.
+    /// - Parameter now: the name of the parameter that contains the present time.
     static func list(now: String) -> String {
         """
         s.name, s.kind, s.status, s.settings, s.secret IS NOT NULL AS has_secret, s.previous_until, s.state,
@@ -65,7 +65,7 @@ package struct SourceRow: Sendable {
         state = try row.read("state")
         let nextRunAt: Timestamp? = try row.read("next_run_at")
         isLeased = try row.read("is_leased")
-        // while the source is leased, this is the lease's end
+        // while the source is leased, the column contains the end of the lease instead of the next run
         self.nextRunAt = isLeased || !isEnabled ? nil : nextRunAt
         failureCount = try row.read("failure_count")
         failingSince = try row.read("failing_since")
@@ -79,15 +79,15 @@ package struct SourceRow: Sendable {
 
 extension SourceKey: WorkItem {}
 
-/// A worker's lease of a source.
+/// A source that a worker has leased.
 package struct ClaimedSource: Sendable {
     package let key: SourceKey
     package let settings: SourceSettings
     /// The decrypted secret.
     package internal(set) var secret: String?
-    /// The position of workers, as the last worker wrote it: a JSON object.
+    /// The position that workers have reached, as the last worker wrote it: a JSON object.
     ///
-    /// Nil if nothing was read yet, or all data are to be read again.
+    /// It is nil if nothing was read yet, or if all data must be read again.
     package let state: [UInt8]?
     /// The number of consecutive failures so far.
     package let failureCount: Int32
@@ -95,31 +95,31 @@ package struct ClaimedSource: Sendable {
     package let leasedUntil: Timestamp
     let token: Int64
 
-    /// The bearer of its events, for ``IngestCommit/submit(_:from:)``.
+    /// The source, as the authenticated sender of its events, for ``IngestCommit/submit(_:from:)``.
     package var bearer: IngestBearer { IngestBearer(key) }
 }
 
-/// The result of a worker's lease of a source.
+/// The result of a worker's lease.
 package enum SourceOutcome: Sendable, Hashable {
     /// The worker reached a position.
     ///
     /// - Parameters:
     ///   - state: the position; nil if it is unchanged.
-    ///   - hasEvents: whether there was a new event.
-    ///   - warning: a condition that an operator should know about despite the success; shown in place of errors.
+    ///   - hasEvents: whether an event was new.
+    ///   - warning: a condition that an operator should see despite the success. It is shown in place of an error.
     case succeeded(state: [UInt8]?, hasEvents: Bool, nextRunAt: Timestamp, warning: String? = nil)
     /// The worker failed.
     ///
     /// - Parameters:
-    ///   - error: the reason, in a sentence without a secret.
-    ///   - state: the position at which workers continue; nil if it is unchanged.
+    ///   - error: the reason, as a sentence without a secret.
+    ///   - state: the position from which workers continue; nil if it is unchanged.
     case failed(error: String, retryAt: Timestamp, state: [UInt8]? = nil)
-    /// The lease ended without success or failure, for example because the gateway stops.
+    /// The lease ended without success or failure, for example because the gateway is stopping.
     case released(nextRunAt: Timestamp)
 }
 
 extension IngestBearer {
-    /// Creates the bearer of a configured source, which has no token whose use is recorded.
+    /// Creates the sender for a configured source. It has no service token, so no use of a token is recorded.
     package init(_ key: SourceKey) {
         self.init(organization: key.organization, tokenID: .least, source: key.name, isFirstUse: false)
     }

@@ -3,9 +3,7 @@ import SyncStore
 
 /// The statements of the workers that fetch from sources.
 enum SourceStatements {
-    /// The sources that a worker should process, the longest waiting first.
-    ///
-    /// Sources of organizations that are not served are excluded.
+    /// Finds the due sources of active organizations, the longest waiting first.
     static let due = Statement(
         "sources_due",
         ["kind", "now", "after", "after_organization", "after_name", "limit"],
@@ -34,7 +32,7 @@ enum SourceStatements {
         """
     )
 
-    /// A worker's report is valid only if the worker still has the lease.
+    /// The condition that the worker still has the lease. A worker's report is valid only under this condition.
     private static let held = """
         s.organization_id = :organization AND s.name = :name AND s.lease_token = :token AND s.leased_until IS NOT NULL
         """
@@ -45,7 +43,7 @@ enum SourceStatements {
         "UPDATE sources AS s SET leased_until = :until, next_run_at = :until WHERE \(held)"
     )
 
-    /// Whether a worker still has its source: no operator has changed or disabled it, and its organization is served.
+    /// Returns a row if the worker still has the source, the source is enabled, and the organization is active.
     static let isHeld = Statement(
         "sources_is_held",
         ["organization", "name", "token"],
@@ -59,7 +57,7 @@ enum SourceStatements {
         """
     )
 
-    /// Records the position of a worker without a success.
+    /// Writes the position of a worker, without recording a success.
     static let note = Statement(
         "sources_note",
         ["organization", "name", "token", "until", "state"],
@@ -106,7 +104,7 @@ enum SourceStatements {
         "UPDATE sources AS s SET leased_until = NULL, next_run_at = :next_run_at WHERE \(held)"
     )
 
-    /// The sources that follow databases, for an examination.
+    /// Selects the enabled sources that follow databases, for an examination.
     static let followed = Statement(
         "sources_followed",
         ["limit"],
@@ -122,7 +120,7 @@ enum SourceStatements {
         """
     )
 
-    /// Counts sources over all served organizations, for metrics.
+    /// Counts the sources of all active organizations, for metrics.
     static let stats = Statement(
         "sources_census",
         """
@@ -172,10 +170,10 @@ enum SourceAdminStatements {
         """
     )
 
-    /// Ends the lease of the worker that has the source. The worker detects this with its next statement.
+    /// Ends the lease of a worker that has the source. The worker's next statement shows that the lease was lost.
     private static let interrupt = "lease_token = s.lease_token + 1, leased_until = NULL"
 
-    /// Changes a source. Earlier failures still count: only a success resets them.
+    /// Changes a source. The count of earlier failures stays unchanged, because only a success resets it.
     static let change = Statement(
         "sources_change",
         ["organization", "name", "now", "status", "settings", "secret", "next_run_at"],

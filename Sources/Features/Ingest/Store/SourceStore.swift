@@ -6,18 +6,18 @@ package import SyncStore
 
 /// The database operations of the workers that fetch from sources.
 ///
-/// Any number of replicas can use it at the same time: the token of a lease only grows, and a report under an older
-/// token changes nothing.
+/// Workers of several replicas can use them at the same time. Each lease has a higher token than the leases before it,
+/// and a report under an older token changes nothing.
 package struct SourceStore: Sendable {
-    /// The time after which a lease that is not renewed expires, in seconds.
+    /// The time after which a lease expires if it is not renewed, in seconds.
     package static let leaseSeconds: Double = 60
     /// The interval at which a worker renews its lease, in seconds.
     package static let renewSeconds: Double = 20
     /// The maximum number of sources that one search returns.
     package static let searchLimit = 500
-    /// The longest error that is stored, in bytes.
+    /// The maximum length of a stored error, in bytes.
     package static let maximumErrorBytes = 1_000
-    /// The longest pause after a secret could not be decrypted, in seconds before jitter.
+    /// The longest pause after a secret that cannot be decrypted, in seconds before jitter.
     static let longestSecretPause: Double = 300
 
     let pool: Pool
@@ -34,16 +34,16 @@ package struct SourceStore: Sendable {
 
     // MARK: - Finding
 
-    /// The place at which a search continues.
+    /// The place from which a search continues.
     package struct Place: Sendable, Hashable {
         let nextRunAt: Timestamp
         let key: SourceKey
     }
 
-    /// Returns sources that a worker should process, the longest waiting first. The read takes no locks.
+    /// Returns sources that are due, the longest waiting first. The search takes no locks.
     ///
-    /// - Parameter place: the end of the previous search; nil starts a new search.
-    /// - Returns: the sources found, and the place at which the next search continues; nil at the end.
+    /// - Parameter place: the end of the previous search; nil to start a new search.
+    /// - Returns: the due sources, and the place from which the next search continues. The place is nil at the end.
     package func due(_ kind: SourceKind, after place: Place? = nil) async throws(Problem) -> (
         due: [SourceKey], next: Place?
     ) {
@@ -73,12 +73,16 @@ package struct SourceStore: Sendable {
 
     /// Claims a source, if it is due and no other worker has it.
     ///
-    /// If its secret cannot be decrypted, this records a failure of the source.
+    /// If the source's secret cannot be decrypted, this records a failure of the source.
     ///
-    /// - Returns: the lease; nil if the source is not due, or is disabled, leased or deleted, its organization is not
-    ///   served, a newer gateway wrote its settings, or its secret cannot be decrypted.
+    /// - Returns: the lease. It is nil in these cases:
+    ///   - The source is not due, or it is disabled, leased or deleted.
+    ///   - The organization is not active.
+    ///   - A newer gateway wrote the source's settings.
+    ///   - The source's secret or the organization's data cannot be decrypted.
     package func claim(_ key: SourceKey, _ kind: SourceKind) async throws(Problem) -> ClaimedSource? {
-        // this includes organizations whose data cannot be decrypted, because their sources must not count as working
+        // this also excludes organizations whose data cannot be decrypted, because their sources must not appear to
+        // work
         guard try await catalog.entry(key.organization).organization?.status == .active else { return nil }
         let moment = now()
         let until = moment.adding(seconds: Self.leaseSeconds)
@@ -136,10 +140,12 @@ package struct SourceStore: Sendable {
         return (claim, sealed)
     }
 
-    /// Renews the worker's lease; call it every ``renewSeconds``.
+    /// Renews the worker's lease. Call it every ``renewSeconds``.
     ///
-    /// - Returns: the new end of the lease; nil if the worker lost the source, because another worker has it, or an
-    ///   operator changed, disabled, restarted or removed it. The worker must then stop its work.
+    /// The worker loses the source if another worker claims the source, or if an operator changes, disables, restarts
+    /// or removes it. The worker must then stop its work.
+    ///
+    /// - Returns: the new end of the lease; nil if the worker lost the source.
     package func renew(_ claim: ClaimedSource) async throws(Problem) -> Timestamp? {
         let until = now().adding(seconds: Self.leaseSeconds)
         let isHeld = try await report(claim, SourceStatements.renew, Self.parameters(claim, until), "renew a lease")
@@ -148,9 +154,9 @@ package struct SourceStore: Sendable {
 
     /// Returns whether the worker still has the source.
     ///
-    /// The result is false once an operator has changed, disabled, restarted or removed the source, or suspended its
-    /// organization. The worker must then ingest nothing more. Workers call this every few seconds, and before they
-    /// ingest the events that they have read.
+    /// The result is false once an operator has changed, disabled, restarted or removed the source, or has suspended
+    /// its organization. The worker must then ingest nothing more. Workers call this method every few seconds, and
+    /// before they ingest events.
     package func isHeld(_ claim: ClaimedSource) async throws(Problem) -> Bool {
         try await failure.reporting("check a source's lease") {
             let parameters = Parameters(of: claim.key.organization, claim.key.name, claim.token)
@@ -158,9 +164,9 @@ package struct SourceStore: Sendable {
         }
     }
 
-    /// Writes a state and renews the lease, without recording a success: earlier failures still count.
+    /// Writes a state and renews the lease, without recording a success. The count of earlier failures stays unchanged.
     ///
-    /// - Returns: the new end of the lease; nil if the worker lost the source, and nothing was written.
+    /// - Returns: the new end of the lease. If the worker lost the source, writes nothing and returns nil.
     package func record(_ claim: ClaimedSource, state: [UInt8]) async throws(Problem) -> Timestamp? {
         let until = now().adding(seconds: Self.leaseSeconds)
         var parameters = Self.parameters(claim, until)
@@ -168,14 +174,14 @@ package struct SourceStore: Sendable {
         return try await report(claim, SourceStatements.note, parameters, "write a source's state") ? until : nil
     }
 
-    /// Writes the worker's position, and renews its lease.
+    /// Writes the worker's position, and renews the worker's lease.
     ///
-    /// Call it only once the events before this position are durable, because a later worker begins after them.
+    /// Call it only once the events before this position are durable, because a later worker begins at this position.
     ///
     /// - Parameters:
-    ///   - state: a JSON object.
-    ///   - hasEvents: whether there was a new event.
-    /// - Returns: the new end of the lease; nil if the worker lost the source, and nothing was written.
+    ///   - state: the position, as a JSON object.
+    ///   - hasEvents: whether an event was new.
+    /// - Returns: the new end of the lease. If the worker lost the source, writes nothing and returns nil.
     package func progress(
         _ claim: ClaimedSource,
         state: [UInt8],
@@ -192,7 +198,7 @@ package struct SourceStore: Sendable {
 
     /// Releases a source.
     ///
-    /// - Returns: false if the worker had lost the source, and nothing was written.
+    /// - Returns: true if the result was written; false if the worker had lost the source.
     package func finish(_ claim: ClaimedSource, _ outcome: SourceOutcome) async throws(Problem) -> Bool {
         let moment = now()
         switch outcome {
@@ -230,7 +236,8 @@ package struct SourceStore: Sendable {
         }
     }
 
-    /// Returns an error in the form that is stored and shown: no control characters, and at most ``maximumErrorBytes``.
+    /// Returns an error without control characters, cut to ``maximumErrorBytes``. Errors are stored and shown in this
+    /// form.
     package static func bounded(_ error: String) -> String {
         var bounded = ""
         var bytes = 0
@@ -252,11 +259,11 @@ package struct SourceStore: Sendable {
         package let settings: ReplicationSettings
         /// The database's URI, decrypted; nil if it cannot be decrypted.
         package let secret: String?
-        /// The reason why the source stopped because of missing changes. It remains until the source is run from null.
+        /// The reason why the source stopped because of missing changes. Only a run from the beginning removes it.
         @Exact package private(set) var gap: String?
     }
 
-    /// Returns the enabled sources of kind `postgres`, over all served organizations.
+    /// Returns the enabled sources of kind `postgres` of all active organizations.
     package func followed(limit: Int) async throws(Problem) -> [Followed] {
         do {
             var found: [Followed] = []
@@ -279,14 +286,14 @@ package struct SourceStore: Sendable {
 
     // MARK: - Metrics
 
-    /// Numbers about the sources of a kind, over all served organizations.
+    /// Statistics about the sources of one kind in all active organizations.
     package struct Stats: Sendable, Hashable {
         package var ok = 0
         /// The number of enabled sources whose last attempt failed.
         package var failing = 0
         package var disabled = 0
-        /// The earliest of the times at which the sources last succeeded. For a source that never succeeded, the time
-        /// of its creation counts.
+        /// The earliest time among the last successes of the enabled sources. For a source that never succeeded, the
+        /// time of its creation is used.
         package var oldestSuccess: Timestamp?
 
         package init() {}
@@ -314,7 +321,7 @@ package struct SourceStore: Sendable {
 extension StoreFailure {
     /// Logs that a source's secret cannot be decrypted.
     ///
-    /// - Returns: the source's error.
+    /// - Returns: the error text to be stored for the source.
     func record(unreadableSecretOf key: SourceKey, _ error: SealError) -> String {
         logger.warning(
             "A source's secret cannot be decrypted",
@@ -327,12 +334,12 @@ extension StoreFailure {
 }
 
 extension Store {
-    /// Checks service tokens.
+    /// Verifies service tokens.
     package var serviceTokens: ServiceTokens {
         shared { ServiceTokens(pool: pool, cluster: cluster, now: now, failure: failure) }
     }
 
-    /// Sources that workers fetch from.
+    /// The sources from which workers fetch.
     package var sources: SourceStore { SourceStore(pool: pool, catalog: catalog, now: now, failure: failure) }
 
     /// Sources that receive webhooks.

@@ -2,10 +2,10 @@ import Logging
 import SyncModel
 import SyncStore
 
-/// One lease of a source: requests pages and ingests them, one at a time.
+/// One lease of a source. A run requests pages one at a time, and ingests each page before it requests the next page.
 ///
-/// It ends when the pass is complete, the turn is over, or an operation fails. A page's events are durable before the
-/// state includes the page.
+/// The run ends when the pass is complete, the source's turn is over, or an operation fails. The events of a page are
+/// durable before the stored state includes the page.
 struct PollRun: Sendable {
     let claim: ClaimedSource
     let store: Store
@@ -24,11 +24,11 @@ struct PollRun: Sendable {
         var refused = 0
         /// The place of the first refused item, and the reason.
         var firstRefusal: String?
-        /// The reason why the events read could not be ingested yet.
+        /// The reason why the events that were read could not be ingested yet.
         var postponement: String?
     }
 
-    /// The pause of a source whose events cannot be ingested for lack of capacity, in seconds.
+    /// The pause before the next run if the gateway's database is unavailable, in seconds.
     private static let rest: Double = 10
 
     /// Runs the lease.
@@ -78,7 +78,7 @@ struct PollRun: Sendable {
                 return finished(self.failure(failure, planner, state, failures), tally)
             case .page(let found): page = found
             }
-            // an operator may have changed or disabled the source during the request
+            // the lease is checked, because an operator may have changed or disabled the source during the request
             guard await isHeld() else { return nil }
             let taken = await take(page)
             tally.add(taken.tally)
@@ -118,12 +118,14 @@ struct PollRun: Sendable {
         do throws(Problem) {
             return try await store.sources.isHeld(claim)
         } catch {
-            // the gateway's database is unavailable: the worker continues until the lease ends
+            // the gateway's database is unavailable, and the worker continues until the lease ends
             return true
         }
     }
 
-    /// Records the position of the run. If this fails, the pages are read again.
+    /// Writes the position of the run; returns false if the worker has lost the source.
+    ///
+    /// If the write fails, the run continues. If the run is then interrupted, its pages are read again.
     private func isRecorded(_ state: PollState, _ planner: PollPlanner, hasEvents: Bool) async -> Bool {
         do throws(Problem) {
             return try await store.sources.progress(claim, state: planner.stored(state), hasEvents: hasEvents) != nil
@@ -144,8 +146,8 @@ struct PollRun: Sendable {
     }
 
     /// - Parameters:
-    ///   - state: the state to be written; nil if it stays unchanged.
-    ///   - reached: the position of the run.
+    ///   - state: the state to write; nil if the state stays unchanged.
+    ///   - reached: the state that the run has reached.
     private func succeeded(
         _ planner: PollPlanner,
         _ state: PollState?,
@@ -156,7 +158,7 @@ struct PollRun: Sendable {
         return .succeeded(
             state: state.map(planner.stored),
             hasEvents: tally.hasEvents,
-            // an incomplete pass continues as soon as other sources have had their turn
+            // an incomplete pass continues immediately, but after other waiting sources
             nextRunAt: reached.isInPass ? now : now.adding(seconds: Double(planner.settings.intervalSeconds)),
             warning: reached.warning(at: now)
         )
@@ -206,7 +208,7 @@ struct PollRun: Sendable {
         var limits = SourceIntake.Limits(events: configuration.limits.mutations, bytes: configuration.limits.bodyBytes)
         limits.attempts = configuration.timeout
         limits.pause = configuration.retryPause
-        // the API lists an impossible item again; until then the item is reported like any refused item
+        // an impossible item is reported like any refused item, and the API lists it again
         limits.skipsImpossible = true
         let intake = SourceIntake(
             ingest: store.ingest,
@@ -237,7 +239,7 @@ struct PollRun: Sendable {
 }
 
 extension Problem {
-    /// Returns the problem with its pointers moved to another event's index.
+    /// Returns the problem with its pointers changed from one event's index to another.
     fileprivate func moved(from index: Int, to other: Int) -> Problem {
         guard index != other else { return self }
         var problem = self

@@ -9,29 +9,30 @@ package import SyncStore
 /// Organizations take turns, and no organization has more than its share of the places. Hosts that respond slowly
 /// cannot take all places: see ``HostPlaces``.
 ///
-/// The poller and the circuits of forwarded requests are independent: neither stops the other.
+/// Polling and the circuit breakers of forwarded requests are independent of each other.
 package final class Poller: LeasedWorker {
     package struct Configuration: Sendable {
-        /// The number of sources that this replica polls concurrently, without sources that wait for a slow host.
+        /// The number of sources that this replica polls concurrently. Sources that wait for a slow host are not
+        /// included.
         package var places = 16
-        /// The total number of concurrent sources for each place, including sources that wait for a slow host.
+        /// The maximum number of concurrent sources for each place. Sources that wait for a slow host are included.
         package var requestsPerPlace = 4
         /// The maximum number of concurrent sources of one organization.
         package var maxConcurrentPerOrganization = 4
         /// The number of pages after which a source releases its place.
         package var pages = 20
-        /// The seconds after which a source releases its place, between two pages.
+        /// The time after which a source releases its place, in seconds. The source finishes its present page first.
         package var turn: Double = 60
         /// The interval at which the database is searched, in seconds, before jitter.
         package var pollInterval: Double = 1
         /// The interval at which a worker renews its lease, in seconds.
         package var renewInterval = SourceStore.renewSeconds
-        /// The number of attempts to ingest a batch for which the feed has no capacity; then the source releases its
-        /// place.
+        /// The number of attempts to ingest a batch while the feed has no capacity. After these attempts, the source
+        /// releases its place.
         package var timeout = 5
-        /// The pause before the second attempt, in seconds; later pauses double.
+        /// The pause before the second attempt, in seconds. Each later pause is twice as long.
         package var retryPause = 0.5
-        /// The limits of a push. A page can have as many bytes as a push, and more items.
+        /// The limits of a push. A page can have as many bytes as a push. It can have more items.
         package var limits = IntakeLimits()
         /// The poller's clock.
         package var now: TimeSource
@@ -95,10 +96,10 @@ package final class Poller: LeasedWorker {
 
     // MARK: - A source
 
-    /// Polls until the pass is complete or the turn is over.
+    /// Polls a source until the pass is complete or the source's turn is over.
     ///
-    /// At shutdown, requests in progress are cancelled, because they change nothing. The events already read are
-    /// ingested.
+    /// At shutdown, requests in progress are cancelled, which is safe because they change nothing. Events that were
+    /// already read are ingested.
     package func work(on claim: ClaimedSource) async -> Bool {
         let run = PollRun(
             claim: claim,
@@ -115,7 +116,7 @@ package final class Poller: LeasedWorker {
         )
         let result = await run.result()
         guard let result, await written(result.outcome, claim) else {
-            // the process is forced to stop; another worker continues when the lease has expired
+            // the process is forced to stop; when the lease has expired, another worker continues
             if loop.drains { return false }
             metrics.run(.poller, .lost)
             logger.warning("A source's lease was lost", metadata: Self.metadata(claim.key))
@@ -125,7 +126,7 @@ package final class Poller: LeasedWorker {
         return result.goesOn
     }
 
-    /// Writes the result of a source's run; retries while the database is unavailable.
+    /// Writes the result of a source's run. Retries while the database is unavailable.
     private func written(_ outcome: SourceOutcome, _ claim: ClaimedSource) async -> Bool {
         let isWritten = try? await loop.write { () async throws(Problem) in
             try await store.sources.finish(claim, outcome)

@@ -1,7 +1,7 @@
 import Postgres
 import SyncModel
 
-/// Explains errors of a database, and how to correct them.
+/// Makes error messages about an organization's database. A message includes how an operator can correct the error.
 struct ReplicationAdvice {
     let settings: ReplicationSettings
 
@@ -40,7 +40,7 @@ struct ReplicationAdvice {
 
     // MARK: - Events
 
-    /// Returns the failure for an event that the feed did not accept within the attempts.
+    /// Returns the failure if all attempts to submit an event failed.
     func postponed(_ event: LoggedEvent, _ reason: String) -> SourceFailure {
         SourceFailure(
             "Changes cannot be committed, starting with \(Self.name(of: event)): \(SourceStoreMessages.sentence(reason)) "
@@ -49,7 +49,7 @@ struct ReplicationAdvice {
         )
     }
 
-    /// Returns the failure for an event that the feed can never accept.
+    /// Returns the failure if the feed can never accept an event.
     func impossible(_ event: LoggedEvent, _ reason: String) -> SourceFailure {
         SourceFailure(
             "\(Self.name(of: event)) cannot be committed: \(SourceStoreMessages.sentence(reason)) "
@@ -72,7 +72,8 @@ struct ReplicationAdvice {
         "Import the tables again (sluice import), then run the source with from null "
         + "(sluice sources run --from-beginning)"
 
-    /// Returns the failure if the stored position belongs to another database; nil if it belongs to this one.
+    /// Returns the failure if the stored position belongs to another database; nil if it belongs to the present
+    /// database.
     func failure(of state: ReplicationState, from server: SlotInspection.Server) -> SourceFailure? {
         let difference: String
         if state.system != server.system {
@@ -101,7 +102,7 @@ struct ReplicationAdvice {
         )
     }
 
-    /// Returns the failure if the log between a stored position and the slot cannot be read; nil if nothing is missing.
+    /// Returns the failure if the log between a stored position and the slot cannot be read; nil if no log is missing.
     func failure(
         of state: ReplicationState,
         _ known: LogPosition,
@@ -133,7 +134,7 @@ struct ReplicationAdvice {
 
     // MARK: - The publication
 
-    /// Returns the failure for changes that are missing because the publication was changed.
+    /// Returns the failure if changes are missing because the publication was changed.
     ///
     /// - Parameter failure: the defect that must be corrected first.
     func gap(_ reason: String, after failure: SourceFailure? = nil) -> SourceFailure {
@@ -150,7 +151,8 @@ struct ReplicationAdvice {
         "To create them, run in the source's database: CREATE PUBLICATION … FOR TABLE …; "
         + "SELECT pg_create_logical_replication_slot('…', 'pgoutput')."
 
-    /// Messages of a server during the opening of a connection, which have no error code.
+    /// Errors of a server while a connection is opened. These errors have no error code, and are recognized by their
+    /// text.
     private static let connecting: [(sign: String, advice: String)] = [
         ("password authentication failed", "Correct the user and password in the source's secret."),
         ("no password supplied", "Add a password to the source's secret."),

@@ -3,15 +3,15 @@ package import SyncModel
 import SyncStore
 import SyncUpstream
 
-/// Connects to an organization's database: it resolves the host, and refuses addresses that the operator has not
-/// allowed.
+/// Prepares connections to organizations' databases. It resolves the host, and refuses addresses that are not allowed.
 package struct ReplicationConnector: Sendable {
     /// Returns the configuration of a connection.
     ///
-    /// - Throws: the reason why no connection is made.
+    /// - Throws: the reason why the gateway does not connect.
     package let configuration: @Sendable (DatabaseURI) async throws(SourceFailure) -> ConnectionConfiguration
 
-    /// - Parameter configuration: returns the configuration of a connection; throws the reason if it is not allowed.
+    /// - Parameter configuration: returns the configuration of a connection, or throws the reason why the gateway does
+    ///   not connect.
     package init(
         configuration: @escaping @Sendable (DatabaseURI) async throws(SourceFailure) -> ConnectionConfiguration
     ) {
@@ -20,7 +20,7 @@ package struct ReplicationConnector: Sendable {
 
     /// - Parameters:
     ///   - policy: the addresses to which connections are allowed.
-    ///   - authorities: the file with the trusted certificate authorities.
+    ///   - authorities: the path of the file with the trusted certificate authorities.
     ///   - resolve: returns the addresses of a host name.
     package init(
         policy: AddressPolicy,
@@ -32,7 +32,7 @@ package struct ReplicationConnector: Sendable {
             guard let first = addresses.first else {
                 throw SourceFailure("The database's host '\(uri.host)' has no address.", isFatal: false)
             }
-            // connects to the address that was checked, even if the name resolves to another address later
+            // the connection uses the address that was checked, even if the name later resolves to another address
             guard let address = addresses.first(where: { uri.problem($0, policy) == nil }) else {
                 throw SourceFailure(
                     "Connections to host '\(uri.host)' are not allowed: \(uri.problem(first, policy) ?? "")."
@@ -58,7 +58,7 @@ extension ReplicationConnector {
     }
 }
 
-/// Checks whether a source's database fits its settings, without reading its slot.
+/// Checks whether a source's database fits the source's settings. The slot is not read.
 package struct SourceInspector: Sendable {
     let connector: ReplicationConnector
     let now: TimeSource
@@ -68,8 +68,9 @@ package struct SourceInspector: Sendable {
         self.now = now
     }
 
-    /// - Returns: a defect that should be corrected although the source works; nil without such a defect.
-    /// - Throws: the defect, with an instruction. A source that lacks changes has a defect until it is run from null.
+    /// - Returns: a defect that should be corrected although the source works; nil if there is no such defect.
+    /// - Throws: the defect that prevents replication, and how to correct it. If the log lacks changes, this is a
+    ///   defect until the source is run from the beginning.
     package func inspect(_ source: SourceStore.Followed) async throws(SourceFailure) -> String? {
         guard let secret = source.secret else { throw SourceFailure("The database's URI cannot be decrypted.") }
         let uri: DatabaseURI

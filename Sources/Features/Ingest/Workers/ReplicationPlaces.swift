@@ -2,10 +2,10 @@ import FoundationEssentials
 import SyncStore
 import Synchronization
 
-/// The places of the sources that this replica follows.
+/// The places for the sources that this replica follows. A source needs a place while it is followed.
 ///
 /// Organizations take turns, and no organization has more than its share. Sources whose last run failed take at most
-/// half of the places, so that databases that do not respond cannot take all of them. A source keeps its place until
+/// half of the places, so that databases that do not respond cannot take all places. A source keeps its place until
 /// another source waits for a place.
 package final class ReplicationPlaces: WorkPlaces {
     private struct Work {
@@ -24,7 +24,7 @@ package final class ReplicationPlaces: WorkPlaces {
 
     init(_ configuration: ReplicationWorker.Configuration) { self.configuration = configuration }
 
-    /// The number of sources that are followed.
+    /// The number of sources that this replica follows.
     package var count: Int { state.withLock { $0.running.count } }
     package var hasRoom: Bool { count < configuration.places }
 
@@ -36,22 +36,23 @@ package final class ReplicationPlaces: WorkPlaces {
     func record(_ source: SourceKey, hasFailed: Bool) {
         state.withLock { state in
             if hasFailed { state.failing.insert(source) } else { state.failing.remove(source) }
-            // sources that fail later are added again
+            // forgets all failing sources; a source that fails again is added again
             if state.failing.count > 10_000 { state.failing = [] }
         }
     }
 
     package func release(_ source: SourceKey) { state.withLock { state in state.running[source] = nil } }
 
-    /// Assigns places to sources, organization by organization; within an organization, the longest waiting first.
+    /// Assigns places to sources. Organizations take turns; the sources of an organization get places in the given
+    /// order.
     ///
-    /// If no place is free, this asks the sources that have had a place for a long time to release it.
+    /// If no place is free, sources that have had their places for a long time are marked to release them.
     package func take(_ sources: [SourceKey]) -> (taken: [SourceKey], isCrowded: Bool) {
         state.withLock { state in
             for source in sources {
                 guard let work = state.running[source], work.begun.duration(to: .now) > .seconds(configuration.settling)
                 else { continue }
-                // a source that has been followed for this long is due only if an operator has changed it
+                // if a followed source is still due after this time, an operator has changed the source
                 state.running[source]?.yields = true
             }
             let places = configuration.places
@@ -100,7 +101,8 @@ package final class ReplicationPlaces: WorkPlaces {
         for (key, _) in longest { running[key]?.yields = true }
     }
 
-    /// Asks organizations with more than an equal share to release the excess before their sources' turns end.
+    /// Marks sources of organizations that have more than an equal share of the places. These sources release their
+    /// places before their turns end.
     private func askForExcess(_ count: Int, waiting: Set<UUID>, _ running: inout [SourceKey: Work]) {
         let held = Dictionary(grouping: running, by: \.key.organization)
         let share = max(1, configuration.places / max(1, waiting.union(held.keys).count))

@@ -4,9 +4,9 @@ import SyncModel
 import SyncStore
 import Synchronization
 
-/// A worker's lease of a source. It follows the log until the run ends.
+/// A worker's lease of a source. The run follows the database's log until it ends.
 final class ReplicationRun: Sendable {
-    /// The reason for the end of the run.
+    /// The reason why the run ended.
     enum End: Error {
         /// The gateway is stopping, or other sources wait for the place.
         case released
@@ -24,7 +24,7 @@ final class ReplicationRun: Sendable {
         let logger: Logger
         /// Called with the slot's state after each check.
         let watched: @Sendable (SlotReport) -> Void
-        /// Whether the source is to be released.
+        /// Whether the worker must release the source.
         let ends: @Sendable () -> Bool
     }
 
@@ -32,17 +32,17 @@ final class ReplicationRun: Sendable {
         var state: ReplicationState?
         /// The end of the last transaction whose events are durable.
         var reached = LogPosition.zero
-        /// The position that is recorded in the source's state, at most ``reached``.
+        /// The position in the stored state. It is never higher than ``reached``.
         var written = LogPosition.zero
         /// Whether events arrived since the state was written.
         var hasEvents = false
-        /// Whether the state has other changes than the position.
+        /// Whether the state has changes besides the position that were not written yet.
         var isChange = false
-        /// Whether a success of the source was recorded.
+        /// Whether a success of the source was recorded during this lease.
         var isProven = false
         /// Whether a batch is being submitted.
         var isBusy = false
-        /// Whether an attempt to submit the batch has failed. If so, the source does not count as working.
+        /// Whether an attempt to submit the present batch has failed. If so, the source does not count as working.
         var isRetrying = false
         /// Whether the feed accepted a new event.
         var hasTaken = false
@@ -63,7 +63,7 @@ final class ReplicationRun: Sendable {
     private var configuration: ReplicationWorker.Configuration { parts.configuration }
     private var advice: ReplicationAdvice { ReplicationAdvice(settings: settings) }
 
-    /// Whether a success of this lease was recorded, so that earlier failures no longer count.
+    /// Whether a success was recorded during this lease. If so, earlier failures of the source no longer count.
     var isProven: Bool { progress.withLock { $0.isProven } }
 
     func run() async -> End {
@@ -96,12 +96,14 @@ final class ReplicationRun: Sendable {
 
     // MARK: - Holding
 
-    /// Renews this worker's lease whenever no other call renews it.
+    /// Renews this worker's lease if no other call has renewed it recently. At intervals, checks that the worker still
+    /// has the source.
     private func hold() async throws {
         var checkedAt = ContinuousClock.now
         while true {
             if parts.ends() { throw End.released }
-            // checked at intervals, because a quiet database may send nothing for a long time
+            // checked at intervals and not only with new events, because a quiet database may send nothing for a long
+            // time
             if checkedAt.duration(to: .now) >= configuration.heldInterval {
                 try await checkHeld()
                 checkedAt = .now
@@ -112,21 +114,21 @@ final class ReplicationRun: Sendable {
         }
     }
 
-    /// Ends the run if this worker has lost the source, so that no further events are ingested.
+    /// Ends the run if this worker has lost the source. The run then ingests no further events.
     private func checkHeld() async throws {
         let isHeld: Bool
         do throws(Problem) {
             isHeld = try await parts.sources.isHeld(claim)
         } catch {
-            // the gateway's database is unavailable: the run continues until the lease ends
+            // the gateway's database is unavailable, and the run continues until the lease ends
             return
         }
         guard isHeld else { throw End.lost }
     }
 
-    /// Writes this run's position, or only renews the lease.
+    /// Writes this run's state and renews the lease. If `writing` is false, the call may only renew the lease.
     ///
-    /// Only a new durable position, or a stream without a failing batch, counts as a success.
+    /// A success is recorded only if the durable position has advanced, or if no batch is failing.
     private func hold(writing: Bool) async throws {
         let now = progress.withLock { $0 }
         var state = now.state
@@ -144,7 +146,7 @@ final class ReplicationRun: Sendable {
                 until = try await parts.sources.renew(claim)
             }
         } catch {
-            // the gateway's database is unavailable: the run may continue until the lease ends
+            // the gateway's database is unavailable, and the run may continue until the lease ends
             guard now.heldAt.duration(to: .now) < .seconds(SourceStore.leaseSeconds) else { throw End.lost }
             return
         }
@@ -182,7 +184,7 @@ final class ReplicationRun: Sendable {
         state.scope = finding.scope
         state.warning = inspection.warning(of: finding.publication)
         if let userMessage = rewrite(finding) { state.lastRewrite = userMessage }
-        // recorded before the slot is used, so that the source stops if the slot is lost later
+        // the state is written before the slot is used, so that the source stops if the slot is lost later
         guard try await parts.sources.record(claim, state: state.json) != nil else { throw End.lost }
         let begun = state
         progress.withLock { $0.state = begun }
@@ -190,7 +192,8 @@ final class ReplicationRun: Sendable {
             parts.logger.warning("A publication is incomplete", metadata: metadata(["reason": "\(warning)"]))
         }
         var source = ReplicationStream.Source(slot: settings.slot, publications: [settings.publication])
-        // the slot is never ahead of the state stored here
+        // the stream must not confirm idle positions on its own, because the slot may never be ahead of the stored
+        // state
         source.confirmsIdle = false
         let stream = try await ReplicationStream.open(database, source)
         parts.logger.info("Replication of a database started", metadata: metadata(["from": "\(begun.confirmed)"]))
@@ -203,13 +206,14 @@ final class ReplicationRun: Sendable {
             await group.waitForAll()
             return end
         }
-        // events that are already durable are confirmed, unless another worker has the source
+        // the position of durable events is confirmed, except if another worker has the source
         if case .lost = outcome {} else { await confirmLast(stream) }
         await stream.closeAndWait()
         throw outcome
     }
 
-    /// Checks everything before the log is read. A source that has a gap does not start until it is run from null.
+    /// Checks everything before the log is read. If changes are missing in the log, the source does not start until an
+    /// operator runs it from the beginning.
     private func prepare(
         _ inspection: SlotInspection,
         _ before: ReplicationState?
@@ -230,10 +234,11 @@ final class ReplicationRun: Sendable {
         }
     }
 
-    /// Returns the state to continue from.
+    /// Returns the state from which the run continues.
     ///
-    /// If the log begins again, versions made from log positions must exceed all earlier versions. The new versions
-    /// start with the nanoseconds since 1970, which grow faster than logs.
+    /// Without a stored state, the log is read from a new beginning. Versions that are made from its positions must
+    /// exceed all earlier versions. Therefore the nanoseconds since 1970 are added to the positions, because this
+    /// number grows faster than positions.
     ///
     /// - Throws: an error if the log between the stored position and the slot can no longer be read.
     private func begin(
@@ -246,7 +251,8 @@ final class ReplicationRun: Sendable {
             let known = LogPosition(state.confirmed) ?? .zero
             if let failure = advice.failure(of: state, known, on: server, confirmed) { throw failure }
             if state.timeline == nil {
-                // an older gateway confirmed positions without changes before it stored them
+                // an older gateway could confirm positions without changes before it stored them, so the slot may be
+                // ahead
                 state.confirmed = max(known, confirmed).description
             } else if state.timeline != server.timeline {
                 parts.logger.warning(
@@ -284,7 +290,8 @@ final class ReplicationRun: Sendable {
                     do {
                         try await read(relation, &reader, &types, inspection)
                     } catch let failure as SourceFailure {
-                        // the changes so far were read with these settings, and might not fit the corrected settings
+                        // the changes so far are submitted first: they were read with the present settings, and might
+                        // not fit corrected settings
                         try await flush(&fold, into: &batch, isFinal: false)
                         try await take(&batch)
                         throw failure
@@ -318,7 +325,7 @@ final class ReplicationRun: Sendable {
         let unknown = fold.unknown(isFinal: isFinal)
         var living: Set<EntityKey> = []
         if !unknown.isEmpty {
-            // submits the events of earlier transactions before any event of this one
+            // submits the events of earlier transactions first, so that the feed has the state before this transaction
             try await take(&batch)
             living = try await parts.ingest.living(unknown, of: claim.key.organization)
         }
@@ -354,7 +361,7 @@ final class ReplicationRun: Sendable {
     private struct Batch {
         var events: [LoggedEvent] = []
         var bytes = 0
-        /// The end of the last transaction that the batch contains completely.
+        /// The end of the last transaction whose events are all in this batch or in earlier batches.
         var end: LogPosition?
 
         mutating func add(_ event: LoggedEvent) {
@@ -362,8 +369,8 @@ final class ReplicationRun: Sendable {
             bytes += 200 + event.documentBytes
         }
 
-        /// Adds events to the batch or to the transaction's fold. The fold takes an event if it tracks the event's row,
-        /// or already holds earlier events.
+        /// Adds events to the batch or to the transaction's fold. The fold gets an event if it tracks the event's row,
+        /// or if it already holds events.
         mutating func add(_ new: [LoggedEvent], _ fold: inout TransactionFold) {
             for event in new {
                 if fold.isEmpty, !event.isFollowedByRow { add(event) } else { fold.add(event) }
@@ -371,7 +378,7 @@ final class ReplicationRun: Sendable {
         }
     }
 
-    /// Submits a batch, and waits until it is durable.
+    /// Submits a batch, and waits until its events are durable.
     private func take(_ batch: inout Batch) async throws {
         defer { batch = Batch() }
         let events = batch.events
@@ -417,7 +424,7 @@ final class ReplicationRun: Sendable {
 
     // MARK: - Confirming
 
-    /// Records how far this run has read, and then confirms this position to the server, at intervals.
+    /// At intervals, writes the position that this run has reached, and then confirms this position to the server.
     private func confirm(_ stream: ReplicationStream) async throws {
         let begun = ContinuousClock.now
         var confirmed = LogPosition.zero
@@ -430,7 +437,8 @@ final class ReplicationRun: Sendable {
                 progress.withLock { $0.reached = max($0.reached, idle.position) }
             }
             let now = progress.withLock { $0 }
-            // a run that ends immediately does not prove that the source works
+            // the first success is recorded after some time, because a run that ends immediately does not show that the
+            // source works
             let isFirst =
                 !now.isProven && begun.duration(to: .now) >= configuration.proof && !now.isRetrying
                 && (now.hasTaken || !now.isBusy)
@@ -449,14 +457,14 @@ final class ReplicationRun: Sendable {
     private func confirmLast(_ stream: ReplicationStream) async {
         let now = progress.withLock { $0 }
         guard now.reached > now.written || now.isChange else { return }
-        // a separate task, which is not cancelled with this run
+        // a separate task is used, because it is not cancelled with this run
         await Task { try? await self.hold(writing: true) }.value
         stream.confirm(progress.withLock { $0.written })
     }
 
-    /// Checks the slot at intervals.
+    /// Checks the slot, the publication and the tables at intervals.
     ///
-    /// A defect of the tables ends the run only after all earlier entries of the log have been read.
+    /// A defect of the tables ends the run only after the log before the defect was read.
     private func watch(_ inspection: SlotInspection, _ first: SlotInspection.Defect?) async throws {
         var lack = first
         var notedAt = ContinuousClock.now
@@ -475,7 +483,7 @@ final class ReplicationRun: Sendable {
         }
     }
 
-    /// Compares the publication and the tables with the last check.
+    /// Checks the publication and the tables, and compares them with the last check.
     private func check(
         _ inspection: SlotInspection,
         _ lack: SlotInspection.Defect?
@@ -523,7 +531,9 @@ final class ReplicationRun: Sendable {
         }
     }
 
-    /// Logs a change of rows without an entry in the log, and returns it for the state; nil without such a change.
+    /// Logs changes that affected rows and that the database's log does not contain.
+    ///
+    /// Returns a description for the state; nil if there are no such changes.
     private func rewrite(_ finding: SlotInspection.Finding) -> String? {
         guard !finding.rewrites.isEmpty else { return nil }
         let userMessage = finding.rewrites.joined(separator: "; ")
@@ -561,7 +571,8 @@ final class ReplicationRun: Sendable {
         parts.logger.warning("Rows of a database were rejected", metadata: more)
     }
 
-    /// Counts stale inserted rows if a table was truncated, because the entities of the table's old rows still exist.
+    /// Counts inserted rows whose events were stale, if a table was truncated. The entities of the table's old rows
+    /// still exist, and can have newer versions than the inserted rows.
     private func record(stale verdicts: [IngestVerdict], _ events: ArraySlice<LoggedEvent>) {
         let stale = zip(verdicts, events).count { $0.result == .stale && $1.startsVersions }
         guard stale > 0 else { return }

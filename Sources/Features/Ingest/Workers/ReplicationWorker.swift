@@ -8,8 +8,7 @@ import Synchronization
 
 /// Follows the logs of organizations' own databases.
 ///
-/// The runs renew their leases themselves, with their progress. ``ReplicationPlaces`` decides which sources are
-/// followed.
+/// A run renews its own lease when it writes its progress. ``ReplicationPlaces`` decides which sources are followed.
 package final class ReplicationWorker: LeasedWorker {
     package struct Configuration: Sendable {
         /// The number of sources that this replica follows concurrently. Each source needs two threads and two
@@ -17,22 +16,24 @@ package final class ReplicationWorker: LeasedWorker {
         package var places = 32
         /// The maximum number of concurrent sources of one organization.
         package var maxConcurrentPerOrganization = 4
-        /// Seconds after which a source releases its place if other sources wait.
+        /// The time in seconds after which a source releases its place if other sources wait.
         package var turn: Double = 60
-        /// The seconds after which a followed source is no longer due. If it is due after this time, an operator has
-        /// changed it.
+        /// The time in seconds after which a source that is followed can no longer be due. If the source is due later,
+        /// an operator has changed it.
         package var settling: Double = 5
         /// The interval at which the database is searched, in seconds, before jitter.
         package var pollInterval: Double = 1
-        /// The interval at which progress is written and confirmed.
+        /// The interval at which a run writes its progress and confirms it to the server.
         package var tick: Duration = .seconds(1)
-        /// The time for which a stream must last to count as working.
+        /// The time that a stream must last until the source counts as working.
         package var proof: Duration = .seconds(3)
-        /// The interval at which a worker checks its lease. A disabled source ingests nothing after five seconds.
+        /// The interval at which a worker checks its lease. After an operator disables a source, it ingests for five
+        /// seconds at most.
         package var heldInterval: Duration = .seconds(2)
-        /// The number of attempts to submit the same event before the source stops with an error and pauses.
+        /// The number of attempts to submit the same event. After these attempts, the source stops with an error, and
+        /// pauses.
         package var attempts = 8
-        /// The pause before the second attempt, in seconds; later pauses double, up to ten seconds.
+        /// The pause before the second attempt, in seconds. Each later pause is twice as long, up to ten seconds.
         package var retryPause = 0.25
         /// The interval at which the slot is checked.
         package var watchInterval: Duration = .seconds(20)
@@ -68,7 +69,7 @@ package final class ReplicationWorker: LeasedWorker {
         loop = WorkerLoop(ReplicationPlaces(configuration), pace: pace, logger: logger)
     }
 
-    /// The states of the slots that this replica checked in the last minutes.
+    /// The states of the slots that this replica checked in the last ten minutes.
     package var reports: [SlotReport] {
         let since = configuration.now().adding(seconds: -600)
         return slots.withLock { slots in
@@ -92,8 +93,8 @@ package final class ReplicationWorker: LeasedWorker {
         logger.warning("The end of a source's run was not written", metadata: metadata)
     }
 
-    /// Follows a source until the gateway stops or other sources wait for the place. At the end it confirms the events
-    /// that are durable.
+    /// Follows a source until the gateway stops, or until other sources wait for the place. At the end, the position of
+    /// the last durable events is confirmed.
     package func work(on claim: ClaimedSource) async throws(Problem) -> Bool {
         guard case .postgres(let settings) = claim.settings else { return false }
         let run = ReplicationRun(
@@ -144,8 +145,8 @@ package final class ReplicationWorker: LeasedWorker {
         }
     }
 
-    /// Writes an outcome, and retries while the gateway's database is unavailable: an operator must see why a source
-    /// stopped.
+    /// Writes an outcome. Retries while the gateway's database is unavailable, because an operator must see why a
+    /// source stopped.
     private func write(_ outcome: SourceOutcome, _ claim: ClaimedSource) async throws(Problem) {
         let retry = Retry(60, milliseconds: 500...1_000)
         _ = try await loop.write(retry, drainAttempts: 1) { () async throws(Problem) in
@@ -153,8 +154,10 @@ package final class ReplicationWorker: LeasedWorker {
         }
     }
 
-    /// Returns the seconds until the next attempt: doubled each time, up to one minute, or up to five minutes if an
-    /// operator must act first.
+    /// Returns the seconds until the next attempt.
+    ///
+    /// The pause doubles with each failure, up to one minute. If an operator must act first, it doubles up to five
+    /// minutes.
     static func pause(failures: Int, isFatal: Bool) -> Double {
         min(isFatal ? 300 : 60, Double(1 << min(failures, 10)))
     }

@@ -2,7 +2,7 @@ import Postgres
 import SyncModel
 import SyncStore
 
-/// Checks a database before it is followed: whether its log, slot, publication and tables fit the settings.
+/// Checks whether a database's log, slot, publication and tables fit the settings, before the database is followed.
 ///
 /// The checks use a separate session.
 struct SlotInspection {
@@ -13,62 +13,63 @@ struct SlotInspection {
 
     struct Server {
         let system: String
-        /// The oid of the connection's database.
+        /// The oid of the database to which the connection belongs.
         let database: Int64
         let timeline: Int64
         let end: LogPosition
     }
 
-    /// The kinds of changes that a publication contains.
+    /// A publication, and the kinds of changes that it contains.
     struct Publication {
-        /// The missing kinds of changes, as PostgreSQL names them.
+        /// The kinds of changes that the publication omits, by PostgreSQL's names.
         let lacking: [String]
-        /// Whether changes of partitions are published as changes of the partitioned table.
+        /// Whether the publication contains changes of partitions as changes of the partitioned table.
         let isViaRoot: Bool
         /// The publication's scope without its tables.
         let scope: PublicationScope
     }
 
-    /// An error if changes are missing in the log, because the publication was changed while the source followed it.
+    /// The error that changes are missing in the log, because the publication was changed while the source followed it.
     struct Loss: Error {
         let reason: String
-        /// The defect that must be corrected first, with the remedy.
+        /// The defect that must be corrected first, and how to correct it.
         var failure: SourceFailure?
     }
 
-    /// The publication and the tables at one check.
+    /// The results of one check of the publication and the tables.
     struct Finding {
         let publication: Publication
         let scope: PublicationScope
-        /// The changes of rows without an entry in the log since the last check.
+        /// Descriptions of changes since the last check that affected rows and that the log does not contain.
         let rewrites: [String]
-        /// The defect of the columns.
+        /// A defect of the columns; nil if there is no defect.
         let failure: SourceFailure?
     }
 
     struct Slot {
         let plugin: String?
         let isHere: Bool
-        /// Whether the server sends a transaction at its PREPARE TRANSACTION, by messages of a later protocol.
+        /// Whether the server sends a prepared transaction before its commit. The messages for it belong to a later
+        /// version of the protocol.
         let isTwoPhase: Bool
         let walStatus: String
         let confirmed: LogPosition?
         let report: SlotReport
     }
 
-    /// A defect of the tables in the present catalog. Older parts of the log may be free of it.
+    /// A defect of the tables at present. Older parts of the log may not have this defect.
     struct Defect {
         let failure: SourceFailure
         /// The end of the log when the defect was found.
         let end: LogPosition
     }
 
-    /// Checks everything, and creates the slot if it is missing and may be created.
+    /// Checks everything. Creates the slot if the slot is missing and the settings permit its creation.
     ///
     /// - Parameters:
-    ///   - state: the progress of an earlier worker.
-    ///   - seen: called with the slot's state, even if the slot has a defect.
-    /// - Returns: the results, with the tables' defect. At the first check, such a defect is thrown instead.
+    ///   - state: the progress of an earlier worker; nil at the first check.
+    ///   - seen: called with the slot's state, even if the check finds a defect.
+    /// - Returns: the results, including a defect of the tables. At the first check, such a defect is thrown instead.
     /// - Throws: the defect, with a description.
     func prepare(
         _ state: ReplicationState?,
@@ -77,10 +78,10 @@ struct SlotInspection {
     ) async throws -> (Server, Slot, Finding, Defect?) {
         try await disableJIT()
         var slot = try await slot(now: now)
-        // the slot is reported despite any other defect, because it retains the server's log
+        // the slot's state is reported despite other defects, because the server retains its log for the slot
         if let slot { seen(slot.report) }
         let server = try await server()
-        // before the publication is compared, because another database has another publication
+        // the database is compared before the publication, because another database has another publication
         if let failure = state.flatMap({ advice.failure(of: $0, from: server) }) { throw failure }
         let known = state?.gap == nil ? state?.scope : nil
         let finding = try await check(since: known, isRunning: false)
@@ -90,7 +91,7 @@ struct SlotInspection {
             lack = Defect(failure: failure, end: try await self.server().end)
         }
         if slot == nil {
-            // a slot that is created now would begin after the stored position
+            // a new slot would begin after the stored position, and changes would be missing
             if let state { throw advice.missingSlot(after: state) }
             guard settings.createsSlot else {
                 throw SourceFailure(
@@ -109,7 +110,7 @@ struct SlotInspection {
 
     /// Checks the server, the publication, the tables and the slot, and changes nothing.
     ///
-    /// - Returns: a defect that an operator should correct although the source works.
+    /// - Returns: a defect that an operator should correct although the source works; nil if there is no such defect.
     func examine(now: TimeSource) async throws -> String? {
         try await disableJIT()
         _ = try await server()
@@ -126,10 +127,10 @@ struct SlotInspection {
     /// Checks the publication and the tables.
     ///
     /// - Parameters:
-    ///   - known: the scope at the last check; nil at the first check, and after a loss.
+    ///   - known: the scope at the last check; nil at the first check, and if changes are already known to be missing.
     ///   - isRunning: whether the log is being read. If so, a table may have another name than in the settings.
-    /// - Throws: `Loss` if changes since the last check may not be in the log; otherwise the defect that must be
-    ///   corrected first.
+    /// - Throws: `Loss` if the log may lack changes since the last check. Otherwise, the defect that must be corrected
+    ///   first.
     func check(since known: PublicationScope?, isRunning: Bool) async throws -> Finding {
         let publication: Publication
         do {
@@ -139,8 +140,8 @@ struct SlotInspection {
         }
         let scope = try await scope(of: publication, known)
         if let known, let reason = scope.loss(since: known) {
-            // the server's functions can read a newer change than the statement that calls them, so the scope is read
-            // again to find the reason
+            // the scope is read again to find the right reason, because functions of the server can read newer changes
+            // than the statement that calls them
             throw Loss(reason: try await self.scope(of: publication, known).loss(since: known) ?? reason)
         }
         if let name = scope.unlogged {
@@ -156,7 +157,7 @@ struct SlotInspection {
         do {
             failure = try await checkTables(publication, isRunning: isRunning)
         } catch let thrown as SourceFailure {
-            // the tables may have changed after the scope was read, so the failure can be the effect of a loss
+            // the tables may have changed after the scope was read, so the failure can be the effect of missing changes
             guard let known, let reason = try await self.scope(of: publication, known).loss(since: known) else {
                 throw thrown
             }
@@ -194,7 +195,8 @@ struct SlotInspection {
 
     // MARK: - The server
 
-    /// PostgreSQL overestimates the cost of catalog queries, and would spend seconds of each check to compile them.
+    /// Disables just-in-time compilation. PostgreSQL overestimates the cost of catalog queries, and would compile them
+    /// for seconds at each check.
     private func disableJIT() async throws { try await connection.execute(script: "SET jit = off") }
 
     private func server() async throws -> Server {
@@ -217,7 +219,9 @@ struct SlotInspection {
     /// Returns the present end of the log.
     func logEnd() async throws -> LogPosition { try await server().end }
 
-    /// - Throws: a defect of the publication that would lose changes.
+    /// Reads and checks the publication.
+    ///
+    /// - Throws: a defect of the publication that would cause changes to be missing in the log.
     func checkPublication() async throws -> Publication {
         let rows = try await connection.run(Query(Self.publicationStatement, Parameters(settings.publication)))
         let name = settings.publication.replacing("\"", with: "\"\"")
@@ -257,7 +261,8 @@ struct SlotInspection {
         )
     }
 
-    /// Returns a defect of a publication that an operator should correct although the source works.
+    /// Returns a defect of a publication that an operator should correct although the source works; nil without a
+    /// defect.
     func warning(of publication: Publication) -> String? {
         guard publication.lacking.contains("truncate") else { return nil }
         let name = settings.publication.replacing("\"", with: "\"\"")
@@ -268,8 +273,9 @@ struct SlotInspection {
             + "delete, truncate')"
     }
 
-    /// Returns the scope with the tables that the settings name. A table that was renamed since the last check is found
-    /// by its oid.
+    /// Returns the scope of the publication, with the tables that the settings name.
+    ///
+    /// If a table was renamed since the last check, it is found by its oid.
     private func scope(of publication: Publication, _ known: PublicationScope?) async throws -> PublicationScope {
         var scope = publication.scope
         let names = settings.tables.map(\.name)
@@ -305,7 +311,9 @@ struct SlotInspection {
         return scope
     }
 
-    /// - Returns: the defect of the columns.
+    /// Checks the tables.
+    ///
+    /// - Returns: a defect of the columns; nil if there is no defect.
     private func checkTables(_ publication: Publication, isRunning: Bool) async throws -> SourceFailure? {
         let names = settings.tables.map(\.name)
         let rows = try await connection.run(
@@ -334,7 +342,7 @@ struct SlotInspection {
             let plugin: String? = try row.read("plugin")
             let isHere: Bool = try row.read("is_here")
             let isTwoPhase: Bool = try row.read("is_two_phase")
-            // null once the slot is lost
+            // the status is null once the slot is lost
             let status: String = try row.read("wal_status") ?? "lost"
             let walStatus = SlotReport.walStatuses.contains(status) ? status : "reserved"
             let confirmed = try row.read("confirmed", as: String?.self).flatMap { LogPosition($0) }
@@ -360,8 +368,10 @@ struct SlotInspection {
 
     // MARK: - Types
 
-    /// Returns a built-in type for each of the database's own types: the base type for a domain, 25 for all types that
-    /// are read as text, 1009 for arrays of them.
+    /// Returns the built-in type by which each of the database's own types is read.
+    ///
+    /// For a domain of a built-in type, this is the domain's base type. Otherwise it is 25 (`text`), or 1009 (`text[]`)
+    /// for an array.
     func builtIn(_ types: [UInt32]) async throws -> [UInt32: UInt32] {
         let rows = try await connection.run(Query(Self.typesStatement, Parameters(types.map(Int64.init))))
         var found: [UInt32: UInt32] = [:]
@@ -376,7 +386,7 @@ struct SlotInspection {
 
     // MARK: - Statements
 
-    /// SQL: the end of the log. A server that replicates from another server writes no log itself.
+    /// SQL for the end of the log. A standby writes no log itself, so the end is the position that it has replayed.
     private static let end =
         "CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END"
 
@@ -453,13 +463,13 @@ struct SlotInspection {
         """
     )
 
-    /// The rows of the catalog by which a publication contains tables, and the catalog's rows of these tables.
+    /// Selects the rows of the catalog that make a publication contain tables, and the catalog's rows of these tables.
     ///
-    /// If a table leaves its schema and returns, PostgreSQL writes its dependency on the schema again. If a partition
-    /// is attached again, PostgreSQL writes its row of `pg_inherits` again.
+    /// If a table leaves its schema and returns, PostgreSQL writes the table's dependency on the schema again. If a
+    /// partition is attached again, PostgreSQL writes the partition's row of `pg_inherits` again.
     ///
-    /// Servers before PostgreSQL 15 have no schemas, conditions and column lists in publications. So the statement
-    /// reads these as JSON and through dependencies, which works on every server.
+    /// Servers before PostgreSQL 15 have no schemas, conditions and column lists in publications. The statement reads
+    /// schemas through dependencies, and conditions and lists as JSON, because this works on all servers.
     private static let scopeStatement = Statement(
         "replication_scope",
         """
@@ -546,7 +556,7 @@ struct SlotInspection {
         """
     )
 
-    /// Servers before PostgreSQL 14 have no column `two_phase`, so it is read as JSON.
+    /// Selects the slot. The column `two_phase` is read as JSON, because servers before PostgreSQL 14 do not have it.
     private static let slotStatement = Statement(
         "replication_slot",
         """
@@ -587,20 +597,22 @@ struct SlotInspection {
     )
 }
 
-/// A table as the catalog describes it.
+/// A table, as PostgreSQL's catalog describes it.
 private struct TableFinding {
     let name: QualifiedName
     let exists: Bool
     let isPublished: Bool
-    /// `d`: the primary key; `i`: an index; `f`: all columns; `n`: nothing.
+    /// The replica identity: `d` for the primary key, `i` for an index, `f` for all columns, `n` for no columns.
     let identity: String?
     let columns: [String]
-    /// Generated columns that the server cannot publish. Servers before PostgreSQL 18 publish no generated columns.
+    /// The generated columns, if the server cannot publish them. Servers before PostgreSQL 18 publish no generated
+    /// columns.
     let generated: [String]
     let keys: [String]
-    /// The unique indexes without a condition or an expression.
+    /// The unique indexes that have neither a condition nor an expression.
     let uniques: [Unique]
-    /// The columns that the publication contains; nil if the server does not list them, as before PostgreSQL 15.
+    /// The columns that the publication contains; nil if the server does not list them. Servers before PostgreSQL 15 do
+    /// not.
     let published: [String]?
     let isPartitioned: Bool
     let isPartition: Bool
@@ -623,11 +635,12 @@ private struct TableFinding {
 
     struct Unique {
         var columns: [String]
-        /// Whether the index is checked with each row, and not only at the end of a statement or a transaction.
+        /// Whether PostgreSQL checks the index at each row. Otherwise it checks the index at the end of a statement or
+        /// a transaction.
         let isImmediate: Bool
 
-        /// Reads `index:t:column` for each column of each index, with `f` in place of `t` if the index is not
-        /// immediate.
+        /// Reads texts of the form `index:t:column`, one for each column of each index. If an index is not immediate,
+        /// its texts contain `f` instead of `t`.
         static func list(_ texts: [String]) -> [Unique] {
             var found: [Substring: Unique] = [:]
             for text in texts {

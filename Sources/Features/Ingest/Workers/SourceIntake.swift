@@ -2,34 +2,35 @@ import Spans
 import SyncModel
 import SyncStore
 
-/// Submits a source's events to the feed in their order, in batches of bounded size.
+/// Submits a source's events to the feed in their order, in batches of limited size.
 ///
-/// A patch costs as much as the whole document, which only the feed has, so a batch contains few patches. A batch that
-/// the feed does not accept is halved, down to single events, and retried with growing pauses. The number of attempts
-/// is limited. The caller reports the result of ``take(_:noting:)`` as the source's state.
+/// Only the feed has the whole document that a patch changes. A patch costs as much as the whole document, and
+/// therefore a batch contains few patches. If the feed does not accept a batch, the batch is halved, down to single
+/// events, and retried with growing pauses. The number of attempts is limited. The caller reports the result of
+/// ``take(_:noting:)`` as the source's state.
 struct SourceIntake: Sendable {
     struct Limits: Sendable {
         /// The maximum number of events in a batch.
         var events: Int
-        /// The maximum size of a batch's documents in bytes, unless the batch is a single event.
+        /// The maximum size of a batch's documents, in bytes. A single event can be larger.
         var bytes: Int
         /// The maximum number of patches in a batch. A patched document has at most 1 MiB, and is read, merged and
         /// written as a whole.
         var patches = 32
-        /// The number of attempts to submit the same event before the source stops.
+        /// The number of attempts to submit the same event. After these attempts, the source stops.
         var attempts = 8
-        /// The pause before the second attempt, in seconds. Later pauses double, up to ``longestPause``.
+        /// The pause before the second attempt, in seconds. Each later pause is twice as long, up to ``longestPause``.
         var pause = 0.25
         var longestPause = 10.0
-        /// Whether an event that the feed can never accept is refused like an invalid event, instead of stopping the
-        /// source.
+        /// What happens to an event that the feed can never accept. If true, the event is refused like an invalid
+        /// event; if false, the source stops.
         var skipsImpossible = false
     }
 
     enum Outcome: Sendable {
         /// Each event was accepted, or permanently refused.
         case taken
-        /// All attempts to submit these events failed, for a reason that may be temporary.
+        /// All attempts to submit these events failed. The reason may be temporary.
         case postponed(Range<Int>, reason: String)
         /// The feed can never accept this event.
         case impossible(Int, Problem)
@@ -48,8 +49,8 @@ struct SourceIntake: Sendable {
 
     /// Submits events.
     ///
-    /// - Parameter note: receives the verdicts of a range, without events that were refused as `overloaded` and are
-    ///   submitted again. It receives nil if an attempt failed and the events are retried.
+    /// - Parameter note: called with the verdicts of a range of events once all of them are final. Called with nil if
+    ///   an attempt failed and the events will be submitted again.
     func take(
         _ entries: [IngestRequest.Entry],
         noting note: (_ range: Range<Int>, _ verdicts: [IngestVerdict]?) -> Void
@@ -70,7 +71,7 @@ struct SourceIntake: Sendable {
                     size = min(limits.events, max(1, size) * 2)
                     continue
                 }
-                // the accepted events are duplicates in the next attempt
+                // in the next attempt, the events that were accepted are duplicates
                 reason = overload.detail
                 metrics.retry(kind, .parked)
                 failures = verdicts.contains { $0.result.isRemembered } ? 1 : failures + 1
@@ -90,7 +91,8 @@ struct SourceIntake: Sendable {
                 guard Self.mayPass(problem.code) else { return .rejected(problem) }
                 reason = problem.detail
                 metrics.retry(kind, .unavailable)
-                // an internal error counts as a failed attempt only for a single event, which halving finds
+                // for a batch, an internal error is not a failed attempt, because halving must first find the event
+                // that causes it
                 if problem.code != .internalError || range.count == 1 { failures += 1 }
                 size = max(1, range.count / 2)
                 if problem.code == .internalError, range.count == 1, failures >= limits.attempts {
@@ -110,7 +112,7 @@ struct SourceIntake: Sendable {
         return .taken
     }
 
-    /// Returns nil if the event counts as refused.
+    /// Handles an event that the feed can never accept. Returns nil if the event is refused and the source continues.
     private func impossible(
         _ range: Range<Int>,
         _ problem: Problem,
@@ -144,7 +146,7 @@ struct SourceIntake: Sendable {
         }
     }
 
-    /// Returns the next events that fit into a batch.
+    /// Returns the range of the next events that fit into a batch.
     static func batch(
         of entries: [IngestRequest.Entry],
         from start: Int,

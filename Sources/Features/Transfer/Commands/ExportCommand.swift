@@ -103,11 +103,11 @@ struct ExportCommand: AsyncParsableCommand {
 
     private enum Ending: Sendable {
         case whole
-        /// The file cannot be used; the reason has been printed.
+        /// The file cannot be used. The reason has been printed already.
         case refused(ExitCode)
     }
 
-    /// Adds the file's name to a problem of the file that the export continues.
+    /// Adds the file's name to a problem of a file that the export was to continue.
     private func named(_ problem: Problem) -> Problem {
         guard resume, [.invalidRequest, .cursorExpired].contains(problem.code), let file else { return problem }
         return Problem(problem.code, "cannot resume \(file): \(problem.detail)")
@@ -123,7 +123,7 @@ struct ExportCommand: AsyncParsableCommand {
         if resume {
             let last = try output.lastLine(beginning: EntityExport.lineBeginning)
             start = try last.line.map { line throws(Problem) in try export.cursor(in: line) }
-            // change the file only if it is an export
+            // the file is changed only after it was recognized as an export
             try output.cut(at: last.end)
         }
         let pace = Box(TransferPace(rate: transfer.rate))
@@ -152,7 +152,7 @@ struct ExportCommand: AsyncParsableCommand {
     private func output(_ progress: EntityExport.Progress, _ seconds: Double) {
         let userMessage = TransferFormatting.summary(progress, seconds: seconds)
         guard !isToStandardOutput else {
-            // with `--json`, the printed lines contain the message
+            // with `--json`, there is no message for people
             if !options.json { Terminal.printError(userMessage) }
             return
         }
@@ -169,17 +169,17 @@ struct ExportCommand: AsyncParsableCommand {
 
 // MARK: - OutputFile
 
-/// The destination of lines: a file that only its owner may read, or standard output.
+/// The destination of lines: standard output, or a file that only its owner may read.
 final class OutputFile {
-    /// The maximum length of the last line, in bytes.
+    /// The maximum length of a file's last line, in bytes.
     private static let tailBytes: Int64 = 8_388_608
 
     private let descriptor: Int32
     private let name: String
 
     /// - Parameters:
-    ///   - path: nil or `-` for standard output.
-    ///   - isContinued: whether an existing file is continued after its last whole line; otherwise the file must not
+    ///   - path: the file; nil or `-` for standard output.
+    ///   - isContinued: if true, an existing file is continued after its last whole line. If false, the file must not
     ///     exist.
     init(_ path: String?, isContinued: Bool) throws {
         guard let path, path != "-" else {
@@ -195,7 +195,7 @@ final class OutputFile {
         guard flock(descriptor, LOCK_EX | LOCK_NB) == 0 else {
             throw Terminal.failure("\(path) is being written by another process", Terminal.tryAgain)
         }
-        // the file's creator may have let others read it
+        // an existing file may have permissions that let other users read it
         guard fchmod(descriptor, 0o600) == 0 else {
             throw Terminal.failure("the permissions of \(path) cannot be restricted: \(InputFile.lastError)")
         }
@@ -203,7 +203,8 @@ final class OutputFile {
 
     /// Opens a file for errors and replaces its content.
     ///
-    /// - Parameter input: the file that the import reads; it must not be the same file under another name.
+    /// - Parameter input: the file that the import reads. The file for errors must not be the same file under another
+    ///   name.
     init(replacing path: String, excluding input: InputFile) throws {
         name = path
         descriptor = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0o600)
@@ -221,9 +222,10 @@ final class OutputFile {
         if descriptor != STDOUT_FILENO { close(descriptor) }
     }
 
-    /// Returns the last complete line, nil for an empty file, and where it ends.
+    /// Returns the last complete line and the position of its end. The line is nil for an empty file.
     ///
-    /// - Parameter beginning: how an incomplete first line must begin; other files are not continued.
+    /// - Parameter beginning: the beginning of every line of an export. If the file has only one incomplete line, that
+    ///   line must begin in this way.
     func lastLine(beginning: [UInt8]) throws -> (line: [UInt8]?, end: Int64) {
         let size = Int64(lseek(descriptor, 0, SEEK_END))
         let start = max(0, size - Self.tailBytes)
@@ -258,7 +260,7 @@ final class OutputFile {
         return bytes
     }
 
-    /// Removes everything after an offset, where the export continues.
+    /// Removes everything after an offset. The export continues at this offset.
     func cut(at size: Int64) throws {
         guard ftruncate(descriptor, off_t(size)) == 0, lseek(descriptor, 0, SEEK_END) >= 0 else {
             throw Terminal.failure("\(name) cannot be written: \(InputFile.lastError)")
@@ -277,7 +279,7 @@ final class OutputFile {
         }
     }
 
-    /// Waits until the file is on disk.
+    /// Waits until the file's content is on disk.
     func finish() throws(FileFailure) {
         guard descriptor != STDOUT_FILENO else { return }
         guard fsync(descriptor) == 0 || errno == EINVAL || errno == EROFS else {

@@ -114,7 +114,7 @@ struct ImportCommand: AsyncParsableCommand {
         let pace = Box(TransferPace(rate: transfer.rate, quota: quota))
         let read = Box<Int64>(0)
         return try await withThrowingTaskGroup(of: Void.self) { group in
-            // as in gateways, one task commits and the other notifies
+            // one task commits and another task notifies, as in gateways
             group.addTask { try await store.ingest.runCommitters() }
             group.addTask { try await store.notifier.run() }
             defer { group.cancelAll() }
@@ -134,7 +134,7 @@ struct ImportCommand: AsyncParsableCommand {
                 read.value += Int64(part?.count ?? 0)
                 return part
             }
-            // the last hint takes at most a tenth of a second
+            // waits until the last hint is sent, which takes at most a tenth of a second
             try? await Task.sleep(for: .milliseconds(200))
             return report
         }
@@ -158,7 +158,7 @@ struct ImportCommand: AsyncParsableCommand {
     }
 }
 
-/// A value that closures share.
+/// A value that several closures share.
 final class Box<Value> {
     var value: Value
 
@@ -174,9 +174,9 @@ final class InputFile: Sendable {
     private static let partBytes = 262_144
 
     private let descriptor: Int32
-    /// The size in bytes; nil unless it is a regular file.
+    /// The size in bytes; nil for an input that is not a regular file.
     let size: Int64?
-    /// Identifies the file under any name.
+    /// The device and the inode, which identify the file under each of its names.
     private let identity: (dev_t, ino_t)
 
     /// - Parameter path: `-` for standard input.
@@ -200,7 +200,7 @@ final class InputFile: Sendable {
         return size != nil && fstat(other, &facts) == 0 && identity == (facts.st_dev, facts.st_ino)
     }
 
-    /// Returns the next bytes; nil at the end. Reading a pipe may block, so a thread of the pool does it.
+    /// Returns the next bytes; nil at the end. A thread of the pool reads them, because reading a pipe may block.
     func next() async throws -> [UInt8]? {
         let descriptor = descriptor
         return try await NIOThreadPool.singleton.runIfActive {
@@ -219,7 +219,7 @@ final class InputFile: Sendable {
     static var lastError: String { String(cString: strerror(errno)) }
 }
 
-/// A readable reason why a file cannot be read or written.
+/// The reason why a file cannot be read or written, as a text for people.
 struct FileFailure: Error, CustomStringConvertible {
     let description: String
 
@@ -230,7 +230,7 @@ struct FileFailure: Error, CustomStringConvertible {
 
 // MARK: - RefusedLines
 
-/// Reports refused lines: the first lines on standard error, all lines in a file.
+/// Reports refused lines. Standard error shows the first lines; a file, if there is one, gets all of them.
 final class RefusedLines {
     /// The number of refused lines that standard error shows.
     static let shown = 20
@@ -238,7 +238,7 @@ final class RefusedLines {
     private let file: OutputFile?
     private let progress: TransferProgress
     private var count = 0
-    /// The reason why the file could not be written.
+    /// The reason why the file could not be written; nil without a failure.
     private(set) var failure: FileFailure?
 
     init(_ file: OutputFile?, _ progress: TransferProgress) {

@@ -4,7 +4,8 @@ import FoundationEssentials
 import Glibc
 import SyncModel
 
-/// Reports a transfer's progress on standard error: as a bar on a terminal, otherwise as a line at intervals.
+/// Reports a transfer's progress on standard error. On a terminal it draws a bar; otherwise it prints a line at
+/// intervals.
 final class TransferProgress {
     private let isTerminal: Bool
     private let isShown: Bool
@@ -30,7 +31,7 @@ final class TransferProgress {
         Terminal.draw("\r\u{1b}[K" + TransferFormatting.bar(share: share, lines: lines, seconds: seconds))
     }
 
-    /// Removes the bar, so that its line can be used for text.
+    /// Removes the bar, so that text can be printed in its place.
     func clear() {
         guard hasBar else { return }
         hasBar = false

@@ -6,17 +6,19 @@ import SyncStore
 
 /// Exports an organization's entities as NDJSON in the order of the feed.
 ///
-/// Each page is a separate statement, so an export holds no transaction, no lock, and at most one page in memory. The
-/// last page is read together with the feed's end: the last line of each entity in the file gives its state at that
-/// moment. An entity that is written during the export moves up in the feed and is exported again. An entity that is
-/// deleted during the export is exported as deleted, because an earlier line may contain it.
+/// Each page is read by a separate statement. Between pages, an export holds no transaction and no lock, and it has at
+/// most one page in memory.
+///
+/// The statement of the last page also reads the feed's end. At that moment, the last line of each entity in the file
+/// gives the entity's state. An entity that is written during the export moves to the end of the feed and is exported
+/// again. An entity that is deleted during the export is exported as deleted, because an earlier line may contain it.
 package struct EntityExport: Sendable {
     /// The selection of the exported entities.
     package struct Filter: Sendable, Hashable {
         /// The exported entity types; empty for all.
         @Exact package var types: [String] = []
         package var updatedSince: Timestamp?
-        /// Whether entities that were deleted before the export began are included.
+        /// Whether to include entities that were deleted before the export began.
         package var hasTombstones = false
 
         package init() {}
@@ -27,7 +29,7 @@ package struct EntityExport: Sendable {
         /// The number of written lines, including tombstones.
         package var lines = 0
         package var tombstones = 0
-        /// The number of documents that could not be opened and were left out.
+        /// The number of documents that could not be decrypted and were left out.
         package var unreadable = 0
         /// The position in the feed, and the feed's current end.
         package var position: Int64 = 0
@@ -36,7 +38,8 @@ package struct EntityExport: Sendable {
         package init() {}
     }
 
-    /// The maximum size of a page's documents, in bytes. A page has at least one document, of any size.
+    /// The total size of documents, in bytes, at which a page ends. The page includes the document that exceeds the
+    /// total.
     static let pageBytes: Int64 = 2_097_152
 
     let pool: Pool
@@ -48,9 +51,9 @@ package struct EntityExport: Sendable {
     /// The beginning of every line.
     package static let lineBeginning = Array(#"{"entity_type":"#.utf8)
 
-    /// Returns the cursor in a line of an earlier part.
+    /// Returns the cursor in the last line of an interrupted export.
     ///
-    /// - Throws: `invalid_request` if the line is not from such an export.
+    /// - Throws: `invalid_request` if the line is not from an export of the same entities.
     package func cursor(in line: [UInt8]) throws(Problem) -> FeedCursor {
         let text = (try? JSONTree(parsing: line, limits: .widest).root)?["cursor"]?.string
         guard let text, let cursor = FeedCursor(text) else {
@@ -64,11 +67,11 @@ package struct EntityExport: Sendable {
         return cursor
     }
 
-    /// Exports the lines: calls `write` with a few lines at a time, each with its line feed.
+    /// Exports the lines. Each call of `write` gets a few lines, each with its line feed.
     ///
     /// - Parameters:
-    ///   - start: the cursor of the last line that was already written.
-    ///   - passed: called after each page; its duration sets the pace.
+    ///   - start: the cursor of the last line that was already written; nil to start from the beginning.
+    ///   - passed: called after each page. The export waits for its return, so `passed` can set the pace.
     /// - Throws: errors of `write` and `passed`; `cursor_expired`; `store_unavailable`.
     package func run(
         after start: FeedCursor?,
@@ -77,7 +80,7 @@ package struct EntityExport: Sendable {
         passed: (Progress, _ rows: Int, _ seconds: Double) async throws -> Void,
         _ write: ([UInt8]) throws -> Void
     ) async throws {
-        // another gateway may have made a data key just now
+        // drops cached data keys, because another gateway may have just created a newer key
         catalog.invalidate(organization)
         var progress = Progress()
         var cursor = start
@@ -109,7 +112,7 @@ package struct EntityExport: Sendable {
         }
     }
 
-    /// Distinguishes exports of different entities.
+    /// A hash of the organization and the filter. Only an export with the same hash accepts a cursor.
     private var filterHash: UInt64 {
         var names = filter.types + ["+organization \(organization.lowercased)"]
         if let since = filter.updatedSince { names.append("+since \(since.microseconds)") }
@@ -142,7 +145,7 @@ package struct EntityExport: Sendable {
     private func parameters(after cursor: FeedCursor?, limit: Int) -> Parameters {
         var parameters = Parameters(of: organization, cursor?.position ?? 0, limit, filter.types)
         parameters.add(filter.updatedSince)
-        // the first page has no cursor; its statement determines the feed's end
+        // the first page has no cursor, so its statement uses the feed's present end
         parameters.add(filter.hasTombstones ? 0 : cursor?.head)
         parameters.add(Self.pageBytes)
         return parameters
@@ -174,9 +177,15 @@ package struct EntityExport: Sendable {
 
     /// A page of up to `limit` entities after a position (`after`).
     ///
-    /// It contains the entities that have a type in `types` (empty: all), were written since `since`, and exist or were
-    /// deleted after `end` (null: the feed's end). The documents of a page have up to `bytes` in total. The first
-    /// columns describe the feed and the position reached. A page without entities is one row whose entity is null.
+    /// The page contains entities with these properties:
+    ///
+    /// - The type is in `types`. If `types` is empty, the page contains all types.
+    /// - The last change was at `since` or later. If `since` is null, the time does not matter.
+    /// - The entity exists, or was deleted after the position `end`. If `end` is null, the feed's present end is used.
+    ///
+    /// The page ends earlier if its documents exceed `bytes` in total, and includes the document that exceeds this
+    /// total. The first columns describe the feed and the position that was reached. If a page has no entities, it
+    /// consists of one row whose entity is null.
     static let statement = Statement(
         "export_page",
         ["organization", "after", "limit", "types", "since", "end", "bytes"],
@@ -226,7 +235,7 @@ extension EntityExport.Page {
         scanned = try feed.read("scanned")
         let scannedTo: Int64? = try feed.read("scanned_to")
         if let cursor {
-            // the conditions under which a cursor has expired are those of FeedPage
+            // a cursor expires under the conditions of FeedPage
             guard cursor.epoch == epoch, cursor.position <= end, horizon <= cursor.reach else {
                 let detail = "deletions since then are no longer stored, or the organization was purged or restored"
                 throw Problem(.cursorExpired, detail + ": export it from the beginning")
@@ -256,7 +265,7 @@ struct ExportedEntity {
     let position: Int64
     let key: EntityKey
     private let id: ServerID
-    /// The document; nil for a tombstone, or if it cannot be opened.
+    /// The document; nil for a tombstone, and for a document that cannot be decrypted.
     let document: [UInt8]?
     let isUnreadable: Bool
     /// The owner; nil for an entity without an owner.
@@ -283,10 +292,10 @@ struct ExportedEntity {
         isPrivate = try row.read("is_private")
     }
 
-    /// Appends the line, as ``EntityLine`` reads it.
+    /// Appends the line in the form that ``EntityLine`` reads.
     ///
-    /// The line contains the time of the last change instead of the version, because an import would treat the feed's
-    /// version as a version of the source.
+    /// The line contains the time of the last change, and not the version in the feed. An import would treat this
+    /// version as a version of its source.
     func appendLine(to lines: inout [UInt8], cursor: FeedCursor) {
         var writer = JSONWriter(capacity: 256 + (document?.count ?? 0))
         writer.beginObject()

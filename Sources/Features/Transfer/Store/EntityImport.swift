@@ -2,23 +2,25 @@ package import FoundationEssentials
 package import SyncModel
 package import SyncStore
 
-/// Imports the lines of a file of entities, with the committer and the rules of a source's events. Batches are small
-/// enough for devices to push between them.
+/// Imports the lines of a file of entities.
 ///
-/// Imported lines are recognized by the ids of their events, which are derived from the lines themselves and committed
-/// together with them. So an import can be interrupted anywhere and run again, and no line is missed or imported twice.
-/// Until a part of the file has only new lines, the import looks up known lines a few thousand at a time, which is
-/// fast.
+/// Each line becomes an event, and is committed like the events of a source, under the same rules. Batches are small,
+/// so that devices can push between them.
+///
+/// The id of an event is derived from its line, and is committed together with the event. An import recognizes imported
+/// lines by these ids. Therefore an import can be interrupted anywhere and run again: no line is missed or imported
+/// twice. At first, the import looks up a few thousand lines at a time, which is a fast way to skip known lines. Once a
+/// look-up finds only new lines, the import stops these look-ups.
 package struct EntityImport {
     package struct Options: Sendable {
         package let organization: UUID
-        /// The source of the events, to which their ids belong.
+        /// The source of the events. Ids of events are unique within a source.
         package let source: String
         /// The imported entity types; empty for all.
         package var types: Set<ByteExactString> = []
-        /// Lines with an older time of change are left out.
+        /// The filter by the time of change: lines with an older time are left out.
         package var updatedSince: Timestamp?
-        /// Whether lines are only checked.
+        /// Whether lines are only checked, and not imported.
         package var isDryRun = false
 
         package init(organization: UUID, source: String) {
@@ -27,7 +29,7 @@ package struct EntityImport {
         }
     }
 
-    /// The results of an import's lines.
+    /// The numbers of an import's lines by result.
     package struct Report: Sendable, Hashable {
         /// The number of lines read, without blank lines.
         package var lines = 0
@@ -35,7 +37,8 @@ package struct EntityImport {
         package var stale = 0
         package var duplicates = 0
         package var echoes = 0
-        /// Parked events, which wait for the outcome of requests to the upstream; gateways process them afterwards.
+        /// The number of parked events. These events wait for the outcome of requests to the upstream, and gateways
+        /// process them after the import.
         package var parked = 0
         package var refused = 0
         /// The number of lines that the filters excluded.
@@ -48,7 +51,7 @@ package struct EntityImport {
     package struct Refusal: Sendable {
         /// The number of the line, from 1.
         package let line: Int
-        /// The problem, with pointers that begin at the line's object.
+        /// The problem. Its pointers begin at the line's object.
         package let problem: Problem
     }
 
@@ -56,7 +59,7 @@ package struct EntityImport {
     static let scanLimit = 2_000
     /// The maximum size of the documents in memory, in bytes.
     static let batchBytes = 1_048_576
-    /// The seconds to wait for the database or for space for parked events.
+    /// The maximum time to wait for the database, or for capacity for parked events, in seconds.
     static let timeout = Double(IngestPlanner.timeoutSeconds) + 30
 
     private struct Line {
@@ -66,7 +69,7 @@ package struct EntityImport {
 
     private let ingest: IngestCommit
     private let options: Options
-    /// Called with the report after each batch and, with 0 lines, after each look-up. The seconds set the pace.
+    /// Called with the report after each batch. After each look-up, it is called with 0 lines. `seconds` sets the pace.
     private let passed: (Report, _ lines: Int, _ seconds: Double) async throws -> Void
     private let limit: () -> Int
     private let refused: (Refusal) -> Void
@@ -77,17 +80,17 @@ package struct EntityImport {
     private var report = Report()
     private var held: [Line] = []
     private var heldBytes = 0
-    /// Whether an earlier run may have imported the next lines. It is false once a part of the file had only new lines.
+    /// Whether an earlier run may have imported the next lines. The value is false once a look-up found only new lines.
     ///
-    /// Known lines after such a part are recognized when their batch is imported.
+    /// If known lines follow later, they are recognized when their batch is imported.
     private var mayBeKnown: Bool
     private var isAtBeginning = true
 
     /// - Parameters:
-    ///   - limit: the maximum number of lines in the next batch.
-    ///   - refused: called with each refused line, not always in the order of the file.
-    ///   - passed: called after each batch.
+    ///   - limit: returns the maximum number of lines in the next batch.
+    ///   - refused: called with each refused line. The order can differ from the order in the file.
     ///   - pause: waits for a number of seconds; tests can replace it.
+    ///   - passed: called after each batch and each look-up.
     package init(
         _ ingest: IngestCommit,
         _ options: Options,
@@ -105,10 +108,10 @@ package struct EntityImport {
         mayBeKnown = !options.isDryRun
     }
 
-    /// Imports all parts that `next` returns, until it returns nil.
+    /// Imports the parts of a file that `next` returns, until `next` returns nil.
     ///
-    /// - Throws: errors of `next`, and the reason why the import cannot continue: `store_unavailable` and `overloaded`
-    ///   after the last attempt, `organization_unknown`; `invalid_request` for input that is not text.
+    /// - Throws: errors of `next`, and the reason why the import cannot continue: `store_unavailable` or `overloaded`
+    ///   after the last attempt; `organization_unknown`; `invalid_request` for a compressed file.
     package mutating func run(_ next: () async throws -> [UInt8]?) async throws -> Report {
         while let part = try await next() {
             if isAtBeginning, part.starts(with: [0x1f, 0x8b]) {
@@ -179,7 +182,7 @@ package struct EntityImport {
         held.removeAll { known[$0.event.id] != nil }
         report.duplicates += count - held.count
         mayBeKnown = held.count < count
-        // known lines are much cheaper than new lines, so their duration must not set the pace of imports
+        // known lines take much less time than new lines, so the time of a look-up must not set the pace of imports
         try await passed(report, 0, (.now - began) / .seconds(1))
     }
 
@@ -190,7 +193,7 @@ package struct EntityImport {
         let size = batch.count
         var waited = 0.0
         while !batch.isEmpty {
-            // retries the events that exceeded the limit of parked events
+            // repeats with the events that exceeded the limit of parked events
             batch = try await take(batch, isLast: waited >= Self.timeout)
             guard !batch.isEmpty else { break }
             try await pause(1)
@@ -199,7 +202,9 @@ package struct EntityImport {
         try await passed(report, size, (.now - began) / .seconds(1) - waited)
     }
 
-    /// - Returns: the lines to import again.
+    /// Imports a batch.
+    ///
+    /// - Returns: the lines that the caller must import again.
     private mutating func take(_ batch: [Line], isLast: Bool) async throws -> [Line] {
         let request = IngestRequest(
             entries: batch.map { IngestRequest.Entry(eventID: $0.event.id, event: .success($0.event)) },
@@ -231,7 +236,7 @@ package struct EntityImport {
             if options.isDryRun { return try await ingest.examine(request, of: options.organization) }
             let bearer = IngestBearer(
                 organization: options.organization,
-                // no service token is used, so none is marked as used
+                // an import uses no service token; this random id marks no token as used
                 tokenID: UUID(),
                 source: options.source,
                 isFirstUse: false
@@ -240,8 +245,10 @@ package struct EntityImport {
         }
     }
 
-    /// Retries while the database is unavailable or overloaded, but not if a master key is missing. A retry imports
-    /// nothing twice.
+    /// Retries while the database is unavailable or overloaded. If a master key is missing, the error is thrown
+    /// immediately.
+    ///
+    /// A retry imports no line twice.
     private func patiently<Value>(_ body: () async throws(Problem) -> Value) async throws -> Value {
         var waited = 0.0
         while true {
@@ -256,7 +263,7 @@ package struct EntityImport {
         }
     }
 
-    /// Returns the problem with pointers that begin at the line's object instead of the batch.
+    /// Returns the problem with pointers that begin at the line's object instead of the batch's.
     private static func ofLine(_ problem: Problem) -> Problem {
         var problem = problem
         problem.errors = problem.errors.map { error in
@@ -274,8 +281,9 @@ package struct EntityImport {
 
 // MARK: - TransferPace
 
-/// The pace of a transfer: the operator's rate, or a pace that leaves most of the database's capacity to other work, as
-/// in retention.
+/// The pace of a transfer.
+///
+/// If the operator specified no rate, the pace leaves most of the database's capacity to other work, as in retention.
 package struct TransferPace: Sendable {
     /// The permitted numbers of lines in a batch.
     package static let limits = 1...500
@@ -285,30 +293,34 @@ package struct TransferPace: Sendable {
     /// The shortest time from one batch to the next, in seconds.
     private let interval: Double
     private var pace = RetentionPace()
-    /// The seconds by which a transfer is late for its rate. While it is late, it does not pause.
+    /// The time in seconds by which a transfer is behind its rate. A transfer that is behind does not pause.
     private var credit = 0.0
 
     /// - Parameters:
-    ///   - rate: lines a second; nil: depends on the database's load.
-    ///   - quota: the organization's quota of requests. A transfer does not use the quota, which is for devices, but
-    ///     makes at most half as many batches as it allows requests.
+    ///   - rate: the lines per second. If it is nil, the pace depends on the database's load.
+    ///   - quota: the organization's quota of requests, which is for devices. A transfer does not use this quota. But
+    ///     it makes at most half as many batches as the quota allows requests.
     package init(rate: Int? = nil, quota: Quota? = nil) {
         self.rate = rate
         interval = quota.map { 2 / Double($0.limit) } ?? 0
     }
 
-    /// The maximum number of lines in the next batch: a tenth of a second's lines at a given rate.
+    /// The maximum number of lines in the next batch. At a given rate, this is the number of lines in a tenth of a
+    /// second.
     package var limit: Int {
         let most = rate.map { max(1, $0 / 10) } ?? pace.limit
         return min(max(most, Self.limits.lowerBound), Self.limits.upperBound)
     }
 
-    /// Returns the seconds to pause after a batch; after a batch without lines, returns the batch's duration.
+    /// Returns the seconds to pause after a batch.
+    ///
+    /// After a batch without lines, which was a look-up, the pause is as long as the look-up, up to one second. At a
+    /// given rate, there is no pause after a look-up.
     package mutating func pause(after seconds: Double, lines: Int) -> Double {
         guard lines > 0 else { return rate == nil ? min(seconds, 1) : 0 }
         let own = pace.pause(after: seconds, rows: lines, waiting: 0)
         guard let rate else { return max(own, interval - seconds) }
-        // a transfer makes up for at most one second of delay
+        // a transfer can make up for at most one second of delay
         credit = min(credit + seconds - Double(lines) / Double(rate), 1)
         let pause = max(0, -credit, interval - seconds)
         credit += pause
@@ -317,7 +329,7 @@ package struct TransferPace: Sendable {
 }
 
 extension Store {
-    /// Exports all entities of an organization.
+    /// Exports the entities of an organization that a filter selects.
     package func export(of organization: UUID, _ filter: EntityExport.Filter) -> EntityExport {
         EntityExport(pool: pool, catalog: catalog, failure: failure, organization: organization, filter: filter)
     }

@@ -1,9 +1,9 @@
-/// Splits a stream of bytes into lines, and stores at most one line. A line over the limit is skipped.
+/// Splits a stream of bytes into lines. The splitter stores at most one line, and skips lines that are too long.
 package struct LineSplitter: Sendable {
     package struct Line: Sendable, Hashable {
         /// The number of the line, from 1.
         package let number: Int
-        /// The line without its end; nil for a line that is too long.
+        /// The line without its line ending; nil for a line that is too long.
         package let text: [UInt8]?
     }
 
@@ -17,7 +17,7 @@ package struct LineSplitter: Sendable {
         self.limit = limit
     }
 
-    /// Returns the lines that end in the next part of the stream, except blank lines.
+    /// Returns the lines that end in the next part of the stream. Blank lines are omitted.
     package mutating func take(_ part: some Collection<UInt8>) -> [Line] {
         var lines: [Line] = []
         var rest = part[...]
@@ -49,7 +49,7 @@ package struct LineSplitter: Sendable {
         number += 1
         defer { (rest, isTooLong) = ([], false) }
         if isTooLong { return Line(number: number, text: nil) }
-        // removes a byte order mark before the first line, and the carriage returns of Windows
+        // removes the byte order mark before the first line, and the carriage return of a Windows line ending
         if number == 1, rest.starts(with: [0xef, 0xbb, 0xbf]) { rest.removeFirst(3) }
         if rest.last == 0x0d { rest.removeLast() }
         let isBlank = rest.allSatisfy { $0 == 0x20 || $0 == 0x09 }

@@ -2,21 +2,21 @@ package import SyncModel
 
 /// A page of an upstream's list.
 package struct PollPage: Sendable {
-    /// The continuation after the page.
+    /// What follows the page.
     enum End: Sendable, Hashable {
         case last
         case next(PollState.Place)
-        /// The next page cannot be requested, for this reason.
+        /// The next page cannot be requested, for the given reason.
         case broken(String)
     }
 
-    /// The events to be submitted, in this order; nil for none.
+    /// The events of the page, in the order in which they must be submitted; nil if there are no events.
     package let events: MappedEvents?
     let items: Int
     let request: UpstreamFetch
     let response: FetchedResponse
     var end: End
-    /// The greatest of the times of change of the page's items.
+    /// The greatest time of change among the page's items.
     var greatest: SinceValue?
     /// A hash of the items' text; nil for a page without items.
     var content: String?
@@ -25,7 +25,7 @@ package struct PollPage: Sendable {
         self.events = events
         self.items = items
         self.request = request
-        // the body has been read, so it is dropped
+        // drops the body, which has already been read, to save memory
         var response = response
         response.body = []
         self.response = response
@@ -38,7 +38,7 @@ package struct PollTally: Sendable, Hashable {
     package private(set) var refused = 0
     /// The place of the first refused event, and the reason.
     @Exact package private(set) var firstRefusal: String?
-    /// Whether there was a new event.
+    /// Whether an event of the page was new.
     package private(set) var hasEvents = false
     /// The maximum length of a refusal that is shown, in characters.
     private static let shownCharacters = 500
@@ -52,12 +52,12 @@ package struct PollTally: Sendable, Hashable {
         hasEvents = hasEvents || other.hasEvents
     }
 
-    /// Records that there was a new event.
+    /// Records that an event was new.
     package mutating func recordEvents() { hasEvents = true }
 
     /// Counts the result of an event.
     ///
-    /// - Parameter problem: the problem of a refused event, with pointers into the page.
+    /// - Parameter problem: the problem if the event was refused. Its pointers refer to the page.
     package mutating func record(_ result: IngestResult, _ problem: Problem?) {
         switch result {
         case .applied, .stale, .echo, .parked: hasEvents = true
@@ -67,7 +67,7 @@ package struct PollTally: Sendable, Hashable {
             guard firstRefusal == nil else { return }
             let place = problem?.errors.first.map { "(at '\($0.pointer)')" } ?? "(an item)"
             let reason = problem?.errors.first?.detail ?? problem?.detail ?? "the item is not valid"
-            // the text can contain names of members from the upstream's JSON, so control characters are replaced
+            // control characters are replaced, because the text can contain member names from the upstream's JSON
             let shown = "\(place): \(reason)".prefix(Self.shownCharacters).map { character in
                 character.unicodeScalars.contains { $0.properties.generalCategory == .control } ? " " : character
             }
@@ -76,13 +76,13 @@ package struct PollTally: Sendable, Hashable {
     }
 }
 
-/// The reason why a poller could not finish.
+/// The reason why a poller could not complete a pass.
 package struct PollFailure: Sendable, Hashable {
     /// The reason, for operators.
     package let reason: String
-    /// The time from `Retry-After`.
+    /// The earliest time of the next request, from the header `Retry-After`; nil without this header.
     package internal(set) var retryAt: Timestamp?
-    /// The new state; nil if it stays unchanged.
+    /// The state after the failure; nil if the state stays unchanged.
     package internal(set) var state: PollState?
 
     package init(_ reason: String) {
@@ -95,7 +95,8 @@ package struct PollFailure: Sendable, Hashable {
     }
 }
 
-/// Reads the header `Link` (RFC 8288, appendix B.2), leniently: a syntax error ends the reading of its value.
+/// Reads the header `Link` (RFC 8288, appendix B.2). The reader is lenient: it ignores the rest of a value after a
+/// syntax error.
 enum LinkHeader {
     /// The target of the first link whose relation to the response is `next`; nil if there is no such link.
     static func next(in values: [String]) -> String? {
@@ -120,7 +121,7 @@ enum LinkHeader {
             guard take("<"), let end = rest.firstIndex(of: UInt8(ascii: ">")) else { return nil }
             let target = Self.text(rest[..<end])
             rest = rest[rest.index(after: end)...]
-            // the first rel counts
+            // if a link has several `rel` parameters, only the first is used
             var relations: String?
             var isOfAnother = false
             while true {

@@ -26,15 +26,14 @@ struct PollPath: Sendable, Hashable {
         text += separator + name + "=" + String(decoding: PercentEncoding.encoded(value), as: UTF8.self)
     }
 
-    /// The reason why a reference is not followed. The text continues a sentence that begins with "the next page".
+    /// The reason why a reference is not followed. The text continues a sentence that starts with "the next page".
     struct Refused: Error, Equatable {
         let reason: String
     }
 
-    /// Resolves a reference (RFC 3986, 5.2) in a response to a request for this path.
+    /// Resolves a reference (RFC 3986, section 5.2) from a response to a request for this path.
     ///
-    /// The reference is followed only if the result is below the base URL, because requests carry the upstream's
-    /// credential.
+    /// A reference to a place outside the base URL is refused, because requests carry the upstream's credential.
     func following(_ reference: String, below base: BaseURL) throws(Refused) -> PollPath {
         guard reference.utf8.count <= Self.maximumBytes else { throw Refused(reason: "has a URL that is too long") }
         guard reference.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7f }) else {
@@ -51,7 +50,7 @@ struct PollPath: Sendable, Hashable {
         return PollPath(text)
     }
 
-    /// Returns the path after the host.
+    /// Returns the resolved reference without scheme and host.
     private func fullPath(_ reference: String, _ base: BaseURL) throws(Refused) -> String {
         if let scheme = Self.scheme(of: reference) {
             let rest = reference.dropFirst(scheme.count + 1)
@@ -89,7 +88,7 @@ struct PollPath: Sendable, Hashable {
         let authority = text.before("/", "?", "\\")
         let host = authority.lowercased()
         let port = isTLS ? ":443" : ":80"
-        // by scalars, because the last character may include more than the suffix
+        // drops Unicode scalars, because the last `Character` may be more than the suffix
         let name = host.hasSuffix(port) ? String(host.unicodeScalars.dropLast(port.count)) : host
         guard ["http", "https"].contains(scheme.lowercased()), isTLS == base.isTLS, name == base.host else {
             let shown = String(name.prefix(100)).replacing("@", with: "")
@@ -101,7 +100,7 @@ struct PollPath: Sendable, Hashable {
 }
 
 extension BaseURL {
-    /// The path after the host; empty without a path.
+    /// The part of the URL after the host; empty if the URL ends with the host.
     var path: String {
         let rest = text.dropFirst(isTLS ? "https://".count : "http://".count)
         return String(rest.from("/"))
@@ -110,19 +109,19 @@ extension BaseURL {
 
 // MARK: - SinceValue
 
-/// The position of a poller: the greatest of the items' times of change.
+/// The position of a poller: the greatest time of change among the items.
 package enum SinceValue: Sendable, Hashable {
     case time(Timestamp)
     case number(Int64)
     case text(ByteExactString)
 
-    /// The longest text, in bytes.
+    /// The maximum length of a text, in bytes.
     package static let maximumBytes = 1_000
 
     /// The last second of the year 9999.
     private static let lastSecond: Double = 253_402_300_799
 
-    /// Reads an item's value; nil if it has another form.
+    /// Reads the value from an item; nil if the value does not have the given form.
     init?(_ value: JSONValue, _ form: PollerSettings.Since.Form) {
         let unit: Double
         switch form {
@@ -147,7 +146,8 @@ package enum SinceValue: Sendable, Hashable {
         self = .time(Timestamp(microseconds: Int64((number / unit * 1_000_000).rounded(.down))))
     }
 
-    /// Reads the stored form or an operator's value; nil for any other value. ``fitting(_:)`` recognizes times.
+    /// Reads a stored value or an operator's value; nil for other JSON. A time is read as a text, which ``fitting(_:)``
+    /// then converts to a time.
     init?(stored value: JSONValue) {
         if let number = value.int64 {
             self = .number(number)
@@ -163,7 +163,7 @@ package enum SinceValue: Sendable, Hashable {
         return (1...maximumBytes).contains(bytes.count) && bytes.allSatisfy { $0 >= 0x20 && $0 != 0x7f }
     }
 
-    /// Returns the stored value as the settings interpret it; nil if it does not fit them.
+    /// Converts the stored value to a form; nil if the value does not have this form.
     func fitting(_ form: PollerSettings.Since.Form) -> SinceValue? {
         var writer = JSONWriter()
         write(to: &writer)
@@ -178,7 +178,7 @@ package enum SinceValue: Sendable, Hashable {
         }
     }
 
-    /// Returns the greater of two values. Two texts, or a number and a text, are compared by their bytes.
+    /// Returns the greater of two values. Two texts are compared by their bytes, and so are a number and a text.
     func max(_ other: SinceValue?) -> SinceValue {
         guard let other else { return self }
         switch (self, other) {
@@ -188,12 +188,13 @@ package enum SinceValue: Sendable, Hashable {
         }
     }
 
-    /// Limits a time to a moment, because a pass that begins at a later time would miss earlier changes.
+    /// Returns this time, or the moment if the moment is earlier. If a position were later than the beginning of its
+    /// pass, the next pass could miss changes.
     func noLater(than moment: Timestamp) -> SinceValue {
         if case .time(let time) = self, time > moment { .time(moment) } else { self }
     }
 
-    /// The value of the request's parameter.
+    /// Returns the value of the request's query parameter.
     func parameter(_ since: PollerSettings.Since) -> String {
         guard case .time(let time) = self else { return plain }
         let moment = Timestamp(

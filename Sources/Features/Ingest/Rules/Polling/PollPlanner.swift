@@ -2,16 +2,16 @@ package import FoundationEssentials
 import JSONText
 package import SyncModel
 
-/// Determines a poller's requests, the meaning of responses, and the position that the poller has reached.
+/// Decides a poller's requests, interprets the responses, and computes the poller's new position.
 ///
-/// Pure and total: every response of an upstream results in events, an error, or an end.
+/// Pure and total: every response of an upstream results in events, an error, or the end of the list.
 ///
-/// A **pass** reads all pages. Only the end of a pass advances the starting point of later passes, so an interruption
-/// omits nothing. Pages are requested in sequence, and an interrupted pass resumes at its last page.
+/// A **pass** reads all pages of a list, one after another. An interrupted pass resumes at its last page. The starting
+/// point of later passes changes only at the end of a pass, so that an interruption skips no item.
 package struct PollPlanner: Sendable {
-    /// The maximum number of pages of a pass.
+    /// The maximum number of pages in a pass.
     package static let passPages = 100_000
-    /// The maximum number of items of a page.
+    /// The maximum number of items in a page.
     package static let pageItems = 10_000
     static let maximumCursorBytes = 4_096
 
@@ -19,7 +19,8 @@ package struct PollPlanner: Sendable {
     package let base: BaseURL
     /// The limits of a push.
     package let limits: IntakeLimits
-    /// The fingerprint of the settings. If a state has another fingerprint, only its progress is used.
+    /// The fingerprint of the settings. If a stored state has another fingerprint, only its `since` and its notice are
+    /// used.
     package let fingerprint: String
 
     package init(_ settings: PollerSettings, base: BaseURL, limits: IntakeLimits) {
@@ -29,22 +30,22 @@ package struct PollPlanner: Sendable {
         fingerprint = PollState.fingerprint(of: settings, base: base)
     }
 
-    /// The result of a response.
+    /// The interpretation of a response.
     package enum Reading: Sendable {
         /// Nothing is new.
         case unchanged(PollState)
-        /// A page whose events are to be submitted before ``state(after:_:in:now:)`` is called.
+        /// A page. Its events must be submitted before ``state(after:_:in:askedAt:now:)`` is called.
         case page(PollPage)
         case failed(PollFailure)
     }
 
-    /// The next step of a poller after a page.
+    /// The next step of a poller after it has read a page.
     package enum Step: Sendable, Hashable {
         /// There are more pages.
         case more(PollState)
         /// The pass is complete.
         case done(PollState)
-        /// The poller could not finish.
+        /// The poller cannot complete the pass.
         case failed(PollFailure)
     }
 
@@ -87,7 +88,7 @@ package struct PollPlanner: Sendable {
 
     // MARK: - Reading
 
-    /// Interprets the response to ``request(_:of:timeout:)``.
+    /// Interprets the response to a request that ``request(_:of:timeout:)`` returned.
     package func reading(
         _ response: FetchedResponse,
         to request: UpstreamFetch,
@@ -96,7 +97,7 @@ package struct PollPlanner: Sendable {
         switch response.status {
         case 304 where request.isConditional: return .unchanged(state)
         case 200, 203: break
-        // some APIs answer 204 for an empty list; 404 is also an answer after the last numbered page
+        // some APIs answer 204 for an empty list, and 404 for the page number after the last page
         case _ where response.status == 204 || response.status == 404 && state.isAtNumber:
             return .page(PollPage(events: nil, items: 0, request: request, response: response, end: .last))
         default: return .failed(refusal(response, in: state))
@@ -181,11 +182,11 @@ package struct PollPlanner: Sendable {
                 let form = "\(Self.maximumCursorBytes) bytes, or has control characters"
                 return .broken("the cursor at '\(pointer)' is longer than \(form)")
             }
-            // some APIs return the last page's cursor repeatedly
+            // an empty page with its own cursor is the last page; some APIs return such pages
             if count == 0, state.pass?.place == .cursor(ByteExactString(cursor)) { return .last }
             return .next(.cursor(ByteExactString(cursor)))
         case .page(_, let first):
-            // a short page does not mean the end: many APIs return fewer items than requested
+            // only an empty page ends the list, because many APIs return pages with fewer items than requested
             if count == 0 { return .last }
             let number = if case .number(let number)? = state.pass?.place { number } else { first }
             return .next(.number(number + 1))
@@ -194,7 +195,7 @@ package struct PollPlanner: Sendable {
 
     // MARK: - Continuation
 
-    /// Returns the position of the poller once a page's events are durable.
+    /// Returns the poller's next step and new state. Call it once the events of a page are durable.
     ///
     /// - Parameter askedAt: the time at which the page was requested.
     package func state(
@@ -206,7 +207,7 @@ package struct PollPlanner: Sendable {
     ) -> Step {
         var state = state
         let isWhole = state.pass == nil
-        // if no pass is in progress, this place is a placeholder that is never requested
+        // if no pass is in progress, the place is a placeholder, and the gateway never requests it
         var pass = state.pass ?? PollState.Pass(place: .number(0), beganAt: askedAt)
         pass.pages += 1
         if let found = page.greatest { pass.greatest = isToken ? found : found.max(pass.greatest) }
@@ -233,14 +234,15 @@ package struct PollPlanner: Sendable {
         }
     }
 
-    /// Whether the position is a token of a page, which has no order.
+    /// Whether the position is a text that each page contains. Such texts have no order.
     private var isToken: Bool { settings.since.map { $0.from.isOfBody && $0.form == .text } ?? false }
 
-    /// Ends a pass: the next requests ask for later changes.
+    /// Ends a pass. Later requests ask only for later changes.
     private func end(_ pass: PollState.Pass, of state: inout PollState, now: Timestamp) {
         state.pass = nil
         guard let since = settings.since else { return }
-        // limited to the beginning of the pass, because later changes may be on pages that were already read
+        // the new position is at most the beginning of the pass, because pages that were read before a later change
+        // lack this change
         if let greatest = pass.greatest?.noLater(than: pass.beganAt) {
             state.since = isToken ? greatest : greatest.max(state.since)
         } else if pass.items > 0 {
@@ -249,7 +251,7 @@ package struct PollPlanner: Sendable {
         }
     }
 
-    /// Interprets a response with another status.
+    /// Interprets a response whose status is not a success.
     private func refusal(_ response: FetchedResponse, in state: PollState) -> PollFailure {
         let status = response.status
         var answer = UpstreamResponse(status: status, location: response.location)
@@ -259,10 +261,10 @@ package struct PollPlanner: Sendable {
         var failure = PollFailure("the upstream answered \(status)\(redirect)\(userMessage)")
         failure.retryAt = response.retryAt
         if state.pass != nil {
-            // the page no longer exists, or its cursor is too old
+            // the requested page no longer exists, or its cursor has expired, so the pass begins again
             if [400, 404, 410, 422].contains(status) { failure.state = state.restarted }
         } else if status == 410, state.since != nil, settings.since != nil {
-            // the changes since this position are unknown, so everything is read again
+            // the upstream no longer has the changes since this position, so the next pass reads everything
             failure.state = state.restarted
             failure.state?.since = nil
         }
@@ -271,19 +273,19 @@ package struct PollPlanner: Sendable {
 }
 
 extension PollState {
-    /// Whether pages are numbered, and a page is in progress.
+    /// Whether a pass is in progress, and its next page has a number.
     fileprivate var isAtNumber: Bool { if case .number? = pass?.place { true } else { false } }
 
-    /// Returns the state after this many consecutive failures; nil if it stays unchanged.
+    /// Returns the state after a number of consecutive failures; nil if the state stays unchanged.
     ///
-    /// A pass that repeatedly cannot continue begins again.
+    /// After five failures, a pass in progress begins again.
     package func afterFailures(_ count: Int) -> PollState? {
         pass != nil && count >= Self.timeout ? restarted : nil
     }
 
     private static let timeout = 5
 
-    /// The state without the pass that is in progress.
+    /// The state without the pass in progress.
     var restarted: PollState {
         var state = self
         state.pass = nil
@@ -293,10 +295,10 @@ extension PollState {
 }
 
 extension PollState.Pass {
-    /// Returns the reason why the pages after this page would never end; nil if they may end.
+    /// Returns the reason why the list has no end, for example a cycle of pages; nil if there is no such reason.
     fileprivate mutating func goesRound(to place: PollState.Place, _ page: PollPage) -> String? {
         if pages >= PollPlanner.passPages { return "the list did not end after \(pages) pages" }
-        // a link may lead back to the first page
+        // the first page is included, because a link may lead back to it
         if places == nil {
             places = RepetitionDetector(PollState.Place.link(ByteExactString(page.request.path)).digest)
         }
@@ -322,7 +324,7 @@ extension PollState.Place {
 }
 
 extension PollState.Validators {
-    /// Reads the validators; nil for a response without validators.
+    /// Reads the validators of a response; nil if the response has no validators.
     fileprivate init?(_ path: String, _ response: FetchedResponse) {
         guard response.etag != nil || response.lastModified != nil else { return nil }
         self.init(path: path, etag: response.etag, lastModified: response.lastModified)

@@ -2,41 +2,42 @@ import Crypto
 import JSONText
 package import SyncModel
 
-/// The position of a poller, which is stored between its runs.
+/// The state of a poller, which is stored between its runs.
 package struct PollState: Sendable, Hashable {
-    /// The position that finished passes have reached; nil before the first pass, or if it is unknown.
+    /// The position that completed passes have reached; nil before the end of the first pass, and if the position is
+    /// unknown.
     package internal(set) var since: SinceValue?
-    /// The validators of a list that was read completely, in one page. They detect a change of the list.
+    /// The validators of a list that had a single page and was read completely. They detect changes of the list.
     var validators: Validators?
     /// The pass that is in progress.
     var pass: Pass?
-    /// A condition that an operator should know about although polling continues.
+    /// A condition that an operator should see although polling continues.
     var notice: Notice?
 
     struct Validators: Sendable, Hashable {
-        /// The requested path.
+        /// The path that was requested.
         @Exact private(set) var path: String
         @Exact private(set) var etag: String?
         @Exact private(set) var lastModified: String?
     }
 
-    /// A run through the pages, from the first to the last.
+    /// One reading of all pages, from the first to the last.
     struct Pass: Sendable, Hashable {
         /// The page to request next.
         var place: Place
         /// The time at which the pass's first page was requested.
         let beganAt: Timestamp
-        /// The number of pages that are done.
+        /// The number of pages that were read and ingested.
         var pages = 0
         var greatest: SinceValue?
         var items = 0
-        /// The number of refused events on these pages.
+        /// The number of events on these pages that were refused.
         var refused = 0
         var places: RepetitionDetector?
         var contents: RepetitionDetector?
     }
 
-    /// The place of a page.
+    /// How the gateway requests a page.
     enum Place: Sendable, Hashable {
         case link(ByteExactString)
         case cursor(ByteExactString)
@@ -55,7 +56,7 @@ package struct PollState: Sendable, Hashable {
     /// The time for which a notice is shown, in seconds.
     static let noticeSeconds: Double = 86_400
 
-    /// Returns the notice while it is recent.
+    /// Returns the text of the notice; nil if there is no notice, or if it is older than ``noticeSeconds``.
     package func warning(at now: Timestamp) -> String? {
         guard let notice, notice.at.adding(seconds: Self.noticeSeconds) > now else { return nil }
         return "\(notice.at.rfc3339): \(notice.text)"
@@ -66,11 +67,11 @@ package struct PollState: Sendable, Hashable {
 
     // MARK: - The stored form
 
-    /// Reads the state that a worker wrote under these settings.
+    /// Reads the stored state of a worker.
     ///
-    /// If the state was written under other settings, only `since` and the notice are used.
+    /// If the state was written under other settings, only its `since` and its notice are used.
     ///
-    /// - Parameter fingerprint: the fingerprint of the settings and the upstream.
+    /// - Parameter fingerprint: the fingerprint of the present settings and upstream.
     package init(stored: [UInt8]?, _ settings: PollerSettings, fingerprint: String) {
         guard let stored, let root = try? JSONTree(parsing: stored).root else { return }
         if let since = settings.since, let value = root["since"].flatMap(SinceValue.init(stored:)) {
@@ -92,7 +93,7 @@ package struct PollState: Sendable, Hashable {
         pass = root["pass"].flatMap { Pass(stored: $0, settings) }
     }
 
-    /// The stored form, of which operators see parts.
+    /// The stored form. Operators see parts of it.
     ///
     /// - Parameter fingerprint: the fingerprint of the settings and the upstream; nil for a state that does not depend
     ///   on them.
@@ -127,7 +128,9 @@ package struct PollState: Sendable, Hashable {
 
     var json: [UInt8] { json(fingerprint: nil) }
 
-    /// Returns a text that differs if requests, or the interpretation of their responses, differ.
+    /// Returns a hash of the settings and the base URL.
+    ///
+    /// If the hash changes, requests or the interpretation of responses may have changed.
     package static func fingerprint(of settings: PollerSettings, base: BaseURL) -> String {
         var writer = JSONWriter()
         writer.beginObject()
@@ -203,19 +206,21 @@ extension PollState.Place {
     }
 }
 
-/// The times of a poller's requests.
+/// Computes the times of a poller's requests.
 ///
-/// Each source has its own back-off: after failures it is polled less often, regardless of requests that are forwarded
-/// to the same upstream.
+/// Each source has its own back-off. After failures the source is polled less often. Failures of requests that are
+/// forwarded to the same upstream do not affect it.
 package enum PollSchedule {
     /// The longest pause after failures, in seconds before jitter.
     package static let longestPause: Double = 900
-    /// The pause after the first failure, if the interval is not shorter, in seconds.
+    /// The pause after the first failure, in seconds. If the poller's interval is shorter, the interval is used.
     package static let firstPause: Double = 30
 
+    /// Returns the time of the next request after a failure.
+    ///
     /// - Parameters:
-    ///   - failures: the number of consecutive failures, including this one.
-    ///   - notBefore: the earliest time that the upstream accepts.
+    ///   - failures: the number of consecutive failures, including the last failure.
+    ///   - notBefore: the earliest time at which the upstream accepts requests.
     ///   - jitter: 0 to 1; adds up to a fifth of the pause.
     package static func retry(
         _ settings: PollerSettings,
@@ -233,11 +238,13 @@ package enum PollSchedule {
 
 // MARK: - RepetitionDetector
 
-/// Detects a cycle in a sequence, with one stored value (R. Brent, "An improved Monte Carlo factorization algorithm").
-/// It needs at most three times the combined length of the cycle and the part before it.
+/// Detects a cycle in a sequence, and stores only one value of the sequence.
+///
+/// The algorithm is from R. Brent, "An improved Monte Carlo factorization algorithm". To detect a cycle, it reads at
+/// most three times as many values as the cycle and the part before it have in total.
 struct RepetitionDetector: Sendable, Hashable {
     @Exact private var mark: String
-    /// The number of values until a value is stored again.
+    /// The number of values to read until the next value is stored.
     private var left = 1
     private var power = 1
 
@@ -246,7 +253,7 @@ struct RepetitionDetector: Sendable, Hashable {
         mark = first
     }
 
-    /// Adds the digest of the next value; returns whether this value occurred before.
+    /// Adds the digest of the next value; returns true if a cycle was detected.
     mutating func repeats(_ digest: String) -> Bool {
         if digest == mark { return true }
         left -= 1

@@ -2,7 +2,7 @@ import FoundationEssentials
 import JSONText
 package import SyncModel
 
-/// The format of a type's values in JSON. The oids of built-in types are the same on all servers.
+/// How values of a type are written as JSON. The oids of built-in types are the same on all servers.
 enum ColumnType: Sendable, Hashable {
     case bool, integer, number, json, bytes, timestamp, text
     indirect case array(of: ColumnType)
@@ -23,7 +23,7 @@ enum ColumnType: Sendable, Hashable {
         1114: .timestamp, 1184: .timestamp,
     ]
 
-    /// The element types by array type. 25 (`text`) represents all types that are written as text.
+    /// The element type of each array type. 25 (`text`) represents all types that are written as text.
     private static let arrays: [UInt32: UInt32] = [
         1000: 16, 1001: 17, 1016: 20, 1005: 21, 1007: 23, 1028: 26, 199: 114, 3807: 3802, 1021: 700, 1022: 701,
         1231: 1700, 1115: 1114, 1185: 1184,
@@ -34,8 +34,9 @@ enum ColumnType: Sendable, Hashable {
 
     /// Writes a value of the type.
     ///
-    /// A value in an unexpected format is written as a string, unchanged. The output is therefore valid JSON for every
-    /// value from a server, except values of type `json`, which only the reader of the document checks.
+    /// A value in an unexpected format is written unchanged, as a string. The output is therefore valid JSON for each
+    /// value that a server sends. Only values of the types `json` and `jsonb` are not checked here; the reader of the
+    /// document checks them.
     func write(_ text: ArraySlice<UInt8>, to writer: inout JSONWriter) {
         switch self {
         case .bool:
@@ -45,7 +46,7 @@ enum ColumnType: Sendable, Hashable {
             default: Self.write(string: text, to: &writer)
             }
         case .integer, .number:
-            // NaN and the infinities are not JSON numbers
+            // NaN and the infinities are not valid JSON numbers, and are written as strings
             if Self.isNumber(text) { writer.raw(text) } else { Self.write(string: text, to: &writer) }
         case .json: writer.raw(text)
         case .bytes:
@@ -78,14 +79,15 @@ enum ColumnType: Sendable, Hashable {
 
     /// Writes a text.
     ///
-    /// A database with the encoding SQL_ASCII may have text that is not UTF-8. Such a text makes the JSON unreadable,
-    /// so that the row is refused. If the bytes were replaced, rows with different ids would become one entity.
+    /// A database with the encoding SQL_ASCII may contain text that is not UTF-8. Such a text makes the JSON invalid,
+    /// so that the row is refused. If invalid bytes were replaced instead, rows with different ids could become one
+    /// entity.
     private static func write(string text: ArraySlice<UInt8>, to writer: inout JSONWriter) {
         guard let string = String(validating: text, as: UTF8.self) else { return writer.raw([0x22, 0xff, 0x22]) }
         writer.string(string)
     }
 
-    /// Whether a text matches the grammar of RFC 8259, section 6.
+    /// Whether a text is a JSON number (RFC 8259, section 6).
     static func isNumber(_ text: ArraySlice<UInt8>) -> Bool {
         var rest = text
         func digits() -> Int {
@@ -131,9 +133,9 @@ enum ColumnType: Sendable, Hashable {
         }
     }
 
-    /// Returns the RFC 3339 form of `2026-11-24 04:30:00.5`, which may end with a zone such as `+00`.
+    /// Converts a time such as `2026-11-24 04:30:00.5` or `2026-11-24 04:30:00.5+00` to its RFC 3339 form.
     ///
-    /// Returns nil for values without such a form: infinity, years before 1 and after 9999.
+    /// Returns nil for infinity, for years before 1, and for years after 9999.
     private static func timestamp(_ text: ArraySlice<UInt8>) -> String? {
         var bytes = Array(text)
         if bytes.suffix(3) == [UInt8(ascii: "+"), 48, 48] { bytes.removeLast(3) }
@@ -156,16 +158,16 @@ enum ColumnType: Sendable, Hashable {
 /// A column's value in the log.
 package enum ColumnValue: Sendable, Hashable {
     case null
-    /// A large value that was not changed, and is therefore not in the log.
+    /// A large value that did not change. PostgreSQL does not write such a value to the log.
     case unchanged
-    /// The text that the type's output function writes, with ISO dates in UTC.
+    /// The text that the type's output function returned. Dates have the ISO format, and times are in UTC.
     case text([UInt8])
 }
 
-/// A column as described in the log.
+/// A column, as the log describes it.
 package struct FollowedColumn: Sendable, Hashable {
     @Exact package private(set) var name: String
-    /// The oid of a built-in type; 25 (`text`) for all types that are read as text.
+    /// The oid of a built-in type. 25 (`text`) represents all types that are read as text.
     package let type: UInt32
     /// Whether the column belongs to the key that identifies a row.
     package let isKey: Bool
@@ -187,10 +189,10 @@ enum ArrayLiteral {
         case array([Item])
     }
 
-    /// The maximum depth of arrays on the server.
+    /// The maximum number of dimensions of an array in PostgreSQL.
     private static let depth = 6
 
-    /// Returns the items; nil for other text, and for an array with a prefix that declares a lower bound other than 1.
+    /// Returns the items. Returns nil for invalid text, and for an array with a prefix for lower bounds other than 1.
     static func items(_ text: ArraySlice<UInt8>) -> [Item]? {
         var rest = text
         guard let items = items(&rest, depth), rest.isEmpty else { return nil }

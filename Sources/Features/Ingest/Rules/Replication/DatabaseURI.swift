@@ -3,17 +3,17 @@ package import SyncModel
 
 /// The URI of an organization's database: `postgresql://user:password@host:port/database`.
 ///
-/// This is a subset of libpq's URIs: parameters that name files, services or other resources of the gateway's machine
+/// This is a subset of libpq's URIs. Parameters that name files, services or other resources of the gateway's machine
 /// are refused.
 package struct DatabaseURI: Sendable, Hashable {
     static let maximumBytes = 2_000
 
-    /// The reason why a text is not such a URI, without any part of the text.
+    /// The reason why a text is not a valid URI. The reason contains no part of the text.
     package struct Malformed: Error, Hashable {
         package let reason: String
     }
 
-    /// The TLS security that a connection requires, weakest first.
+    /// The TLS security that a connection requires, the weakest first.
     package enum Security: String, Sendable, Hashable, CaseIterable {
         case disable, allow, prefer, require
         case verifyCA = "verify-ca"
@@ -33,14 +33,14 @@ package struct DatabaseURI: Sendable, Hashable {
 
     @Exact package private(set) var user: String
     @Exact private(set) var password: String
-    /// The name or the address of the host, without brackets.
+    /// The host's name or address; an IPv6 address has no brackets.
     @Exact package private(set) var host: String
     package let port: Int
     @Exact package private(set) var database: String
     package let security: Security
     @Exact private var others: [ByteExactString: String]
 
-    /// The permitted parameters besides `sslmode`, and their values.
+    /// The permitted values of parameters other than `sslmode`.
     private static let parameters: [ByteExactString: Set<ByteExactString>] = [
         "channel_binding": ["disable", "prefer", "require"],
         "ssl_min_protocol_version": ["TLSv1.2", "TLSv1.3"],
@@ -155,21 +155,22 @@ package struct DatabaseURI: Sendable, Hashable {
 
     // MARK: - Connecting
 
-    /// Returns the reason why the gateway does not connect to this URI, as far as the reason is known before the name
-    /// is resolved.
+    /// Returns the reason why the gateway does not connect to this URI; nil if there is no such reason.
     ///
-    /// The text continues a sentence that begins with "the connection URI". Returns nil if there is no such reason.
+    /// The host name is not resolved here, so the address that it resolves to is not checked. The text continues a
+    /// sentence that starts with "the connection URI".
     package func problem(_ policy: AddressPolicy) -> String? {
         if let address = IPAddress(host) { return problem(address, policy).map { "cannot be used: \($0)" } }
         if WebhookURL.isOddNumber(host) { return "contains an address in an unusual form: use four decimal numbers" }
-        // whether the name's address is allowed is checked when the connection is made
+        // the address of a host name is checked when the connection is opened
         if !security.isEncrypted, policy.allowed.isEmpty {
             return "must have ?sslmode=verify-full, or at least sslmode=require"
         }
         return nil
     }
 
-    /// Returns the reason why the gateway does not connect to an address of the host; nil if the address is allowed.
+    /// Returns the reason why the gateway does not connect to one of the host's addresses; nil if the address is
+    /// allowed.
     package func problem(_ address: IPAddress, _ policy: AddressPolicy) -> String? {
         if let problem = policy.problem(address, isTLS: true) { return problem }
         guard !security.isEncrypted, policy.problem(address, isTLS: false) != nil else { return nil }
@@ -178,12 +179,12 @@ package struct DatabaseURI: Sendable, Hashable {
 
     /// Returns the connection string for libpq.
     ///
-    /// It overrides everything that libpq would take from the gateway's environment and home directory, so that a
-    /// foreign server receives neither the gateway's password nor its certificate.
+    /// The string overrides all settings that libpq would read from the gateway's environment and home directory.
+    /// Therefore a foreign server receives neither the gateway's password nor its certificate.
     ///
     /// - Parameters:
-    ///   - address: the host's address, which was resolved and is allowed.
-    ///   - authorities: the file with the trusted certificate authorities.
+    ///   - address: an address of the host that was checked and is allowed.
+    ///   - authorities: the path of the file with the trusted certificate authorities.
     package func keywords(address: IPAddress, authorities: String) -> String {
         let nowhere = "/nonexistent/sluice"
         var keywords = [

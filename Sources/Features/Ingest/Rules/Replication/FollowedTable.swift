@@ -3,14 +3,14 @@ package import SyncModel
 
 /// A table whose rows are entities.
 package struct FollowedTable: TableObject, Hashable {
-    /// The maximum number of columns, which is PostgreSQL's maximum for a table.
+    /// The maximum number of columns of a table in PostgreSQL.
     static let columnLimit = 1_600
 
-    /// The columns of the documents, with their types.
+    /// The columns that become members of the documents.
     package enum Columns: Sendable, Hashable {
-        /// All columns, under their own names.
+        /// All columns. The members have the columns' names.
         case all
-        /// Columns and their members, in order.
+        /// Some columns, in order, with the names of their members.
         case named([Member])
     }
 
@@ -21,18 +21,21 @@ package struct FollowedTable: TableObject, Hashable {
 
     package private(set) var name = QualifiedName(schema: "", name: "")
     @Exact package private(set) var entityType: String = ""
-    /// The columns with the entity's permanent id: a single column, or several that ``RowID`` joins.
+    /// The columns with the entity's permanent id. Either one column contains the id, or ``RowID`` joins several
+    /// columns.
     @Exact package private(set) var ids: [String] = []
-    /// The column with the owner of an entity of a private type.
+    /// The column with the owner of an entity, for entity types that are private.
     @Exact package private(set) var owner: String?
-    /// The column with a number that grows with each change; without it, the change's log position is its version.
+    /// The column with a number that grows with each change. If there is no such column, the position of a change in
+    /// the log is its version.
     @Exact package private(set) var version: String?
-    /// The column with the `Idempotency-Key` of the request that wrote the row last.
+    /// The column with the `Idempotency-Key` of the request that last wrote the row.
     @Exact package private(set) var causingKey: String?
-    /// The column that is not null, or is true, in rows that count as deleted.
+    /// The column that marks rows as deleted. A boolean column marks a row if it is true, any other column if it is not
+    /// null.
     @Exact package private(set) var deletedAt: String?
     package private(set) var columns: Columns = .all
-    /// The names that columns have in a part of the log, with their names in the settings.
+    /// The columns that have another name in a part of the log than in the settings.
     package private(set) var renamed: [RenamedColumn] = []
 
     package init() {}
@@ -143,7 +146,7 @@ extension MemberKind<QualifiedName> {
 }
 
 extension MemberReport {
-    /// Whether a member's name is valid as the name of a column.
+    /// Whether a member's name can be the name of a column. If not, adds an error to the report.
     mutating func isColumn(_ name: String, at pointer: String) -> Bool {
         let isName = !name.isEmpty && name.utf8.count <= QualifiedName.partLimit
         if !isName { refuse(pointer, Rule.range, "a column's name has 1 to \(QualifiedName.partLimit) bytes") }
@@ -153,9 +156,9 @@ extension MemberReport {
 
 // MARK: - QualifiedName
 
-/// A table's name and its schema's name, in the catalog's form.
+/// The names of a table and its schema, as PostgreSQL's catalog contains them.
 package struct QualifiedName: Sendable, Hashable, CustomStringConvertible, JSONWritable {
-    /// The length in bytes to which PostgreSQL truncates a name.
+    /// The maximum length of a name in bytes. PostgreSQL truncates longer names.
     static let partLimit = 63
 
     @Exact package private(set) var schema: String
@@ -166,7 +169,7 @@ package struct QualifiedName: Sendable, Hashable, CustomStringConvertible, JSONW
         self.name = name
     }
 
-    /// Reads `schema.name`; nil for another form. Only a part with a dot or a quote is in double quotes.
+    /// Reads `schema.name`; nil for other text. Double quotes are permitted only around a part with a dot or a quote.
     package init?(_ text: String) {
         var rest = text.unicodeScalars[...]
         guard let schema = Self.part(&rest), rest.popFirst() == ".", let name = Self.part(&rest), rest.isEmpty
@@ -174,7 +177,7 @@ package struct QualifiedName: Sendable, Hashable, CustomStringConvertible, JSONW
         self.init(schema: schema, name: name)
     }
 
-    /// The text that ``init(_:)`` reads.
+    /// The name in the form that ``init(_:)`` reads.
     package var description: String { "\(Self.written(schema)).\(Self.written(name))" }
 
     package func write(to writer: inout JSONWriter) { writer.string(description) }
@@ -233,9 +236,10 @@ package struct RenamedColumn: Sendable, Hashable {
 }
 
 extension FollowedTable {
-    /// Returns the columns that have another name in the settings, with that name.
+    /// Returns the settings' names of columns that have another name in the log.
     ///
-    /// A renaming applies only if no column of the table has the name in the settings. Of several, the first applies.
+    /// A column is not renamed if the table already has a column with the settings' name. If several columns could get
+    /// the same name, the first in the settings gets it.
     package func renamings(of columns: some Sequence<String>) -> [ByteExactString: String] {
         guard !renamed.isEmpty else { return [:] }
         var names = Set<ByteExactString>(columns)

@@ -2,18 +2,19 @@ package import SyncModel
 
 /// Converts a database's log to events, message by message.
 ///
-/// Pure: the same log results in the same events with the same names, however often it is read, and from any
-/// position.
+/// Pure: a part of the log always results in the same events with the same names. It does not matter how often the log
+/// is read, or at which position reading begins.
 package struct LogReader: Sendable {
     private let tables: [QualifiedName: FollowedTable]
     private let limits: IntakeLimits
-    /// The number that is added to log positions to form versions.
+    /// The number that is added to a log position to form a version.
     private let base: Int64
     private var readers: [UInt32: TableReader] = [:]
     private var names: [UInt32: QualifiedName] = [:]
     private var committedAt = Timestamp(microseconds: 0)
     private var freshKeys: Set<ByteExactString> = []
-    /// The position of the last change, and the number of events at this position: rows of one COPY share a position.
+    /// The position of the last change, and the number of events at this position. The rows of one COPY share a
+    /// position.
     private var last: (position: UInt64, count: Int) = (.max, 0)
     private var ignored = 0
 
@@ -23,23 +24,25 @@ package struct LogReader: Sendable {
         self.limits = limits
     }
 
-    /// Begins a transaction, whose changes follow.
+    /// Begins a transaction. Its changes follow.
     package mutating func begin(at committedAt: Timestamp) {
         self.committedAt = committedAt
         freshKeys.removeAll(keepingCapacity: true)
         last = (.max, 0)
     }
 
-    /// Whether the settings name a table, or named it before the table was renamed.
+    /// Whether a table is followed. A table that was renamed stays followed.
     package func isFollowed(_ id: UInt32, _ name: QualifiedName) -> Bool { followed(id, name) != nil }
 
     private func followed(_ id: UInt32, _ name: QualifiedName) -> QualifiedName? {
         tables[name] == nil ? names[id] : name
     }
 
-    /// Records a table's present columns. A renamed table counts as the same table until another table has its name.
+    /// Records a table's present columns.
     ///
-    /// - Throws: the table's defect. Nothing must be read before the defect is corrected.
+    /// A renamed table is still followed, until another table gets its former name.
+    ///
+    /// - Throws: a defect of the table. No changes may be read before the defect is corrected.
     package mutating func relation(
         _ id: UInt32,
         _ name: QualifiedName,
@@ -52,7 +55,7 @@ package struct LogReader: Sendable {
         readers[id] = try TableReader(table, columns())
     }
 
-    /// Returns the events of an updated row, or, if `new` is nil, of a deleted row.
+    /// Returns the events of an updated row. If `new` is nil, the row was deleted.
     package mutating func change(
         of id: UInt32,
         old: [ColumnValue]?,
@@ -67,7 +70,7 @@ package struct LogReader: Sendable {
         events(of: id, old: nil, new: new, isInsertion: true, at: position)
     }
 
-    /// Returns the events of an inserted or updated row, or, if `new` is nil, of a deleted row.
+    /// Returns the events of an inserted or updated row. If `new` is nil, the row was deleted.
     package mutating func events(
         of id: UInt32,
         old: [ColumnValue]?,
@@ -106,7 +109,7 @@ package struct LogReader: Sendable {
         return events
     }
 
-    /// Returns the number of changes of tables that are not followed, since the last call.
+    /// Returns the number of changes since the last call that concern tables that are not followed.
     package mutating func takeIgnored() -> Int {
         defer { ignored = 0 }
         return ignored
@@ -115,8 +118,10 @@ package struct LogReader: Sendable {
     /// Returns a followed table's name; nil for other tables.
     package func name(of id: UInt32) -> QualifiedName? { readers[id] == nil ? nil : names[id] }
 
-    /// Returns an event's name. It contains the time of the commit, because a server that was reset writes other
-    /// changes at the same positions.
+    /// Returns an event's name.
+    ///
+    /// The name contains the time of the commit, because a server that was reset writes other changes at the same
+    /// positions.
     private func name(_ position: UInt64, _ count: Int) -> String {
         let halves = [position >> 32, position & 0xffff_ffff].map { String($0, radix: 16, uppercase: true) }
         return "\(halves.joined(separator: "/")):\(count):\(committedAt.microseconds)"
@@ -125,14 +130,14 @@ package struct LogReader: Sendable {
 
 // MARK: - LoggedEvent
 
-/// An event with the log entry from which it was made.
+/// An event, with facts about the log entry from which it was made.
 package struct LoggedEvent: Sendable {
     package private(set) var entry: IngestRequest.Entry
     /// The followed table.
     package let table: QualifiedName?
-    /// The effect of the change on the row with the entity's id; nil if the log does not contain complete old rows.
+    /// The effect on the rows that have the entity's id; nil if the log does not contain complete old rows.
     let step: RowStep?
-    /// Whether a column of the table has the entity's version.
+    /// Whether a column of the table contains the entity's version.
     let hasVersions: Bool
 
     init(_ entry: IngestRequest.Entry, table: QualifiedName?, step: RowStep? = nil, hasVersions: Bool = false) {
@@ -149,10 +154,10 @@ package struct LoggedEvent: Sendable {
         entry = IngestRequest.Entry(eventID: entry.eventID, event: .success(event))
     }
 
-    /// Whether a ``TransactionFold`` keeps track of the event's row.
+    /// Whether a ``TransactionFold`` tracks the event's row.
     package var isFollowedByRow: Bool { step != nil }
 
-    /// Whether the event's row was inserted, or got another id, in a table with versions.
+    /// Whether the event's row was inserted or got another id. Always false in a table without versions.
     package var startsVersions: Bool {
         if case .success(let event) = entry.event { event.lineage != .continues } else { false }
     }
@@ -163,13 +168,13 @@ package struct LoggedEvent: Sendable {
     }
 }
 
-/// The effect of a change on the row with an id. A hash of all columns distinguishes rows.
+/// The effect of a change on the rows that have an id. Rows are distinguished by a hash of all their columns.
 enum RowStep: Sendable, Hashable {
-    /// A row gets the id: it was inserted, or had another id before.
+    /// A row gets the id. The row was inserted, or had another id before.
     case arrival(UInt64)
     /// The row with the id has new values.
     case change(from: UInt64, to: UInt64)
-    /// The row with the id was deleted, or has another id now.
+    /// A row loses the id. The row was deleted, or has another id now.
     case departure(UInt64)
 }
 
@@ -177,19 +182,21 @@ enum RowStep: Sendable, Hashable {
 
 /// Reduces the changes of one transaction to its final state, for ids that pass from one row to another.
 ///
-/// If a unique constraint is deferrable, a transaction may give an id to a row while another row still has it:
-/// `UPDATE contact SET id = id + 1` writes "row 1 becomes 2" before "row 2 becomes 3". In the order of the log, the
-/// deletion of entity 2 would follow its update, and the entity would be lost. A table with such a constraint has
-/// REPLICA IDENTITY FULL, so the log contains each old row as a whole, and this type determines which row leaves an id.
+/// If a unique constraint is deferrable, a transaction may give an id to a row while another row still has this id. For
+/// example, `UPDATE contact SET id = id + 1` writes "row 1 becomes 2" before "row 2 becomes 3". In the order of the
+/// log, the update of entity 2 would precede its deletion, and the entity would be lost. A table with such a constraint
+/// has REPLICA IDENTITY FULL, so that the log contains each old row as a whole. From the old rows, this type determines
+/// which row loses an id.
 ///
 /// Transactions of up to ``eventLimit`` events and ``byteLimit`` bytes are reduced exactly. Larger transactions are
-/// processed in parts: if an id passes between equal rows in different parts, the order of the log decides.
+/// processed in parts. If an id passes between equal rows in different parts, the order of the log is used.
 package struct TransactionFold: Sendable {
     /// The maximum number of events that are held until their transaction ends.
     package static let eventLimit = 20_000
     /// The maximum number of document bytes that are held until their transaction ends.
     package static let byteLimit = 8 << 20
-    /// The maximum number of ids of a transaction whose rows are tracked. Changes of further ids keep the log's order.
+    /// The maximum number of ids in a transaction whose rows are tracked. Changes of other ids keep the order of the
+    /// log.
     static let placeLimit = 250_000
 
     private struct Key: Hashable {
@@ -199,25 +206,25 @@ package struct TransactionFold: Sendable {
 
     fileprivate struct Row {
         var hash: UInt64
-        /// The held event with the row's newest content; nil if this event was already returned.
+        /// The index of the held event with the row's newest content; nil if this event was already returned.
         var event: Int?
         /// Whether the row had the id before the transaction.
         let isOriginal: Bool
     }
 
-    /// The rows that had one id within the transaction.
+    /// The rows that had the same id at some time in the transaction.
     fileprivate struct Place {
         var rows: [Row] = []
         /// Whether a row had the id before the transaction; nil if the log does not show it.
         var hadRow: Bool?
         var hasOriginalLeft = false
         var hasArrival = false
-        /// The held events.
+        /// The indices of the held events.
         var events: [Int] = []
     }
 
     private var places: [Key: Place] = [:]
-    /// The ids that a row left after another row had got them.
+    /// The ids that one row lost after another row had got the same id.
     private var questions: Set<Key> = []
     /// The ids with held events.
     private var touched: Set<Key> = []
@@ -228,10 +235,10 @@ package struct TransactionFold: Sendable {
 
     package var isEmpty: Bool { events.isEmpty }
 
-    /// Whether held events must be returned before the transaction's end.
+    /// Whether the held events must be returned before the transaction ends.
     package var isFull: Bool { events.count >= Self.eventLimit || bytes >= Self.byteLimit }
 
-    /// Starts a transaction. All events of the previous transaction must have been taken before.
+    /// Starts a transaction. All events of the previous transaction must have been returned before.
     package mutating func begin() { self = TransactionFold() }
 
     /// Adds the next event of the transaction.
@@ -246,7 +253,7 @@ package struct TransactionFold: Sendable {
         if places[key, default: Place()].apply(step, index) { questions.insert(key) }
     }
 
-    /// Returns the entities whose existence before the transaction must be read from the feed.
+    /// Returns the entities for which the caller must read from the feed whether they existed before the transaction.
     ///
     /// - Parameter isFinal: whether the transaction has ended.
     package func unknown(isFinal: Bool) -> [EntityKey] {
@@ -257,9 +264,9 @@ package struct TransactionFold: Sendable {
         }
     }
 
-    /// Removes and returns the held events, without events that the rest of the transaction reverts.
+    /// Removes and returns the held events. Events that later changes of the transaction revert are omitted.
     ///
-    /// - Parameter living: the entities of ``unknown(isFinal:)`` that exist in the feed.
+    /// - Parameter living: the entities among ``unknown(isFinal:)`` that exist in the feed.
     package mutating func take(living: Set<EntityKey>) -> [LoggedEvent] {
         var dropped: Set<Int> = []
         for key in questions {
@@ -292,7 +299,7 @@ package struct TransactionFold: Sendable {
 extension TransactionFold.Place {
     /// Records a change.
     ///
-    /// - Returns: whether a row left the id after another row had got it.
+    /// - Returns: whether a row lost the id after another row had got it.
     fileprivate mutating func apply(_ step: RowStep, _ event: Int) -> Bool {
         events.append(event)
         switch step {

@@ -1,22 +1,22 @@
 package import SyncModel
 
 extension PublicationScope {
-    /// A followed table, or one of its partitions on any level, as the catalog has it.
+    /// A followed table or one of its partitions on any level, as PostgreSQL's catalog describes it.
     package struct Relation: Sendable, Hashable {
         package let oid: Int64
         /// The transaction that attached the relation as a partition; empty for the followed table itself.
         @Exact package var attachment: String
         /// The number of the file that stores the relation's rows.
         package var file: Int64
-        /// The TOAST table, which has the large values; 0 without such a table.
+        /// The oid of the TOAST table, which contains the large values; 0 if there is no TOAST table.
         package var toast: Int64
-        /// Whether changes are in the log: the relation is neither unlogged nor a foreign table. Not stored.
+        /// Whether PostgreSQL logs changes. It does not for an unlogged or a foreign table. This member is not stored.
         package var isLogged = true
-        /// Whether the publication has a row for this relation, so that PostgreSQL refuses SET UNLOGGED. Not stored.
+        /// Whether the publication has a row for this relation, so that PostgreSQL refuses SET UNLOGGED (not stored).
         package var isProtected = false
-        /// Whether the relation has no rows. Not stored.
+        /// Whether the relation has no rows (not stored).
         package var isEmpty = true
-        /// The relation's name. Not stored.
+        /// The relation's name (not stored).
         @Exact package var name = ""
 
         package init(oid: Int64, attachment: String, file: Int64, toast: Int64) {
@@ -26,7 +26,7 @@ extension PublicationScope {
             self.toast = toast
         }
 
-        /// Reads `oid:attachment:file:toast`, followed by `:flags:name` if it comes from the catalog.
+        /// Reads `oid:attachment:file:toast`. In a relation from the catalog, `:flags:name` follows.
         package init?(_ text: String) {
             let parts = text.split(separator: ":", maxSplits: 5, omittingEmptySubsequences: false)
             guard parts.count >= 4, let oid = Int64(parts[0]), let file = Int64(parts[2]), let toast = Int64(parts[3])
@@ -43,20 +43,21 @@ extension PublicationScope {
 
         /// Whether ALTER TABLE may have written all rows again.
         ///
-        /// VACUUM FULL, CLUSTER, TRUNCATE and ALTER TABLE … SET TABLESPACE keep the table of large values (TOAST). An
-        /// ALTER TABLE that writes all rows again replaces it. Without a table of large values, these commands cannot
-        /// be distinguished.
+        /// An ALTER TABLE that writes all rows again replaces the TOAST table. VACUUM FULL, CLUSTER, TRUNCATE and ALTER
+        /// TABLE … SET TABLESPACE keep the TOAST table. If the relation has no TOAST table, these commands cannot be
+        /// distinguished, and the result is true for all of them.
         fileprivate func isRewritten(since before: Relation) -> Bool {
             file != before.file && (toast != before.toast || toast == 0)
         }
     }
 
-    /// A column, as the catalog has it.
+    /// A column, as PostgreSQL's catalog describes it.
     package struct Definition: Sendable, Hashable {
         package let number: Int64
         /// The transaction that wrote the column's row in the catalog.
         @Exact package var revision: String
-        /// Whether rows that are older than the column have its default without being written again.
+        /// Whether rows that are older than the column have its default, although PostgreSQL did not write these rows
+        /// again.
         package var fillsRows: Bool
 
         package init(number: Int64, revision: String, fillsRows: Bool = false) {
@@ -65,7 +66,7 @@ extension PublicationScope {
             self.fillsRows = fillsRows
         }
 
-        /// Reads `number:revision`, with `:f` if older rows have the default.
+        /// Reads `number:revision`. If older rows have the column's default, `:f` follows.
         package init?(_ text: String) {
             let parts = text.split(separator: ":", omittingEmptySubsequences: false)
             guard parts.count >= 2, let number = Int64(parts[0]) else { return nil }
@@ -77,7 +78,7 @@ extension PublicationScope {
 }
 
 extension PublicationScope.Table {
-    /// Returns the reason why changes of the table or of a partition may be missing in the log; nil without a reason.
+    /// Returns the reason why the log may lack changes of the table or of a partition; nil if it contains all changes.
     func relationLoss(since before: PublicationScope.Table) -> String? {
         let isRedefined = isRedefined(since: before)
         for (relation, old) in pairs(with: before) {
@@ -91,7 +92,7 @@ extension PublicationScope.Table {
         return nil
     }
 
-    /// Returns descriptions of changes of the table's rows that have no entry in the log.
+    /// Returns descriptions of changes that affected the table's rows and that the log does not contain.
     func rewrites(since before: PublicationScope.Table) -> [String] {
         var found: [String] = []
         let numbers = Set(before.definitions.map(\.number))
@@ -118,8 +119,9 @@ extension PublicationScope.Table {
 
     /// Whether a column was added or altered.
     ///
-    /// A column that no longer fills older rows does not count. A rewrite of the table, such as by VACUUM FULL, wrote
-    /// the default to these rows, and so changed the column's row in the catalog.
+    /// A column is not altered if its default filled older rows at the last check, and does not any more. In this case
+    /// a rewrite of the table, for example by VACUUM FULL, wrote the default to these rows and changed the column's row
+    /// in the catalog.
     private func isRedefined(since before: PublicationScope.Table) -> Bool {
         let known = Dictionary(before.definitions.map { ($0.number, $0) }) { first, _ in first }
         return definitions.contains { definition in

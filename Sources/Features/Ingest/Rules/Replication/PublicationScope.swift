@@ -1,30 +1,31 @@
 import JSONText
 package import SyncModel
 
-/// The followed tables' part of a publication, as the catalog has it.
+/// The part of a publication that concerns the followed tables, as PostgreSQL's catalog describes it.
 ///
-/// PostgreSQL filters each change by the publication's state at the commit of the change. A change that the publication
-/// did not contain at that time is missing in the log, even if the publication is corrected later. So a source stores
-/// the scope that it follows, and compares it with the catalog at each start and every twenty seconds.
+/// PostgreSQL filters each change by the publication's state at the commit of the change. If the publication did not
+/// contain a change at that time, the log lacks the change, even if the publication is corrected later. Therefore a
+/// source stores the scope that it follows, and compares it with the catalog at each start and every twenty seconds.
 package struct PublicationScope: Sendable, Hashable {
     /// A followed table in the publication.
     package struct Table: Sendable, Hashable {
         /// The table's name in the settings.
         package var name: QualifiedName
-        /// The table's oid, which differs if another table has the same name now.
+        /// The table's oid. If another table has the same name now, the oid differs.
         package var oid: Int64
-        /// The rows of the catalog because of which the publication contains the table: for the table, for its schema,
-        /// or for all tables.
+        /// The rows of the catalog that make the publication contain the table. Such a row names the table, its schema,
+        /// or all tables.
         ///
-        /// PostgreSQL creates such a row again when the table, its condition or its column list is set again. It writes
-        /// a row when the table moves to another schema or is attached to a partitioned table.
+        /// PostgreSQL creates the row again if an operator sets the table, its condition or its column list again.
+        /// PostgreSQL also writes a row if the table moves to another schema or is attached to a partitioned table.
         package var members: Set<ByteExactString>
-        /// A hash of the condition (WHERE); empty without a condition.
+        /// A hash of the table's condition (WHERE); empty if there is no condition.
         @Exact package var filter: String
-        /// The numbers of the columns in the column list; nil without a list.
+        /// The numbers of the columns in the column list; nil if there is no list.
         package var columns: Set<Int64>?
-        /// Whether changes of the table are in the log under its own name. Not stored: only a scope without loss is
-        /// stored.
+        /// Whether the log contains the table's changes under the table's own name.
+        ///
+        /// It is not stored, because a scope is stored only if no changes are missing.
         package var isPublished = true
         /// The table and all of its partitions.
         package var relations: [Relation] = []
@@ -48,7 +49,7 @@ package struct PublicationScope: Sendable, Hashable {
     package var oid: Int64
     /// The transaction that wrote the publication's row in the catalog.
     @Exact package var revision: String
-    /// A hash of that row.
+    /// A hash of the publication's row in the catalog.
     @Exact package var row: String
     package var tables: [Table]
 
@@ -60,10 +61,10 @@ package struct PublicationScope: Sendable, Hashable {
         self.tables = tables
     }
 
-    /// Returns the reason why changes since an earlier check may be missing in the log; nil if all are in the log.
+    /// Returns the reason why the log may lack changes since an earlier check; nil if it contains all changes.
     ///
-    /// Only tables that the settings still name are compared. A longer column list, and changes of the publication's
-    /// other properties, lose nothing.
+    /// Only tables that the settings still name are compared. No changes are lost if a column list became longer, or if
+    /// other properties of the publication were changed.
     ///
     /// - Parameter known: the scope of the earlier check.
     package func loss(since known: PublicationScope) -> String? {
@@ -77,18 +78,19 @@ package struct PublicationScope: Sendable, Hashable {
         return nil
     }
 
-    /// Returns descriptions of changes of the tables' rows since an earlier check that have no entry in the log.
+    /// Returns descriptions of changes since an earlier check that affected rows and that the log does not contain.
     ///
-    /// - Parameter known: the scope of the earlier check, without a ``loss(since:)``.
+    /// - Parameter known: the scope of the earlier check. ``loss(since:)`` must be nil for it.
     package func rewrites(since known: PublicationScope) -> [String] {
         guard name == known.name else { return [] }
         return tables.flatMap { table in known.table(table).map { table.rewrites(since: $0) } ?? [] }
     }
 
-    /// A followed table or partition whose changes PostgreSQL does not write to the log.
+    /// The name of a followed table or partition that PostgreSQL does not log; nil if all of them are logged.
     package var unlogged: String? { tables.lazy.flatMap(\.relations).first { !$0.isLogged }?.name }
 
-    /// Returns the table at an earlier check: by its oid if it was renamed, otherwise by its name.
+    /// Returns the table in this scope, which is from an earlier check. The table is found by its oid or, if no table
+    /// has this oid, by its name.
     private func table(_ table: Table) -> Table? {
         tables.first { $0.oid == table.oid } ?? tables.first { $0.name == table.name }
     }
@@ -143,7 +145,7 @@ extension PublicationScope.Table {
     fileprivate init?(_ value: JSONValue) {
         guard let name = value["table"]?.string.flatMap({ QualifiedName($0) }), let oid = value["oid"]?.int64,
             let members = value["memberships"]?.elements?.compactMap(\.string), let filter = value["filter"]?.string,
-            // older gateways did not store these members; a scope without them counts as missing
+            // older gateways did not store these members; a scope without them is treated as missing
             let relations = value["relations"]?.elements, let definitions = value["definitions"]?.elements
         else { return nil }
         self.init(

@@ -1,38 +1,44 @@
 import JSONText
 package import SyncModel
 
-/// The stored position of a worker in a database's log, which operators also see.
+/// The stored position of a worker in a database's log. Operators also see it.
 package struct ReplicationState: Sendable, Hashable {
-    /// The slot that was read last. Another slot continues from the position only if it is not ahead of it.
+    /// The slot that was read last. A worker can change to another slot if that slot is not ahead of the stored
+    /// position.
     @Exact package var slot: String
-    /// The server's system identifier: log positions of different systems are not comparable.
+    /// The server's system identifier. Log positions of servers with different identifiers are not comparable.
     @Exact package var system: String
-    /// The database's oid, because positions of one server's databases look alike; nil in states of older gateways.
+    /// The database's oid, because the databases of a server share its log positions; nil in states of older gateways.
     package var database: Int64?
-    /// The number that is added to log positions to form versions, which keep growing after the log was started again.
+    /// The number that is added to log positions to form versions. With it, versions still grow after the log was
+    /// reset.
     package var base: Int64
-    /// The position up to which all changes are in the feed, in PostgreSQL's text form.
+    /// The log position in PostgreSQL's text form. All changes up to this position are in the feed.
     @Exact package var confirmed: String
-    /// The server's timeline, which a failover changes. It is nil in states of older gateways, which did not store each
-    /// position before they confirmed it.
+    /// The server's timeline, which a failover changes.
+    ///
+    /// It is nil in states of older gateways, which could confirm a position to the server before they stored it.
     package var timeline: Int64?
-    /// A defect that an operator should correct although the source works, such as a publication without TRUNCATE.
+    /// A defect that an operator should correct although the source works. An example is a publication without
+    /// TRUNCATE.
     package var warning: String?
     /// The scope of the publication at the last check; nil in states of older gateways.
     package var scope: PublicationScope?
-    /// The change of the publication because of which the log lacks changes. Only a run from null removes this reason.
+    /// The reason why the log lacks changes: a change of the publication. Only a run from the beginning removes this
+    /// reason.
     @Exact package var gap: String?
     /// The state of the slot at the last check.
     package var report: SlotReport?
     /// The number of refused rows, and the reason for the last refusal.
     package var refused: Int64 = 0
     @Exact package var lastRefusal: String?
-    /// The table that TRUNCATE emptied last, with the time: TRUNCATE is not followed.
+    /// The table that was last truncated, with the time. The gateway does not follow TRUNCATE.
     @Exact package var lastTruncation: String?
-    /// The number of rows inserted since the first TRUNCATE whose events were stale, because the entity has a newer
-    /// version.
+    /// The number of rows that were inserted after the first TRUNCATE and whose events were stale.
+    ///
+    /// Such an event is stale because the entity already has a newer version.
     package var staleInsertions: Int64 = 0
-    /// The last change of rows without an entry in the log, with the time.
+    /// The last change that affected rows and that the log does not contain, with the time.
     @Exact package var lastRewrite: String?
 
     package init(slot: String, system: String, base: Int64, confirmed: String) {
@@ -42,7 +48,7 @@ package struct ReplicationState: Sendable, Hashable {
         self.confirmed = confirmed
     }
 
-    /// Reads the stored form; nil for other content.
+    /// Reads the stored form; nil if the bytes have another form.
     package init?(_ bytes: [UInt8]) {
         guard let root = try? JSONTree(parsing: bytes).root, let slot = root["slot"]?.string,
             let system = root["system"]?.string, let base = root["base"]?.int64,
@@ -83,9 +89,9 @@ package struct ReplicationState: Sendable, Hashable {
     }
 }
 
-/// The state of a slot, as reported by its server.
+/// The state of a slot, as the server reports it.
 package struct SlotReport: Sendable, Hashable {
-    /// The values of `wal_status` of a slot, best first.
+    /// The possible values of a slot's `wal_status`, the best first.
     package static let walStatuses = ["reserved", "extended", "unreserved", "lost"]
 
     package var checkedAt: Timestamp
@@ -180,7 +186,8 @@ package struct ReplicationSettings: TableObject, Hashable {
             && text.utf8.allSatisfy { (97...122).contains($0) || (48...57).contains($0) || $0 == UInt8(ascii: "_") }
     }
 
-    /// Returns the reason why a text is not a connection URI, without any part of the text; nil for a valid URI.
+    /// Returns the reason why a text is not a connection URI; nil for a valid URI. The reason contains no part of the
+    /// text.
     static func problem(ofSecret secret: String?) -> String? {
         guard let secret else { return "a postgres source requires a secret: the URI of the database" }
         do throws(DatabaseURI.Malformed) {
@@ -191,16 +198,18 @@ package struct ReplicationSettings: TableObject, Hashable {
         }
     }
 
-    /// Returns the state of a worker after an operator requested all data from a place on.
+    /// Handles an operator's request to read all data from a place on: adds an error to the report, and returns nil.
     ///
-    /// A slot can be read only from its own position, so this returns nil and adds an error to the report.
+    /// A slot can be read only from its own position.
     static func state(from value: JSONValue, at pointer: String, _ report: inout MemberReport) -> [UInt8]? {
         report.refuse(pointer, Rule.range, "from must be null: a slot is read from its position")
         return nil
     }
 }
 
-/// The reason why a source cannot be read: one or two sentences that instruct the operator, without a secret.
+/// The reason why a source cannot be read.
+///
+/// The message has one or two sentences, instructs the operator, and contains no secret.
 package struct SourceFailure: Error, Sendable, Hashable {
     package let userMessage: String
     /// Whether the failure persists until an operator corrects it.

@@ -1,31 +1,31 @@
 import JSONText
 import SyncModel
 
-/// Makes events from the rows of a table with its present columns.
+/// Makes events from the rows of one followed table. The reader uses the columns that the log last described.
 struct TableReader: Sendable {
-    /// The log position of a change, with the names of its events.
+    /// The position of a change in the log, with the names for its events.
     struct Place {
-        /// The names of the events of the change, in order.
+        /// The possible names of the change's events, in order.
         let names: [String]
-        /// The version of the row if the table has no column with versions.
+        /// The version of the row. It is used only if the table has no column with versions.
         let version: Int64
         let committedAt: Timestamp
     }
 
     let table: FollowedTable
-    /// The indices of the columns with the entity's id.
+    /// The indices of the columns that contain the entity's id.
     private let ids: [Int]
     private let owner: Int?
     private let version: Int?
     private let causingKey: Int?
     private let deletedAt: Int?
     private let types: [ColumnType]
-    /// The members of a document: the columns' indices and names.
+    /// The members of a document. Each has the index of its column and its own name.
     private let members: [(column: Int, name: String)]
-    /// Whether the log contains complete old rows (REPLICA IDENTITY FULL, or a key of all columns).
+    /// Whether the log contains complete old rows, because of REPLICA IDENTITY FULL or a key of all columns.
     private let includesOldRows: Bool
 
-    /// - Throws: the defect of the table or its settings, with an instruction.
+    /// - Throws: the defect of the table or of its settings, and how to correct it.
     init(_ table: FollowedTable, _ told: [FollowedColumn]) throws(SourceFailure) {
         self.table = table
         let renamings = table.renamings(of: told.lazy.map(\.name))
@@ -101,7 +101,8 @@ struct TableReader: Sendable {
     /// The maximum number of events from one change.
     static let eventLimit = 2
 
-    /// Returns the events of an inserted or updated row. If the row's id changed, they include the old id's deletion.
+    /// Returns the events of an inserted or updated row. If the update changed the row's id, one of the events deletes
+    /// the entity with the old id.
     func events(
         old: [ColumnValue]?,
         new: [ColumnValue],
@@ -145,15 +146,16 @@ struct TableReader: Sendable {
             if isInsertion || gone != nil { whole.setLineage(.restartsIfDeleted) }
             return (gone.map { [$0] } ?? []) + [whole]
         }
-        // values that the log omits are taken from the entity with the old id, as long as that entity exists
+        // the log lacks large values that did not change; this event takes them from the entity with the old id, so it
+        // must precede the deletion of that entity
         let part = Self.entry(text, name, limits, ofRowThatWas: gone.flatMap { try? $0.entry.event.get().entityID })
         return [logged(part, step)] + (gone.map { [$0] } ?? [])
     }
 
-    /// Whether the ids of two rows are spellings of the same entity's id: a UUID in upper and lower case, `1.0` and
-    /// `1.00`, `0` and `-0`.
+    /// Whether the ids of two rows are different spellings of the same id.
     ///
-    /// In this case the entity's id did not change, and a deletion under the old spelling would delete the entity.
+    /// Examples are a UUID in upper and lower case, `1.0` and `1.00`, and `0` and `-0`. In this case the entity's id is
+    /// unchanged, and a deletion under the old spelling would delete the entity.
     private func isSameEntity(
         _ old: [ColumnValue],
         _ row: [ColumnValue],
@@ -177,7 +179,7 @@ struct TableReader: Sendable {
         LoggedEvent(entry, table: table.name, step: step, hasVersions: version != nil)
     }
 
-    /// Returns the effect of a row with new values on the assignment of its id to rows.
+    /// Returns the step of the row that has the id now: an arrival or a change. Nil without complete old rows.
     private func step(_ old: [ColumnValue]?, _ row: [ColumnValue], arrives: Bool) -> RowStep? {
         guard includesOldRows else { return nil }
         if arrives { return .arrival(Self.hash(row)) }
@@ -204,9 +206,10 @@ struct TableReader: Sendable {
         return types[deletedAt] != .bool || text != [UInt8(ascii: "f")]
     }
 
-    /// Returns the key of the request that caused this change.
+    /// Returns the idempotency key of the request that caused a change.
     ///
-    /// A key that the row had before belongs to an earlier change, unless the same transaction wrote it.
+    /// If the row already had the key before this change, an earlier change wrote the key. The result is then nil,
+    /// unless that earlier change is in the same transaction.
     private func key(of row: [ColumnValue], before old: [ColumnValue]?, _ freshKeys: inout Set<ByteExactString>)
         -> String?
     {
@@ -225,7 +228,7 @@ struct TableReader: Sendable {
 
     // MARK: - Writing
 
-    /// Writes an event as a program would send it.
+    /// Writes an event in the form that a program would send.
     private func event(
         _ row: [ColumnValue],
         at place: Place,
@@ -240,7 +243,8 @@ struct TableReader: Sendable {
             writer.name("id")
             writeID(of: row, to: &writer)
             if let version {
-                // the version of a deleted row was already reported, and the deletion is newer
+                // the deletion of a row has no version, because the row's version was already reported and the deletion
+                // is newer
                 if operation != .delete || isDeleted(row), case .text = row[version] {
                     writer.name("version")
                     write(row[version], as: types[version], to: &writer)
@@ -277,7 +281,7 @@ struct TableReader: Sendable {
 
     // MARK: - Reading back
 
-    /// Reads an event like an event that a program sent, so that the same conditions apply to both.
+    /// Reads an event like an event of a program, so that the same conditions apply to all events.
     private static func entry(_ text: [UInt8], _ name: String, _ limits: IntakeLimits) -> IngestRequest.Entry {
         let tree: JSONTree
         do throws(JSONParseError) {
@@ -290,7 +294,7 @@ struct TableReader: Sendable {
         return IngestDecoder.decode(tree.root, index: 0, limits: limits, hasDefects: tree.root.hasDefects)
     }
 
-    /// Reads a patch in which each member replaces the stored member as a whole.
+    /// Reads a patch. Each of its members replaces a whole member of the stored document.
     private static func entry(
         _ text: [UInt8],
         _ name: String,
@@ -313,17 +317,18 @@ struct TableReader: Sendable {
 }
 
 extension QualifiedName {
-    /// The name in SQL syntax.
+    /// The name with quotes, for SQL.
     package var sql: String {
         [schema, name].map { "\"\($0.replacing("\"", with: "\"\""))\"" }.joined(separator: ".")
     }
 }
 
-/// The id of a row that several columns identify: their values as text, in the order of the settings, joined by `:`.
+/// The id of a row that several columns identify.
 ///
-/// A `~` in a value is written `~0`, and a `:` is written `~1`, so that different rows have different ids.
+/// The id contains the columns' values as text, in the order of the settings, joined by `:`. In a value, `~` is written
+/// as `~0` and `:` as `~1`, so that different rows have different ids.
 enum RowID {
-    /// The maximum number of columns of an id.
+    /// The maximum number of columns in an id.
     static let columnLimit = 8
 
     /// Returns the joined id; nil if one of the values is missing.
