@@ -227,7 +227,7 @@ extension MemberKind<[WebhookEvent]> {
                 return nil
             }
             var events: [WebhookEvent] = []
-            // only the first elements are checked: an array may be long, and one report lists all defects
+            // only the first 100 elements are checked: the array may be long, and one response lists all errors
             for (index, element) in elements.prefix(100).enumerated() {
                 let event = element.string.flatMap(WebhookEvent.init(rawValue:))
                 guard let event, WebhookEvent.subscribable.contains(event) else {
