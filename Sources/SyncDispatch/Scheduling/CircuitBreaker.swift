@@ -8,6 +8,7 @@ import Synchronization
 /// While the circuit is closed, all requests pass. The circuit opens after five consecutive failures, or after
 /// responses that may result from the operator's configuration. In both cases the requests must be those of several
 /// lanes, because a single lane is limited by its own back-off, and may itself be the cause.
+///
 /// After the circuit has opened, no request passes during a pause. Then a single request passes as a probe. If the
 /// probe succeeds, the circuit closes. If the probe fails, the next pause is twice as long. Lanes take turns at
 /// probing: a lane whose probe failed waits a little longer than the other lanes.

@@ -12,7 +12,7 @@ protocol Retention: Sendable {
     /// Reads the rows of a page without locks, including rows that are not due (``RetentionRow/isDue``).
     func page(after place: RetentionPosition?, limit: Int) -> Query
     func row(_ row: inout RowReader) throws -> Row
-    /// Returns further users whose lanes must be locked, if they are known before locking.
+    /// Returns further users whose lanes must be locked. They must be determined before any lane is locked.
     func others(excluding rows: [Row], on connection: Connection) async throws -> Set<UUID>
 
     /// Deletes rows whose lanes are locked.
@@ -31,7 +31,7 @@ extension Retention {
 /// The result of a step.
 package struct RetentionStep: Sendable, Hashable {
     package var scanned = 0
-    /// The number of rows that were changed or deleted; in a preview, the number of rows that would be.
+    /// The number of rows that were changed or deleted. In a preview, it is the number of rows that would be.
     package var changed = 0
     /// The number of due rows that were left to the next run, for example because a lane stayed locked.
     package var left = 0
@@ -48,7 +48,8 @@ package enum RetentionPosition: Sendable, Hashable {
     case mapping(user: UUID, client: UUID)
 }
 
-/// The lease of the only working replica. Every step renews it. It is void once another replica has the lease.
+/// The lease of the replica that runs retention. Every step renews it. It becomes invalid when another replica claims
+/// it.
 package struct RetentionLease: WorkItem, Hashable {
     let owner: UUID
     let token: Int64
@@ -67,10 +68,10 @@ protocol RetentionRow: Sendable {
     var isDue: Bool { get }
 }
 
-/// A user's row by its id.
+/// The key of a user's row.
 ///
-/// Each row contains the organization. With a plain parameter, the planner might join the rows to all rows of the
-/// organization.
+/// Each key contains the organization. If the organization were a plain parameter, the planner might join the keys to
+/// all rows of the organization.
 struct UserIDRow {
     let organization: UUID
     let user: UUID
