@@ -99,7 +99,7 @@ package final class Dispatcher: Service {
     /// The reasons why lanes are not run; empty if they run.
     package var reasons: [String] { state.withLock { $0.reasons(at: .now) } }
 
-    /// Starts no more lanes, while work in progress continues. A graceful shutdown has the same effect, but starts
+    /// Stops starting lanes, while work in progress continues. A graceful shutdown has the same effect, but begins
     /// later.
     package func drain() {
         isDraining.store(true, ordering: .relaxed)
@@ -146,7 +146,7 @@ package final class Dispatcher: Service {
         var scheduler = LaneScheduler(capacity: configuration.maximumLanes, requests: configuration.maximumRequests)
         let runner = runner()
         var isPolling = false
-        // organizations in the results of incomplete searches, which the next search excludes
+        // organizations that incomplete searches have found; the next search excludes these organizations
         var found: Set<UUID> = []
         var isClosed = false
         var deadline: Task<Void, Never>?

@@ -10,9 +10,9 @@ package import SyncModel
 /// Sends requests over HTTP/1.1, on persistent connections.
 ///
 /// Redirects are not followed. The underlying client sends each request at most once, even if a persistent connection
-/// turns out to be closed. The number of attempts is therefore exact.
+/// turns out to be closed. Because of this, the gateway counts every request that was sent as an attempt.
 ///
-/// HTTP/2 is not used. If an HTTP/2 connection ended, the outcomes of all requests on this connection would be unknown.
+/// HTTP/2 is not used, because the outcomes of all requests on a connection would be unknown if the connection ended.
 package final class HTTPUpstream: Upstream {
     /// Creates the token for `Authorization: Bearer` of a `signed` credential.
     package typealias Sign = @Sendable (_ organization: UUID, _ user: UUID) async throws -> String

@@ -142,7 +142,7 @@ final class RefusedBatches: Sendable {
         }
     }
 
-    /// The change time of the settings with which an organization's upstream refused a batch; nil if there is no
+    /// The time of the last settings change before an organization's upstream refused a batch; nil if there is no
     /// refusal.
     func refusal(of organization: UUID) -> Timestamp? {
         refusals.withLock { refusals in

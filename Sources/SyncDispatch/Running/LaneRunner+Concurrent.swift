@@ -113,7 +113,7 @@ extension LaneRunner {
     }
 }
 
-/// The events for which the worker of a lane with several requests in flight waits.
+/// The events for the worker of a lane with several requests in flight.
 final class LaneEvents: Sendable {
     enum Event: Sendable {
         /// Requests have outcomes, which the step writes.
@@ -189,7 +189,7 @@ final class LaneWakes: Sendable {
 /// Counts the requests of lanes that have several requests in flight, so that these lanes share the gateway's capacity.
 final class LaneShares: Sendable {
     private struct State {
-        /// The number of running lanes, by organization, including those with a single request.
+        /// The number of running lanes, by organization, including lanes with a single request.
         var lanes: [UUID: Int] = [:]
         var flights: [LaneKey: Int] = [:]
         var flightsOfOrganizations: [UUID: Int] = [:]
@@ -226,7 +226,7 @@ final class LaneShares: Sendable {
 
     /// Returns the number of the organization's running lanes, and the number of requests that one of them may start.
     ///
-    /// After these requests have started, the organization has at most as many requests as can still be started
+    /// The number of requests is limited so that an organization never has more requests than remain free for others
     /// (product rule 16).
     func share(of organization: UUID) -> (lanes: Int, room: Int) {
         state.withLock { state in

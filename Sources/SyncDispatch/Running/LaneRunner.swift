@@ -67,8 +67,8 @@ struct LaneRunner: Sendable {
                     result = written
                 } catch {
                     logUnwritten(step, lane, error)
-                    // the lane must run again: it may be leased to this process, and no other process finds it before
-                    // the lease ends
+                    // the lane must run again, because it may be leased to this process, and no other process finds it
+                    // before the lease ends
                     return !surroundings.isDraining()
                 }
                 progress.step += 1
@@ -375,7 +375,7 @@ struct LaneRunner: Sendable {
 }
 
 extension LaneStep {
-    /// The mutation whose outcome is written; the first one of several.
+    /// The first mutation whose outcome the step writes; nil if the step writes no outcome.
     fileprivate var mutation: QueuedMutation? {
         if case .settle(let results) = self { results.first?.dispatch.mutation } else { nil }
     }
@@ -387,7 +387,7 @@ extension UUID {
 }
 
 extension CircuitBreaker.Permit {
-    /// The time at which the lane may ask again; nil if it may send now.
+    /// The time at which the lane may request a permit again; nil if it may send now.
     fileprivate var end: Timestamp? {
         if case .wait(let until) = self { until } else { nil }
     }

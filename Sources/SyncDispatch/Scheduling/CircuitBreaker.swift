@@ -6,8 +6,8 @@ import Synchronization
 /// Decides whether requests are sent to one upstream (product rule 14). The caller supplies the time.
 ///
 /// While the circuit is closed, all requests pass. The circuit opens after five consecutive failures, or after
-/// responses that may result from the operator's configuration. In both cases the requests must be those of several
-/// lanes, because a single lane is limited by its own back-off, and may itself be the cause.
+/// responses that may result from the operator's configuration. In both cases several lanes must be affected, because a
+/// single lane is limited by its own back-off, and may itself be the cause.
 ///
 /// After the circuit has opened, no request passes during a pause. Then a single request passes as a probe. If the
 /// probe succeeds, the circuit closes. If the probe fails, the next pause is twice as long. Lanes take turns at
@@ -79,7 +79,7 @@ struct CircuitBreaker: Sendable {
         }
     }
 
-    /// Returns the time at which a lane may ask again; nil if it may send now.
+    /// Returns the time at which a lane may request a permit again; nil if it may send now.
     func waits(_ lane: UUID, now: Timestamp) -> Timestamp? {
         switch state {
         case .closed: return nil
@@ -197,7 +197,7 @@ final class Circuits: Sendable {
         return breakers.withLock { $0[lane.organization]?.ask(lane.user, now: moment) } ?? .go
     }
 
-    /// Returns the time at which a lane may ask again; nil if it may send now.
+    /// Returns the time at which a lane may request a permit again; nil if it may send now.
     func waits(_ lane: LaneKey) -> Timestamp? {
         let moment = now()
         return breakers.withLock { $0[lane.organization]?.waits(lane.user, now: moment) }

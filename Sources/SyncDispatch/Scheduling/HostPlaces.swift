@@ -16,8 +16,8 @@ package enum HostPace: Sendable, Hashable {
 /// requests, which is larger. As a result, a slow host cannot keep a place occupied.
 ///
 /// Three rules keep capacity free for other organizations (product rule 16):
-/// - An organization that already has holders gets another holder only if enough capacity remains free for others.
-///   Including the new holder, the organization may have at most as many holders as can still be added.
+/// - An organization that already has holders gets another holder only if, with this holder, it does not have more
+///   holders than remain free.
 /// - Organizations with slow hosts together have at most three quarters of the requests. For the first holders of
 ///   organizations with unmeasured hosts, the limit is seven eighths. The rest is reserved for fast hosts.
 /// - Organizations with slow hosts together take at most half of the places.
@@ -64,7 +64,7 @@ package struct HostPlaces<Holder: Hashable & Sendable>: Sendable {
         var isAwaiting = false
     }
 
-    /// The number of organizations at which the measurements of all organizations without holders are evicted.
+    /// If this number of organizations is reached, the measurements of all organizations without holders are evicted.
     private static var capacity: Int { 20_000 }
 
     let limits: Limits

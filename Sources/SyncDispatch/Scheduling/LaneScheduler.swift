@@ -148,7 +148,7 @@ struct LaneScheduler {
         /// Whether all organizations are included, because all places are taken while lanes wait.
         var includesAll = false
         /// The organizations that have reached their limit and have further waiting lanes. If organizations with slow
-        /// upstreams wait for places, the set also contains all running organizations with slow upstreams.
+        /// upstreams wait for places, the set also contains all organizations with slow upstreams and running lanes.
         var organizations: Set<UUID> = []
 
         func includes(_ organization: UUID) -> Bool { includesAll || organizations.contains(organization) }

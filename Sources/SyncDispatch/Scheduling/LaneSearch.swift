@@ -24,7 +24,7 @@ struct LaneSearch: Sendable {
         inbox.post { messages in
             messages.due =
                 search.map { Inbox.Due(lanes: $0.lanes, isAll: $0.isAll) } ?? Inbox.Due(lanes: [], isAll: true)
-            // without the postponed lanes, the search would have found other lanes
+            // postponed lanes may have displaced other lanes from the limited result
             if let search, !search.isAll, search.hasPostponed { messages.mustPoll = true }
         }
     }

@@ -152,7 +152,7 @@ package enum OperationState: String, Sendable, Hashable, CaseIterable {
 
 // MARK: - OperationTally
 
-/// The results of a whole operation so far, or of a part of it.
+/// The results of an operation so far, or of one part of it.
 package struct OperationTally: Sendable, Hashable {
     /// The number of settled mutations.
     package var done: Int64 = 0

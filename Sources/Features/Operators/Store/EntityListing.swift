@@ -149,7 +149,7 @@ package struct ListedEntity: Sendable {
     }
 }
 
-/// A position in a list of entities. It is valid only with the same filter and organization.
+/// A position in a list of entities. It is valid only for the filter and the organization with which it was made.
 private struct EntityCursor {
     /// The position in the feed, in a list of all types.
     let position: Int64
@@ -165,7 +165,7 @@ private struct EntityCursor {
             (position, id) = (.max, nil)
             return
         }
-        // an id can contain points
+        // an id can contain dots
         let parts = text.split(separator: ".", maxSplits: 2, omittingEmptySubsequences: false).map(String.init)
         guard parts.count == 3, parts[0] == "e1", let made = UInt64(parts[1], radix: 36) else { throw .foreignCursor }
         guard made == filter else { throw .cursorOfAnotherFilter }

@@ -4,7 +4,8 @@ import Postgres
 package import SyncModel
 import SyncStore
 
-/// A position among the groups of stuck mutations (failed or in conflict). It is valid only with the same filter.
+/// A position among the groups of stuck mutations (failed or in conflict). It is valid only for the filter with which
+/// it was made.
 struct FailureGroupCursor {
     let organization: UUID
     /// The group after which the page begins; nil for the organization's first group.
@@ -40,7 +41,7 @@ struct FailureGroupCursor {
     }
 }
 
-/// A position among the stuck mutations, newest first. It is valid only with the same filter.
+/// A position among the stuck mutations, newest first. It is valid only for the filter with which it was made.
 struct FailureCursor {
     let place: FailurePosition
     private let filter: UInt64
@@ -68,12 +69,12 @@ struct FailureCursor {
     }
 }
 
-/// A position among the lanes in which nothing runs. It is valid only with the same filter.
+/// A position among the lanes in which nothing runs. It is valid only for the filter with which it was made.
 struct StoppedLaneCursor {
     let place: (at: Timestamp, organization: UUID, user: UUID)
     private let filter: UInt64
 
-    /// - Parameter now: the present time. The list of waiting lanes has the lanes that are due later.
+    /// - Parameter now: the present time. Lanes that are due after this time are waiting.
     init(_ text: String?, _ state: StoppedLanes.State, _ organization: UUID?, now: Timestamp) throws(Problem) {
         filter = FeedCursor.filter([state.rawValue] + [organization?.lowercased].compactMap(\.self))
         guard let text else {
@@ -245,7 +246,7 @@ package struct MutationSummary: Sendable {
     }
 }
 
-/// A mutation that waits for a person, as in lists over all users.
+/// A mutation that waits for a person, as it appears in lists over all users.
 @dynamicMemberLookup
 package struct FailedMutation: Sendable {
     package let summary: MutationSummary

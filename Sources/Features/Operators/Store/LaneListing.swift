@@ -25,9 +25,9 @@ package struct LaneListing: Sendable {
         package let next: String?
     }
 
-    /// The maximum number of ids in the mutations' lists of dependencies on one page.
+    /// The maximum number of dependencies that a page lists, over all of its mutations.
     ///
-    /// If the first mutation of a page exceeds the maximum alone, the page has only this mutation.
+    /// If the first mutation alone exceeds the maximum, the page has only this mutation.
     private static let blockers = 1_048_576 / WorkBounds.listedID
 
     let pool: Pool

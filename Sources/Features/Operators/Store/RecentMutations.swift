@@ -189,7 +189,8 @@ package struct RecentMutation: Sendable {
     }
 }
 
-/// A position in a list of recent mutations. It is valid only with the same filter and organization.
+/// A position in a list of recent mutations. It is valid only for the filter and the organization with which it was
+/// made.
 private struct RecentCursor {
     /// A time in microseconds or a position in the lane, together with the user and the id of the mutation.
     struct Place {

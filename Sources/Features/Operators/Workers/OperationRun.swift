@@ -17,8 +17,8 @@ package struct OperationRun: Sendable {
     package static let leaseSeconds: Double = 30
     /// The time in seconds until an operation continues after a failed step.
     static let pause: Double = 15
-    /// The maximum number of operations that one search finds. It tries to claim them in turn, because other gateways
-    /// may claim some of them.
+    /// The maximum number of operations that one search finds. The search tries to claim them in turn, because other
+    /// gateways may claim some of them.
     static let candidates: Int64 = 16
     /// The number of consecutive failures, of steps and of mutations, after which an operation ends as failed.
     static let maxConsecutiveFailures: Int64 = 100

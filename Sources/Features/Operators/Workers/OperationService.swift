@@ -71,8 +71,8 @@ package final class OperationService: LeasedWorker {
         _ = try? await cancelWhenGracefulShutdown { try await Task.sleep(for: .seconds(seconds)) }
     }
 
-    /// Claims an operation. Operations of organizations without a place on this gateway come first. If there is no such
-    /// operation, it claims one of an organization with fewer than ``maxConcurrentPerOrganization`` places.
+    /// Claims an operation. Organizations without a place on this gateway come first. If they have no due operation, an
+    /// organization with fewer than ``maxConcurrentPerOrganization`` places is selected.
     package func due(from cursor: inout Void?) async throws(Problem) -> [OperationRow] {
         cursor = nil
         guard loop.places.hasRoom else { return [] }

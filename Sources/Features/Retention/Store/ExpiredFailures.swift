@@ -55,8 +55,8 @@ struct ExpiredFailures {
         """
     )
 
-    /// Deletes the payload of discarded mutations immediately, and records the reason for the discard. The error still
-    /// contains the earlier failure.
+    /// Deletes the payload of discarded mutations immediately, and records the reason for the discard. The stored error
+    /// still contains the earlier failure.
     static let forgetStatement = Statement(
         "retention_forget",
         AgedRetention.mutations.inputs,

@@ -3,8 +3,8 @@ import Postgres
 import SyncModel
 import SyncStore
 
-/// Deletes a mapping if its entity does not exist, it was not used for the storage period, and no idempotency record
-/// can need it.
+/// Deletes a mapping if its entity does not exist, the mapping was not used for the storage period, and no idempotency
+/// record can need the mapping.
 ///
 /// Mappings of existing entities stay. All mappings are scanned once a day. There is no index of unused mappings,
 /// because such an index would make every create slower.
@@ -24,7 +24,7 @@ struct MappingRetention: Retention {
     let organization: UUID
     let cutoffs: RetentionCutoffs
 
-    /// A use is recorded at most once a day, so the last use may be up to a day later than the recorded use.
+    /// The last use may be up to a day later than the recorded use, because a use is recorded at most once a day.
     private var cutoff: Timestamp { cutoffs.everything.adding(seconds: -MappingUse.precision) }
 
     func page(after place: RetentionPosition?, limit: Int) -> Query {
@@ -89,7 +89,8 @@ struct MappingRetention: Retention {
         """
     }
 
-    /// Reads a page of mappings. A client id can have a mapping for each type, and a page ends only after all of them.
+    /// Reads a page of mappings. A client id can have a mapping for each type, and all of these mappings are on one
+    /// page.
     static let pageStatement = Statement(
         "retention_mappings",
         ["organization", "after_user", "after_client", "cutoff", "limit"],

@@ -31,7 +31,8 @@ extension Retention {
 /// The result of a step.
 package struct RetentionStep: Sendable, Hashable {
     package var scanned = 0
-    /// The number of rows that were changed or deleted. In a preview, it is the number of rows that would be.
+    /// The number of rows that were changed or deleted. In a preview, the number of rows that would be changed or
+    /// deleted.
     package var changed = 0
     /// The number of due rows that were left to the next run, for example because a lane stayed locked.
     package var left = 0
@@ -39,7 +40,7 @@ package struct RetentionStep: Sendable, Hashable {
     package var next: RetentionPosition?
 }
 
-/// The position of retention among the rows of a kind in an organization; the next page begins after it.
+/// The position that retention has reached among an organization's rows of one kind. The next page begins after it.
 package enum RetentionPosition: Sendable, Hashable {
     /// After a user's row that has this age.
     case aged(Timestamp, user: UUID, id: UUID)
@@ -64,7 +65,7 @@ protocol RetentionRow: Sendable {
     var user: UUID { get }
     /// The position after a page that ends with this row.
     var place: RetentionPosition { get }
-    /// Whether the row was to be processed when it was read.
+    /// Whether the row was due when it was read.
     var isDue: Bool { get }
 }
 

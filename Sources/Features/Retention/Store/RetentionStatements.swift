@@ -48,8 +48,8 @@ enum RetentionStatements {
     /// Sets a transaction's time limit for locking a lane, and disables plans without indexes, as in
     /// `Query.planByIndex`.
     ///
-    /// It also disables materialization. Otherwise the planner could materialize all rows of an organization that is a
-    /// plain parameter.
+    /// It also disables materialization. If the organization is a plain parameter, the planner could otherwise
+    /// materialize all of the organization's rows.
     static let opening = Statement(
         "retention_opening",
         ["lock_timeout"],

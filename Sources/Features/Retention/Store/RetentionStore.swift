@@ -6,8 +6,8 @@ import SyncStore
 
 /// The database operations of retention: small steps, each a transaction under the locks of its lanes.
 ///
-/// Only one replica works at a time, because it holds a lease, which every step renews. If this replica is killed, its
-/// lease expires after a minute.
+/// Only the replica that holds the lease works, and every step renews the lease. If this replica is killed, its lease
+/// expires after a minute.
 package struct RetentionStore: Sendable {
     /// The time after which a lease that is not renewed expires, in seconds.
     package static let leaseSeconds = RetentionStatus.leaseSeconds

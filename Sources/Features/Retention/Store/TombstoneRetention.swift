@@ -163,7 +163,8 @@ struct TombstoneRetention: Retention {
         """
     )
 
-    /// Deletes mappings that no record can need. A record may still name the entity by its server id.
+    /// Deletes mappings that no record can need. A record that names the entity by its server id may also need a
+    /// mapping, because a repeat can name the client id instead.
     static let deleteMappingsStatement = Statement(
         "retention_delete_mappings_of_tombstones",
         Row.mapping.inputs + ["now"],

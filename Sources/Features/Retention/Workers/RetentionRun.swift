@@ -47,7 +47,7 @@ package struct RetentionRun: Sendable {
         let task: RetentionTask
     }
 
-    /// The run's state of its jobs.
+    /// The state of the run's jobs.
     private struct Memory {
         var places: [Job: RetentionPosition] = [:]
         var done: Set<Job> = []
@@ -84,7 +84,7 @@ package struct RetentionRun: Sendable {
         self.onStep = onStep
     }
 
-    /// - Parameter pace: the row limit of the next step.
+    /// - Parameter pace: returns the maximum number of rows of the next step.
     package func run(pace: @Sendable () -> Int) async -> Result {
         var result = Result()
         do throws(Problem) {

@@ -21,7 +21,7 @@ package struct MergePreconditions: Sendable {
         func counts(at now: Timestamp) -> Bool { closedUntil.map { now < $0 } ?? true }
     }
 
-    /// The maximum number of joined users of an organization. Every gateway keeps all of them in memory.
+    /// The maximum number of joined users of an organization. Every gateway keeps all joined users in memory.
     package static let limit: Int64 = 10_000
     /// The maximum number of rows that the joining transaction moves.
     package static let rowLimit: Int64 = 50_000

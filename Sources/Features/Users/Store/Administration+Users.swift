@@ -8,7 +8,7 @@ extension Administration {
     /// Returns a page of an organization's known users, by id.
     ///
     /// A user is known after a push, a device registration, a token with a subject, provisioning, or a join into
-    /// another user. A user leaves no record by only reading with tokens that contain the user's UUID.
+    /// another user. There is no record of a user who has only read with tokens that contain the user's UUID.
     ///
     /// - Parameters:
     ///   - limit: 1 to 1,000.

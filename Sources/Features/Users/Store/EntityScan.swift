@@ -12,7 +12,7 @@ import SyncStore
 /// entity does not change. An entity that is written during the scan gets a later position, and the scan finds it
 /// again.
 struct EntityScan {
-    /// Entities that one statement reads.
+    /// The number of entities that one statement reads.
     static let page: Int64 = 5_000
 
     let pool: Pool

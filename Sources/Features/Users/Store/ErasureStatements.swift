@@ -160,8 +160,8 @@ enum ErasureStatements {
         """
     )
 
-    /// Reads the due erasures of all organizations, which no gateway processes. The erasure that has been due longest
-    /// comes first. The statement takes no locks.
+    /// Reads the due erasures of all organizations. A due erasure is not processed by any gateway. The erasure that has
+    /// been due longest comes first. The statement takes no locks.
     ///
     /// Erasures that wait only for the upstream's response are omitted for the given organizations. If `asks_upstream`
     /// is false, they are omitted for all organizations.

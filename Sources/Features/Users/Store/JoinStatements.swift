@@ -2,7 +2,7 @@ import Postgres
 import SyncModel
 import SyncStore
 
-/// The statements that join a user (`user`) into another (`into`) of an organization.
+/// The statements that join a user (`user`) of an organization into another user (`into`).
 enum JoinStatements {
     // MARK: - Closing
 

@@ -23,8 +23,8 @@ package struct UserErasing: Sendable {
     /// The time in seconds after which another gateway may claim an abandoned erasure. Together with the time until the
     /// next search, this is about a minute.
     static let claimSeconds: Double = 40
-    /// The maximum number of erasures that one search finds. It tries to claim them in turn, because other gateways may
-    /// claim some of them.
+    /// The maximum number of erasures that one search finds. The search tries to claim them in turn, because other
+    /// gateways may claim some of them.
     static let candidates: Int64 = 16
     /// The maximum number of rows of a table that one transaction deletes.
     static let batch: Int64 = 1_000
@@ -379,8 +379,8 @@ package struct UserErasing: Sendable {
     /// Deletes rows that name the user but are not stored under the user's id.
     private func eraseElsewhere(_ erasure: UserErasureRow) async throws {
         for (scan, delete) in rows.walks {
-            // the scan is repeated until it finds no row, because a worker's last writes may be at positions that it
-            // has passed
+            // the scan is repeated until it finds no row, because a worker's last writes may be at positions that the
+            // scan has passed
             var isClean = false
             while !isClean {
                 isClean = true

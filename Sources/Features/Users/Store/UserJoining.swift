@@ -8,7 +8,7 @@ import SyncStore
 
 /// Joins a user into another user, the target. Their lanes become one lane, and no mutation runs twice.
 ///
-/// At first neither user is served. Once every gateway has read this and no worker has one of the lanes, one
+/// At first neither user is served. Once every gateway has read the closure and no worker has one of the lanes, one
 /// transaction moves all rows of the user to the target. The user's mutations come after the target's, as if they had
 /// been accepted later. They keep their records and the idempotency keys of their requests to the upstream. Because of
 /// this, a phone that repeats a push of the joined user receives the same outcomes as the target.
@@ -221,8 +221,8 @@ package struct UserJoining: Sendable {
         return try finished.read(UserJoinRow.init).first ?? join
     }
 
-    /// Moves entities to the feed's end, so that the target's devices receive the joined user's entities. Without a
-    /// move they would not receive them, because the cursors of both users' devices are past these entities.
+    /// Moves entities to the feed's end, so that the target's devices receive the joined user's entities. Without this
+    /// move, they would not receive these entities, because the cursors of both users' devices are past them.
     private func show(_ keys: [EntityKey], _ join: UserJoinRow, _ end: Int64, _ organization: UUID) async throws {
         let lock = JoinStatements.lockUnseen(
             organization: organization,

@@ -155,7 +155,7 @@ struct WebhookRequest {
     /// The secret of a new endpoint.
     private(set) var secret: WebhookSecret?
 
-    /// - Parameter isNew: whether the body describes a new endpoint. Then `url` is required, and `secret` is allowed.
+    /// - Parameter isNew: whether the body describes a new endpoint. If so, `url` is required, and `secret` is allowed.
     /// - Throws: `invalid_json`, `invalid_request`; `validation_failed` with pointers. No detail repeats a secret.
     init(body: [UInt8], isNew: Bool, policy: AddressPolicy) throws(Problem) {
         self = try Self.table(isNew: isNew, policy).read(body, into: Self())

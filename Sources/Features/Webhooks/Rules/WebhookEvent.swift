@@ -27,7 +27,7 @@ package enum WebhookEvent: String, Sendable, Hashable, CaseIterable {
     package static let usual = subscribable.filter { $0 != .entityChanged }
 }
 
-/// An event to be delivered to the endpoints of its organization that subscribe to it.
+/// An event that is delivered to those of its organization's endpoints that subscribe to events of this kind.
 package struct WebhookRecord: Sendable, Hashable {
     /// The event's id, which is the same at all endpoints and in all attempts.
     package let id: UUID

@@ -50,7 +50,7 @@ package struct WebhookAdministration: Sendable {
 
     /// Adds an endpoint; returns nil if there is no such organization.
     ///
-    /// - Parameter secret: the secret with which its messages are signed.
+    /// - Parameter secret: the secret with which the endpoint's messages are signed.
     /// - Throws: `validation_failed` if the organization has the maximum number of endpoints.
     package func add(
         to organization: UUID,
@@ -128,7 +128,8 @@ package struct WebhookAdministration: Sendable {
     ///
     /// - Parameters:
     ///   - secret: the new secret.
-    ///   - overlap: seconds for which the previous secret also signs; with 0, it becomes invalid immediately.
+    ///   - overlap: the number of seconds for which the previous secret also signs. With 0, the previous secret becomes
+    ///     invalid immediately.
     package func rotate(
         _ endpoint: WebhookKey,
         to secret: String,
@@ -247,7 +248,7 @@ package struct WebhookAdministration: Sendable {
         case notDead
     }
 
-    /// Retries a dead delivery under its own id and number, with the attempts of a new delivery.
+    /// Retries a dead delivery under its own id and number, with as many attempts as a new delivery.
     package func retry(_ id: UUID, of endpoint: WebhookKey) async throws(Problem) -> Retry {
         let one = Parameters(of: endpoint.organization, endpoint.id, now(), id)
         do {

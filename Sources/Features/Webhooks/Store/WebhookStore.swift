@@ -112,8 +112,8 @@ package struct WebhookStore: Sendable {
     package struct Lease: Sendable {
         package let endpoint: WebhookKey
         package let token: Int64
-        /// The time at which an operator had last changed the endpoint when it was claimed. A later change ends the
-        /// sending.
+        /// The time of an operator's last change of the endpoint before the claim. After a later change, the messages
+        /// of this lease are no longer sent.
         let updatedAt: Timestamp
         package let url: String
         /// The secrets, newest first; two during a rotation.

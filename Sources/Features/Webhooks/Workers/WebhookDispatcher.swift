@@ -95,7 +95,7 @@ package final class WebhookDispatcher: LeasedWorker {
         )
     }
 
-    // MARK: - News of upstreams
+    // MARK: - States of upstreams
 
     private struct UpstreamChange: Sendable {
         let organization: UUID
